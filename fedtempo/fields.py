@@ -28,4 +28,17 @@ Share = Annotated[float, Interval(ge=0, le=1)]
 Count = Annotated[int, Ge(1)]
 Floats = Annotated[tuple[float, ...], Field(strict=False)]
 
-__all__ = ["STRICT", "Count", "Doc", "Floats", "Ge", "Gt", "Interval", "Le", "Lt", "NonNegative", "Positive", "Share"]
+__all__ = [
+    "STRICT",
+    "Count",
+    "Doc",
+    "Floats",
+    "Ge",
+    "Gt",
+    "Interval",
+    "Le",
+    "Lt",
+    "NonNegative",
+    "Positive",
+    "Share",
+]
