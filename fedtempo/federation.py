@@ -121,9 +121,7 @@ class Visit:
 
     __slots__ = ("_release", "client", "computed", "received", "started", "state")
 
-    def __init__(
-        self, client: Client, received: Model, started: float, release: Callable[[Visit], None]
-    ) -> None:
+    def __init__(self, client: Client, received: Model, started: float, release: Callable[[Visit], None]) -> None:
         self.client = client
         self.received = received
         self.started = started
@@ -210,9 +208,7 @@ class Federation(Protocol):
         """Ask for up to `per_class[c]` examples of each class c. Raises ConsentError without consent."""
         ...
 
-    async def average(
-        self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None
-    ) -> Model:
+    async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
         """Weighted mean at the server, summed in the order given; weights default to the numbers of examples."""
         ...
 
