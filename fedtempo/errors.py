@@ -8,7 +8,7 @@ class FedtempoError(Exception):
 
 
 class ConfigError(FedtempoError):
-    """A configuration, argument or input file that is not usable: names the field, the value and what would be right."""
+    """A configuration, argument or input file that is not usable: names the field, the value, what would be right."""
 
 
 class RunError(FedtempoError):

@@ -16,7 +16,7 @@ def _number(value: Any) -> float | None:
 
 
 def close(actual: Any, expected: Any, rel: float = 1e-10, abs: float = 0.0, where: str = "") -> None:
-    """Lists and dicts element by element (a dict may hold more than expected), floats within tolerance, the rest exact."""
+    """Lists and dicts element by element (a dict may hold more than expected), floats within tolerance."""
     if hasattr(actual, "tolist"):
         actual = actual.tolist()
     if isinstance(expected, dict):
