@@ -1,0 +1,123 @@
+"""An asyncio event loop whose time is virtual: when nothing is ready, it jumps to the next timer instead of waiting.
+
+Everything of asyncio that needs no input or output works as usual: tasks, TaskGroup, timeout, Lock, cancellation.
+Three things are promised beyond asyncio:
+
+- timers of the same instant run in the order in which they were set;
+- time moves to exactly the time of the timer that runs next, so no resolution limits it at any magnitude;
+- when no timer is left and tasks still wait, they would wait for ever: `DeadlockError` names them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
+
+from fedtempo.errors import DeadlockError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Event loop on virtual seconds, from 0. It has no sockets, pipes, signals or threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._order = itertools.count()
+        self._cancelled_timers = 0
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Run `callback` at virtual time `when` (finite; a past time means now, after what is ready)."""
+        if not math.isfinite(when):
+            raise ValueError(f"a timer needs a finite time, not {when!r}")
+        self._check_closed()  # type: ignore[attr-defined]
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._order), timer))
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by a timer when it is cancelled; once half the heap is dead, drop the dead."""
+        self._cancelled_timers += 1
+        if self._cancelled_timers > 100 and self._cancelled_timers * 2 > len(self._timers):
+            self._timers[:] = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _run_once(self) -> None:
+        """One turn, called by `run_forever`: if nothing is ready move to the next timer, then run what is ready."""
+        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            while timers and timers[0][2].cancelled():
+                heapq.heappop(timers)
+                self._cancelled_timers -= 1
+            if not timers:
+                self._deadlock()
+            self._now = max(self._now, timers[0][0])
+        while timers and timers[0][0] <= self._now:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if timer.cancelled():
+                self._cancelled_timers -= 1
+            else:
+                ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _deadlock(self) -> NoReturn:
+        waiting = sorted((task for task in asyncio.all_tasks(self)), key=_creation)
+        shown = "; ".join(map(_describe, waiting[:10]))
+        more = f"; and {len(waiting) - 10} more" if len(waiting) > 10 else ""
+        raise DeadlockError(
+            f"nothing can happen any more after t = {self._now:g} s: {len(waiting)} task(s) wait for something that "
+            f"no timer or task will bring: {shown}{more}"
+        )
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
+        raise RuntimeError(
+            "a virtual clock cannot wait for threads: call the function directly, or train through `fed`"
+        )
+
+    def _write_to_self(self) -> None:
+        """`call_soon_threadsafe` wakes a waiting selector with this; a virtual loop never waits."""
+
+
+def _creation(task: asyncio.Task[Any]) -> tuple[int, str]:
+    """Order of the default names Task-1, Task-2, ..., then other names."""
+    head, _, number = task.get_name().rpartition("-")
+    return (int(number), head) if number.isdigit() else (1 << 60, task.get_name())
+
+
+def _describe(task: asyncio.Task[Any]) -> str:
+    """A task's name and where it waits."""
+    frames = task.get_stack(limit=1)
+    coroutine = task.get_coro()
+    name = getattr(coroutine, "__qualname__", repr(coroutine))
+    place = f" at {frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else ""
+    return f"{task.get_name()} ({name}{place})"
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)

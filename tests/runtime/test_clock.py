@@ -1,0 +1,214 @@
+"""The virtual clock: order, ties, time, cancellation, task groups, errors, deadlock, size."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+import traceback
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedtempo.errors import DeadlockError
+from fedtempo.runtime import clock
+
+
+def test_time_jumps_and_real_time_does_not_pass() -> None:
+    async def main() -> float:
+        await asyncio.sleep(1e6)
+        return asyncio.get_running_loop().time()
+
+    began = time.perf_counter()
+    assert clock.run(main()) == 1e6
+    assert time.perf_counter() - began < 1.0
+
+
+@given(st.lists(st.integers(0, 5), max_size=60))
+def test_timers_run_by_time_then_in_the_order_they_were_set(delays: list[int]) -> None:
+    ran: list[tuple[int, int]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for order, delay in enumerate(delays):
+            loop.call_at(float(delay), ran.append, (delay, order))
+        await asyncio.sleep(10)
+
+    clock.run(main())
+    assert ran == sorted((delay, order) for order, delay in enumerate(delays))
+
+
+def test_ties_between_many_tasks_keep_their_order() -> None:
+    woken: list[int] = []
+
+    async def sleeper(number: int) -> None:
+        await asyncio.sleep(1.0)
+        woken.append(number)
+        await asyncio.sleep(0.5)
+        woken.append(number)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(1000):
+                group.create_task(sleeper(number))
+
+    clock.run(main())
+    assert woken == [*range(1000), *range(1000)]
+
+
+def test_no_resolution_limits_time_at_any_magnitude() -> None:
+    """At 1e9 s the spacing of floats is 1.2e-7 s: distinct timers stay distinct, and the loop never spins."""
+    seen: list[float] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for step in range(100):
+            loop.call_at(1e9 + step * 2.0**-23, lambda: seen.append(loop.time()))
+        await asyncio.sleep(1e9 + 1)
+
+    clock.run(main())
+    assert seen == [1e9 + step * 2.0**-23 for step in range(100)]
+
+
+def test_a_sleep_too_short_to_move_a_large_time_still_ends() -> None:
+    async def main() -> float:
+        await asyncio.sleep(1e9)
+        for _ in range(1000):
+            await asyncio.sleep(1e-12)
+        return asyncio.get_running_loop().time()
+
+    assert clock.run(main()) == 1e9
+
+
+def test_timeouts_and_cancellation_are_those_of_asyncio() -> None:
+    cleaned: list[float] = []
+
+    async def worker() -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(100)
+        finally:
+            cleaned.append(loop.time())
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await worker()
+        task = asyncio.create_task(worker())
+        await asyncio.sleep(2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return loop.time()
+
+    assert clock.run(main()) == 7.0
+    assert cleaned == [5.0, 7.0]
+
+
+def test_a_failing_task_cancels_its_group_and_its_traceback_shows_the_cause() -> None:
+    ended: list[float] = []
+
+    async def fails() -> None:
+        await asyncio.sleep(3)
+        raise ValueError("the cause")
+
+    async def other() -> None:
+        try:
+            await asyncio.sleep(50)
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            group.create_task(other())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        clock.run(main())
+    (cause,) = caught.value.exceptions
+    assert isinstance(cause, ValueError)
+    assert "in fails" in "".join(traceback.format_exception(cause))
+    assert ended == [3.0]
+
+
+def test_deadlock_names_the_waiting_tasks() -> None:
+    async def waits_for_nobody(event: asyncio.Event) -> None:
+        await event.wait()
+
+    async def main() -> None:
+        event = asyncio.Event()
+        await asyncio.sleep(4)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waits_for_nobody(event), name="group 17")
+            group.create_task(waits_for_nobody(event), name="group 18")
+
+    with pytest.raises(DeadlockError, match=r"t = 4 s: 3 task\(s\).*group 17 .*waits_for_nobody.*group 18"):
+        clock.run(main())
+
+
+def test_a_lock_that_is_never_released_is_a_deadlock_and_the_clock_can_be_used_again() -> None:
+    async def main() -> None:
+        lock = asyncio.Lock()
+        await lock.acquire()
+        await lock.acquire()
+
+    with pytest.raises(DeadlockError):
+        clock.run(main())
+
+    async def fine() -> int:
+        await asyncio.sleep(1)
+        return 5
+
+    assert clock.run(fine()) == 5
+
+
+def test_a_hundred_thousand_tasks() -> None:
+    total = 0
+
+    async def one(number: int) -> None:
+        nonlocal total
+        await asyncio.sleep(number % 97)
+        total += 1
+
+    async def main() -> float:
+        async with asyncio.TaskGroup() as group:
+            for number in range(100_000):
+                group.create_task(one(number))
+        return asyncio.get_running_loop().time()
+
+    assert clock.run(main()) == 96.0
+    assert total == 100_000
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.VirtualLoop)
+        for _ in range(10_000):
+            loop.call_later(1e6, print).cancel()
+        await asyncio.sleep(1)
+        heap = list(loop._timers)
+        heapq.heapify(heap)
+        assert heap == loop._timers
+        return len(loop._timers)
+
+    assert clock.run(main()) < 300
+
+
+@pytest.mark.parametrize("when", [float("inf"), float("nan")])
+def test_a_timer_needs_a_finite_time(when: float) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_at(when, print)
+
+    with pytest.raises(ValueError, match="finite time"):
+        clock.run(main())
+
+
+def test_threads_are_refused_with_a_reason() -> None:
+    async def main() -> None:
+        await asyncio.to_thread(time.sleep, 0)
+
+    with pytest.raises(RuntimeError, match="virtual clock cannot wait for threads"):
+        clock.run(main())
