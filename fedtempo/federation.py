@@ -8,12 +8,17 @@ parameters lie, or how many workers train. Everything here is independent of PyT
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from fedtempo.errors import FedtempoError
+
+
+Vector: TypeAlias = Any
+"""Flat parameters as a function at the server sees them: supports + - * / with vectors and numbers."""
 
 
 class ClientUnavailable(FedtempoError):
@@ -135,6 +140,10 @@ class Visit:
         if release is not None:
             release(self)
 
+    def finish(self) -> None:
+        """The visit has ended: releasing it does nothing from now on. For runtimes."""
+        self._release = None
+
     def __enter__(self) -> Visit:
         return self
 
@@ -239,6 +248,10 @@ class Federation(Protocol):
 
     def rng(self, purpose: str, *keys: int) -> np.random.Generator:
         """A generator that depends on nothing but (seed, purpose, keys)."""
+        ...
+
+    def preparation(self) -> AbstractContextManager[None]:
+        """While this context lasts the run's clock stands still: for what is to happen before time 0, and only there."""
         ...
 
     def note(self, name: str, value: Any) -> None:

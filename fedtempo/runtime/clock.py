@@ -56,6 +56,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Called by a timer when it is cancelled; once half the heap is dead, drop the dead."""
+        if not handle._scheduled:  # type: ignore[attr-defined]
+            return
         self._cancelled_timers += 1
         if self._cancelled_timers > 100 and self._cancelled_timers * 2 > len(self._timers):
             self._timers[:] = [entry for entry in self._timers if not entry[2].cancelled()]

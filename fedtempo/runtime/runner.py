@@ -1,0 +1,132 @@
+"""One run on the virtual clock, from its first instant to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic.dataclasses import dataclass as component
+
+from fedtempo.federation import Strategy
+from fedtempo.fields import STRICT, Count, Doc, Ge, Positive, Share
+from fedtempo.runtime import clock
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.simulation import Simulation
+
+
+@component(frozen=True, config=STRICT)
+class RunSettings:
+    """The `[run]` table: when a run ends, what it aims at, when it is evaluated."""
+
+    seed: Annotated[int, Ge(0), Doc("every random draw depends on it and on its purpose, nothing else")] = 1
+    horizon: Annotated[Positive | None, Doc("seconds of the run's clock after which it ends")] = None
+    max_commits: Annotated[Count | None, Doc("the run ends with this version of the global model")] = None
+    target_accuracy: Annotated[Share | None, Doc("time to it is reported, 0 to 1")] = None
+    stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
+    evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every so many seconds, or each commit")] = "time"
+    evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
+
+    def __post_init__(self) -> None:
+        if self.stop_at_target and self.target_accuracy is None:
+            raise ValueError("stop_at_target needs target_accuracy")
+        if self.horizon is None and self.max_commits is None and not self.stop_at_target:
+            raise ValueError("horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: "horizon", "target", "budget", "finished" (the strategy had no more to do) or "interrupted"."""
+
+    ended: str
+    end_s: float
+    model_sha256: str | None
+
+
+def simulate(
+    strategy: Strategy,
+    settings: RunSettings,
+    executor: Executor,
+    make: Callable[..., Simulation],
+    recorder: Any,
+    *,
+    watch: Callable[[Simulation, Evaluations], None] = lambda *_: None,
+) -> Outcome:
+    """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
+
+    Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". `watch` is called
+    once with the objects that a progress display may read from another thread.
+    """
+    state: dict[str, Any] = {}
+
+    async def main() -> str:
+        evaluations = Evaluations(
+            executor,
+            recorder,
+            on_commit=settings.evaluate == "commit",
+            target=settings.target_accuracy,
+            stop=settings.stop_at_target,
+            reached=lambda: sim.end("target"),
+        )
+        horizon = math.inf if settings.horizon is None else settings.horizon
+        sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
+        watch(sim, evaluations)
+        try:
+            ended = await _until_the_end(strategy, settings, sim, evaluations)
+        finally:
+            state["end_s"] = sim.now
+            sim.close()
+        evaluations.due(sim.now, sim.model)
+        evaluations.collect()
+        return ended
+
+    try:
+        ended = clock.run(main())
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    sim = state.get("sim")
+    return Outcome(ended, state.get("end_s", 0.0), None if sim is None else sim.model_sha256())
+
+
+async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:
+    """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
+    loop = asyncio.get_running_loop()
+    if settings.horizon is not None:
+        # Just after the horizon: whatever ends exactly at it still counts.
+        loop.call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
+    evaluations.due(0.0, sim.model)
+    tasks = [asyncio.create_task(strategy.run(sim), name="strategy")]
+    if settings.evaluate == "time":
+        regularly = _evaluate_regularly(settings.evaluate_every, sim, evaluations)
+        tasks.append(asyncio.create_task(regularly, name="evaluations"))
+    try:
+        await asyncio.wait([*tasks, sim.ended], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise _cause(error)
+        if not sim.ended.done() and settings.horizon is None:
+            return "finished"
+        return await sim.ended
+    finally:
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+
+async def _evaluate_regularly(every: float, sim: Simulation, evaluations: Evaluations) -> None:
+    for tick in itertools.count(1):
+        await sim.sleep_until(tick * every)
+        evaluations.due(sim.now, sim.model)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The one error inside nested exception groups, or the group where there are several."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

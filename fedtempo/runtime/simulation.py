@@ -1,0 +1,454 @@
+"""The federation on a virtual clock: visits take the fleet's time, and training happens on real cores meanwhile.
+
+A visit's training is handed to the executor at the visit's virtual start of computing; its result is waited for only
+at the virtual end. All visits that overlap on the clock thus overlap on the cores, and no strategy knows of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fedtempo.errors import RunError
+from fedtempo.federation import (
+    Client,
+    ClientUnavailable,
+    ConsentError,
+    Durations,
+    Examples,
+    Model,
+    Update,
+    Visit,
+    Work,
+)
+from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.training import Training
+from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.turns import Turns
+
+_STUCK = 1_000_000
+"""Visits at one instant after which a run is taken to be stuck there."""
+
+
+class _ClientState:
+    """What the runtime keeps of a client: whose turn it is, how often it was visited, what it was sent directly."""
+
+    __slots__ = ("delivered", "factors", "sent", "turns", "visits")
+
+    def __init__(self, factors: Callable[[], float], n_classes: int) -> None:
+        self.turns = Turns()
+        self.visits = 0
+        self.factors = factors
+        self.delivered: set[Model] = set()
+        self.sent = [0] * n_classes
+
+
+@dataclass(slots=True)
+class _Stay:
+    """One visit's record while it lasts (`Visit.state`)."""
+
+    number: int
+    group: int | None
+    queued: float
+    received_at: float | None = None
+    statistics: Mapping[str, float] | None = None
+    computed_model: Model | None = None
+    download_s: float = 0.0
+    compute_s: float = 0.0
+
+
+class Simulation:
+    """One run of a strategy (implements `fedtempo.federation.Federation`). Make it inside a running virtual loop."""
+
+    def __init__(
+        self,
+        *,
+        clients: Sequence[Client],
+        fleet: Fleet,
+        executor: Executor,
+        training: Training,
+        recorder: Recorder,
+        evaluations: Evaluations,
+        seed: int,
+        horizon: float = math.inf,
+        max_commits: int | None = None,
+        server_s: float = 0.0,
+        labels: Sequence[np.ndarray] | None = None,
+        example_bytes: int = 0,
+    ) -> None:
+        """labels: each client's labels in the order of its examples, example_bytes: size of one, for `upload_examples`.
+
+        server_s: seconds that each `on_server` call takes. max_commits: the run ends with that many.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._clients = tuple(clients)
+        self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
+        self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
+        self._max_commits, self._server_s = max_commits, server_s
+        self._labels, self._example_bytes = labels, example_bytes
+        n_classes = 0 if labels is None else 1 + max((int(own.max()) for own in labels if own.size), default=-1)
+        self._states = [
+            _ClientState(fleet.factors(client.id, self.rng("compute", client.id)), n_classes) for client in clients
+        ]
+        self._estimator = fleet.estimator(self.rng("estimates"))
+        uplink, downlink = fleet.links.channels, fleet.links.download_channels
+        self._uplink = asyncio.Semaphore(uplink) if uplink else None
+        self._downlink = asyncio.Semaphore(downlink) if downlink else None
+        self._configured = [training.examples_per_visit(client.num_examples) for client in clients]
+        self._model = Model(0, executor.initial())
+        self._numbers = 0
+        self._held: set[Visit] = set()
+        self._closing = self._preparing = False
+        self._instant, self._at_instant = 0.0, 0
+        self._ended: asyncio.Future[str] = self._loop.create_future()
+
+    # What a strategy sees -------------------------------------------------------------------------------------------
+
+    @property
+    def clients(self) -> Sequence[Client]:
+        return self._clients
+
+    @property
+    def now(self) -> float:
+        return min(self._loop.time(), self._horizon)
+
+    @property
+    def horizon(self) -> float:
+        return self._horizon
+
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    async def train(
+        self,
+        client: Client,
+        model: Model,
+        work: Work | None = None,
+        *,
+        group: int | None = None,
+        to: Client | None = None,
+    ) -> Update:
+        visit = await self.download(client, model, group=group)
+        await self.compute(visit, work)
+        return await self.upload(visit, to=to)
+
+    async def train_all(
+        self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
+    ) -> list[Update]:
+        async def one(client: Client) -> Update | None:
+            try:
+                return await self.train(client, model, work, group=group)
+            except ClientUnavailable:
+                return None
+
+        async with asyncio.TaskGroup() as tasks:
+            visits = [tasks.create_task(one(client)) for client in clients]
+        return [update for visit in visits if (update := visit.result()) is not None]
+
+    async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
+        state, queued = self._states[client.id], self.now
+        self._numbers += 1
+        stay = _Stay(self._numbers, group, queued)
+        await state.turns.take()
+        visit = Visit(client, model, self.now, self._give_up)
+        visit.state = stay
+        self._held.add(visit)
+        self._count_instant()
+        if model in state.delivered:
+            state.delivered.discard(model)
+            seconds = 0.0
+        else:
+            size = self._executor.size_bytes
+            seconds = self._fleet.links.download_s(client.id, size)
+            self._recorder.traffic(down=size)
+        stay.download_s = seconds
+        await self._phase(visit, seconds, "receiving", self._downlink)
+        stay.received_at = self.now
+        return visit
+
+    async def compute(self, visit: Visit, work: Work | None = None) -> None:
+        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        training = self._training if work is None else resolve(self._training, work)
+        examples = training.examples_per_visit(client.num_examples)
+        share = examples / self._configured[client.id] if self._configured[client.id] else 1.0
+        seconds = self._fleet.compute_s(client.id, examples, share) * state.factors()
+        state.visits += 1
+        stay.compute_s = seconds
+        fails_at = self._fleet.availability.failure_point(client.id, self._failure_rng(client.id, state.visits))
+        if fails_at is not None:
+            await self._phase(visit, seconds * fails_at, "computing", None)
+            self._end_visit(visit, "unavailable")
+            raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
+        pending = self._executor.train(visit.received.location, client.id, state.visits, training)
+        await self._phase(visit, seconds, "computing", None)
+        trained = pending.result()
+        stay.statistics = trained.statistics
+        stay.computed_model = Model(visit.received.version, trained.location)
+        visit.computed = self.now
+
+    async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
+        client, stay, size, links = visit.client, visit.state, self._executor.size_bytes, self._fleet.links
+        model, statistics, computed = stay.computed_model, stay.statistics, visit.computed
+        if model is None or statistics is None or computed is None:
+            raise RunError(f"client {client.id}: upload before compute")
+        seconds = links.upload_s(client.id, size)
+        direct = None if to is None else links.peer_s(client.id, to.id, size)
+        if to is not None and direct is not None and direct <= seconds + links.download_s(to.id, size):
+            await self._phase(visit, direct, "sending", None)
+            self._states[to.id].delivered.add(model)
+            self._recorder.traffic(relay=size)
+        else:
+            await self._phase(visit, seconds, "sending", self._uplink)
+            self._recorder.traffic(up=size)
+        self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
+        finished = self.now
+        update = Update(
+            client, visit.received, model, client.num_examples, statistics, visit.started, computed, finished
+        )
+        self._end_visit(visit, "done")
+        return update
+
+    async def upload_examples(self, client: Client, per_class: Sequence[int]) -> Examples:
+        if not client.shares_examples:
+            raise ConsentError(f"client {client.id} did not agree to share examples")
+        if self._labels is None:
+            raise RunError("this run has no data: examples cannot be uploaded")
+        state, labels = self._states[client.id], self._labels[client.id]
+        await state.turns.take()
+        try:
+            chosen = []
+            for label, wanted in enumerate(per_class):
+                fresh = np.flatnonzero(labels == label)[state.sent[label] : state.sent[label] + wanted]
+                state.sent[label] += len(fresh)
+                chosen.append(fresh)
+            size = self._example_bytes * sum(map(len, chosen))
+            await self.sleep_until(self.now + self._fleet.links.upload_s(client.id, size))
+            self._recorder.traffic(up=size)
+            return Examples(client, tuple(map(len, chosen)), size, np.concatenate(chosen))
+        finally:
+            state.turns.give()
+
+    async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
+        if not updates:
+            raise RunError("an average needs at least one update")
+        if weights is None:
+            weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
+        models = [update.model if isinstance(update, Update) else update for update in updates]
+        result: Model = await self.on_server(average, models=models, weights=list(weights))
+        return result
+
+    async def mix(self, a: Model, b: Model, beta: float) -> Model:
+        result: Model = await self.on_server(mix, a, b, beta=beta)
+        return result
+
+    async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
+        if self._server_s:
+            await self.sleep_until(self.now + self._server_s)
+        given = [*models, *_models_in(arguments.values())]
+        version = given[0].version if given else self._model.version
+        result = self._executor.apply(
+            function, [model.location for model in models], {name: _located(value) for name, value in arguments.items()}
+        )
+        return self._as_model(result, version)
+
+    def commit(self, model: Model, *, staleness: int = 0) -> Model:
+        self._model = Model(self._model.version + 1, model.location)
+        self._recorder.commit(self._model.version, self.now, staleness)
+        self._evaluations.committed(self.now, self._model)
+        if self._max_commits is not None and self._model.version >= self._max_commits:
+            self.end("budget")
+        return self._model
+
+    def estimate(self, client: Client) -> Durations:
+        size, links = self._executor.size_bytes, self._fleet.links
+        truth = self._fleet.compute_s(client.id, self._configured[client.id], 1.0)
+        return Durations(
+            *self._estimator.estimate(
+                client.id, links.download_s(client.id, size), truth, links.upload_s(client.id, size)
+            )
+        )
+
+    async def sleep_until(self, time: float) -> None:
+        if time <= self._loop.time():
+            await asyncio.sleep(0)
+            return
+        future = self._loop.create_future()
+        timer = self._loop.call_at(time, _wake, future)
+        try:
+            await future
+        except BaseException:
+            timer.cancel()
+            raise
+
+    def rng(self, purpose: str, *keys: int) -> np.random.Generator:
+        return keyed_generator(self._seed, purpose, *keys)
+
+    @contextlib.contextmanager
+    def preparation(self) -> Iterator[None]:
+        if self._loop.time() > 0:
+            raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
+        self._preparing = True
+        try:
+            yield
+        finally:
+            self._preparing = False
+
+    def note(self, name: str, value: Any) -> None:
+        self._recorder.note(name, value)
+
+    # What drives it -------------------------------------------------------------------------------------------------
+
+    def end(self, why: str) -> None:
+        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        if not self._ended.done():
+            self._ended.set_result(why)
+
+    @property
+    def ended(self) -> asyncio.Future[str]:
+        return self._ended
+
+    @property
+    def visits_begun(self) -> int:
+        return self._numbers
+
+    def close(self) -> None:
+        """No visit after this: those still held are recorded as cut."""
+        self._closing = True
+        for visit in sorted(self._held, key=lambda visit: visit.state.number):
+            visit.release()
+
+    def model_sha256(self) -> str | None:
+        """Hash of the global model's parameters, None without training."""
+        if not self._executor.trains:
+            return None
+        return hashlib.sha256(self._executor.vector(self._model.location).tobytes()).hexdigest()
+
+    # Phases ---------------------------------------------------------------------------------------------------------
+
+    async def _phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
+        """Let a phase of a visit go by; ClientUnavailable where the client leaves before its end."""
+        client = visit.client
+        if self._preparing:
+            seconds = 0.0
+        try:
+            if not 0.0 <= seconds < math.inf:
+                raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
+            if channels is None or not seconds:
+                await self._elapse(client, seconds, doing)
+            else:
+                async with channels:
+                    await self._elapse(client, seconds, doing)
+        except ClientUnavailable:
+            self._end_visit(visit, "unavailable")
+            raise
+        except BaseException:
+            visit.release()
+            raise
+
+    async def _elapse(self, client: Client, seconds: float, doing: str) -> None:
+        now = self._loop.time()
+        leaves = self._fleet.availability.available_until(client.id, now)
+        if leaves < now + seconds or leaves <= now:
+            await self.sleep_until(leaves)
+            raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
+        if seconds:
+            await self.sleep_until(now + seconds)
+
+    def _give_up(self, visit: Visit) -> None:
+        """A visit was released before its upload."""
+        self._end_visit(visit, "cut" if self._closing else "cancelled")
+
+    def _end_visit(self, visit: Visit, outcome: str) -> None:
+        visit.finish()
+        self._held.discard(visit)
+        stay: _Stay = visit.state
+        self._recorder.visit(
+            (
+                stay.number,
+                visit.client.id,
+                stay.group,
+                visit.received.version,
+                stay.queued,
+                visit.started,
+                stay.received_at,
+                visit.computed,
+                self.now,
+                outcome,
+                visit.client.num_examples,
+                stay.statistics.get("loss") if stay.statistics else None,
+            )
+        )
+        self._states[visit.client.id].turns.give()
+
+    def _failure_rng(self, client: int, visit: int) -> Callable[[], np.random.Generator]:
+        """Made only where a failure is drawn: most fleets never ask."""
+        return lambda: self.rng("failure", client, visit)
+
+    def _count_instant(self) -> None:
+        """A strategy that begins visits without end while time stands still is an error, not a hang."""
+        now = self._loop.time()
+        if now != self._instant:
+            self._instant, self._at_instant = now, 0
+        self._at_instant += 1
+        if self._at_instant > _STUCK:
+            raise RunError(
+                f"{_STUCK:,} visits began at t = {now:g} s and time did not move: visits take no time on this fleet; "
+                "give it a link or a computing time, or end the run by max_commits"
+            )
+
+    def _as_model(self, result: Any, version: int) -> Any:
+        if self._executor.is_location(result):
+            return Model(version, result)
+        if isinstance(result, tuple):
+            return tuple(self._as_model(item, version) for item in result)
+        return result
+
+
+@lru_cache(maxsize=4096)
+def resolve(training: Training, work: Work) -> Training:
+    """The configured training with what this visit does differently."""
+    changes: dict[str, Any] = {
+        name: value for name, value in vars(work).items() if value is not None and name != "statistics"
+    }
+    if work.epochs is not None and work.steps is None:
+        changes["steps"] = None
+    return replace(training, **changes, statistics=frozenset(training.statistics) | work.statistics)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _models_in(values: Iterable[Any]) -> list[Model]:
+    found: list[Model] = []
+    for value in values:
+        if isinstance(value, Model):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found.extend(_models_in(value))
+    return found
+
+
+def _located(value: Any) -> Any:
+    """`value` with each Model replaced by its location, in lists, tuples and dicts too."""
+    if isinstance(value, Model):
+        return value.location
+    if isinstance(value, list | tuple):
+        return [_located(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _located(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,22 @@
+"""Training in sequence: a model goes from client to client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model
+
+
+async def train_in_sequence(fed: Federation, clients: Sequence[Client], model: Model, *, group: int) -> Model:
+    """Each client trains what its predecessor sent; the model passes by those that are unavailable.
+
+    Returns the model that the last client sent to the server; `model` itself where no client was there. A visit that
+    fails costs its expected time, since the server cannot know sooner.
+    """
+    for client, successor in zip(clients, [*clients[1:], None]):
+        asked = fed.now
+        try:
+            model = (await fed.train(client, model, group=group, to=successor)).model
+        except ClientUnavailable:
+            await fed.sleep_until(asked + fed.estimate(client).visit_s)
+    return model

@@ -1,0 +1,34 @@
+"""Sequential federated learning: one model visits one client after the other."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic.dataclasses import dataclass
+
+from fedtempo.federation import Federation
+from fedtempo.fields import STRICT, Count, Doc
+from fedtempo.strategies.chains import train_in_sequence
+from fedtempo.strategies.fedavg import uniform_sample
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sequential:
+    """SFL: Li and Lyu, Convergence Analysis of Sequential Federated Learning on Heterogeneous Data, NeurIPS 2023.
+
+    Each round draws clients without replacement in random order; the model that the last one sends is the next global
+    model. It makes sense to commit after each visit too: the server relays the model anyway.
+    """
+
+    clients_per_round: Annotated[Count | None, Doc("clients of a round; all where not given")] = None
+    commit: Annotated[Literal["visit", "round"], Doc("when the travelling model becomes the global one")] = "visit"
+
+    async def run(self, fed: Federation) -> None:
+        for round_number in itertools.count():
+            rng = fed.rng("sampling", round_number)
+            chosen = uniform_sample(fed.clients, self.clients_per_round, rng)
+            order = [chosen[i] for i in rng.permutation(len(chosen))]
+            parts = [order] if self.commit == "round" else [[client] for client in order]
+            for part in parts:
+                fed.commit(await train_in_sequence(fed, part, fed.model, group=round_number))
