@@ -1,0 +1,80 @@
+"""`comparison.json`: strategies side by side, over the same seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedtempo.errors import ConfigError
+from fedtempo.record.strict_json import plain
+
+Summary = Mapping[str, Any]
+
+_TIMES = ("time_to_target_s", "first_time_at_target_s")
+_LABELS = ("strategy", "seed", "horizon_s", "target_accuracy")
+
+
+def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
+    """Summaries of runs (`summarise`), a list over seeds for each strategy, as one table.
+
+    For each strategy "seeds" and the fields of a summary: a number as {"mean", "std", "values"} over the seeds that
+    have it (std is the sample's, None below two), anything else as {"values"}; shares of each client are left out. A
+    time to target has also "reached" and "of" (seeds), and "median", in which a seed that did not reach the target
+    counts as later than all others (None where that is the median). "ratio_to_first" divides the median by that of
+    the first strategy; None where either did not reach the target.
+    Raises ConfigError where there is nothing to compare, or runs aim at different targets.
+    """
+    if not runs_by_strategy or not all(runs_by_strategy.values()):
+        raise ConfigError("a comparison needs at least one run of each strategy")
+    summaries = [summary for group in runs_by_strategy.values() for summary in group]
+    targets = {summary["target_accuracy"] for summary in summaries}
+    if len(targets) > 1:
+        raise ConfigError(f"runs with different target_accuracy cannot be compared: {sorted(targets, key=str)}")
+    horizons = {summary["horizon_s"] for summary in summaries}
+    strategies = {name: _strategy(group) for name, group in runs_by_strategy.items()}
+    first = next(iter(strategies))
+    for fields in strategies.values():
+        for time in _TIMES:
+            fields[time]["ratio_to_first"] = _ratio(fields[time]["median"], strategies[first][time]["median"])
+    return {
+        "target_accuracy": targets.pop(),
+        "horizon_s": horizons.pop() if len(horizons) == 1 else None,
+        "first": first,
+        "strategies": dict(plain(strategies)),
+    }
+
+
+def _strategy(summaries: Sequence[Summary]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"seeds": [summary["seed"] for summary in summaries]}
+    for name in summaries[0]:
+        if name not in _LABELS:
+            fields[name] = _over_seeds([summary[name] for summary in summaries])
+    for time in _TIMES:
+        values = fields[time]["values"]
+        late = sorted(math.inf if value is None else value for value in values)
+        fields[time] |= {
+            "median": plain(float(statistics.median(late))),
+            "reached": sum(value is not None for value in values),
+            "of": len(values),
+        }
+    return fields
+
+
+def _over_seeds(values: Sequence[Any]) -> dict[str, Any]:
+    if all(isinstance(value, Mapping) for value in values):
+        names = [name for name in values[0] if name != "per_client"]
+        return {name: _over_seeds([value.get(name) for value in values]) for name in names}
+    numbers = [value for value in values if value is not None]
+    if not all(isinstance(value, int | float) for value in numbers):
+        return {"values": list(values)}
+    return {
+        "mean": statistics.fmean(numbers) if numbers else None,
+        "std": statistics.stdev(numbers) if len(numbers) > 1 else None,
+        "values": list(values),
+    }
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None

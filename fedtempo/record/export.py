@@ -1,0 +1,64 @@
+"""A run's tables as Parquet or CSV, for pandas, DuckDB or R."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.record.run import Records, Table
+from fedtempo.record.strict_json import to_json
+
+FORMATS = ("parquet", "csv")
+
+
+def export(run: Records, to: str, out: Path | str) -> list[Path]:
+    """Write visits, commits, evaluations, notes and facts into the folder `out`, a file each; returns the files.
+
+    to: of FORMATS. What a run does not have is null (an empty field in CSV); notes and facts have their values as
+    JSON. Raises ConfigError for an unknown format, RunError where the files cannot be written.
+    """
+    if to not in FORMATS:
+        raise ConfigError(f"to = {to!r}: a run can be exported to {' or '.join(FORMATS)}")
+    out = Path(out)
+    tables = {
+        "visits": _arrow(run.visits),
+        "commits": _arrow(run.commits),
+        "evaluations": _arrow(run.evaluations),
+        "notes": _named(run.notes),
+        "facts": _named(run.facts.items()),
+    }
+    write = pa.parquet.write_table if to == "parquet" else pa.csv.write_csv
+    paths = [out / f"{name}.{to}" for name in tables]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for path, table in zip(paths, tables.values()):
+            write(table, path)
+    except OSError as error:
+        raise RunError(f"{out} could not be written: {error}") from error
+    return paths
+
+
+def _arrow(table: Table) -> Any:
+    return pa.table({name: pa.array(column, mask=_absent(column)) for name, column in table.items()})
+
+
+def _absent(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    absent: npt.NDArray[np.bool_] = np.zeros(column.shape, np.bool_)
+    if column.dtype.kind == "f":
+        absent = np.isnan(column)
+    elif column.dtype.kind == "i":
+        absent = column == -1
+    return absent
+
+
+def _named(items: Any) -> Any:
+    pairs = [(name, to_json(value)) for name, value in items]
+    names, values = [name for name, _ in pairs], [value for _, value in pairs]
+    return pa.table({"name": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})

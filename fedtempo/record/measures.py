@@ -1,0 +1,105 @@
+"""What is measured on a run's records: how busy clients are, groups alive, who takes part, time to target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.record.run import Records
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+CONFIRMING_EVALUATIONS = 3
+
+
+def elapsed_s(records: Records) -> float:
+    """The clock when the run ended; for a run that has not ended, the latest time recorded."""
+    elapsed = records.facts.get("elapsed_s")
+    if elapsed is not None:
+        return float(elapsed)
+    times = (records.visits["finished"], records.commits["time"], records.evaluations["time"])
+    return max((float(t.max()) for t in times if t.size), default=0.0)
+
+
+def busy_ratios(records: Records) -> Floats:
+    """Share of the run that each client spent in visits, shape (n_clients,).
+
+    A client is busy from the start of a visit to its end, whatever became of the visit; what lies after the end of
+    the run does not count. Zeros for a run in which no time passed.
+    """
+    n_clients, end = int(records.facts["n_clients"]), elapsed_s(records)
+    visits = records.visits
+    held = ~np.isnan(visits["started"])
+    busy_s = np.minimum(visits["finished"][held], end) - np.minimum(visits["started"][held], end)
+    total_s = np.bincount(visits["client"][held], weights=busy_s, minlength=n_clients)
+    return total_s / end if end > 0 else np.zeros(n_clients)
+
+
+def participation(records: Records) -> Ints:
+    """Visits done by each client, shape (n_clients,)."""
+    done = records.visits["outcome"] == "done"
+    return np.bincount(records.visits["client"][done], minlength=int(records.facts["n_clients"]))
+
+
+def group_spans(records: Records) -> tuple[Floats, Floats]:
+    """When each group was alive: starts and ends, shape (groups,) each, by start, within the run.
+
+    A group lives from the start of its first visit to the end of its last. A visit that names no group is one.
+    """
+    visits, end = records.visits, elapsed_s(records)
+    held = ~np.isnan(visits["started"])
+    group, number = visits["group"][held], visits["number"][held]
+    started, finished = np.minimum(visits["started"][held], end), np.minimum(visits["finished"][held], end)
+    names = np.where(group >= 0, group, -1 - number)
+    _, index = np.unique(names, return_inverse=True)
+    n_groups = int(index.max()) + 1 if index.size else 0
+    starts, ends = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+    np.minimum.at(starts, index, started)
+    np.maximum.at(ends, index, finished)
+    order = np.argsort(starts, kind="stable")
+    return starts[order], ends[order]
+
+
+def groups_alive(records: Records) -> tuple[Floats, Ints]:
+    """Number of groups alive as a step function: `counts[i]` from `times[i]` to the next time; `times[0]` is 0.
+
+    At an instant at which one group ends and another starts, only the new one is alive.
+    """
+    starts, ends = group_spans(records)
+    real = ends > starts
+    changes = np.concatenate([starts[real], ends[real]])
+    steps = np.concatenate([np.ones(int(real.sum()), np.int64), -np.ones(int(real.sum()), np.int64)])
+    times, index = np.unique(np.concatenate([[0.0], changes]), return_inverse=True)
+    change_at = np.zeros(times.size, np.int64)
+    np.add.at(change_at, index[1:], steps)
+    return times, np.cumsum(change_at)
+
+
+def time_to_target(
+    times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
+) -> float | None:
+    """Time of the first evaluation from which the mean of three consecutive ones is at or above `target`, seconds.
+
+    Curves of asynchronous strategies oscillate; one lucky evaluation is no result. None where there is no such
+    evaluation.
+    """
+    values = [float(value) for value in accuracies]
+    windows = (values[i : i + CONFIRMING_EVALUATIONS] for i in range(len(values)))
+    return next((float(time) for time, window in zip(times, windows) if sustained(window, target)), None)
+
+
+def sustained(window: Sequence[float], target: float) -> bool:
+    """Whether `window` is three consecutive accuracies with a mean at or above `target`."""
+    # Both sides are rounded once, so that three evaluations at exactly the target do reach it.
+    return len(window) == CONFIRMING_EVALUATIONS and math.fsum(window) >= CONFIRMING_EVALUATIONS * target
+
+
+def first_time_at_target(
+    times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
+) -> float | None:
+    """Time of the first single evaluation at or above `target`, seconds; None where there is none."""
+    return next((float(time) for time, accuracy in zip(times, accuracies) if accuracy >= target), None)

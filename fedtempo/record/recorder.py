@@ -1,0 +1,181 @@
+"""Writes what happens in a run to `run.sqlite`, in batches, so that a visit costs next to nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtempo.errors import RunError
+from fedtempo.record.run import Records, read_records
+from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
+from fedtempo.record.strict_json import to_json
+
+VisitRow = tuple[
+    int,  # number: order of submission on the run's clock
+    int,  # client
+    int | None,  # group
+    int,  # base_version
+    float,  # queued
+    float | None,  # started
+    float | None,  # received
+    float | None,  # computed
+    float,  # finished
+    str,  # outcome: of schema.OUTCOMES
+    int,  # examples
+    float | None,  # loss
+]
+CommitRow = tuple[int, float, int]
+EvaluationRow = tuple[float, int, float, float]
+
+_BATCH_ROWS = 5_000
+_BATCH_S = 1.0
+_ROWS_BETWEEN_LOOKS = 256
+
+
+class Recorder:
+    """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
+
+    Rows hold plain Python numbers and strings. A recorder begins an empty record: what an earlier recorder left in
+    the same file goes, because a run that is resumed happens again from its start. Tables of others in that file stay.
+
+    Facts in use. From the start: strategy, label (where it differs), seed, n_clients, horizon_s (None without one),
+    target_accuracy, data (an object: source, train, test, sha256), version, size_bytes (of the model),
+    label_histograms (for each client, examples of each class), class_names, client_names, positions ([x, y] of each
+    client, metres). At the end: ended, elapsed_s (the clock when the run ended), model_sha256, wall_s.
+    Written by the recorder: bytes (totals of `traffic`), events_sha256.
+
+    Every method that writes raises RunError naming the file where the disk does not take it.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._path: Path | str = ":memory:" if folder is None else folder / DATABASE
+        self._visits: list[VisitRow] = []
+        self._commits: list[CommitRow] = []
+        self._evaluations: list[EvaluationRow] = []
+        self._notes: list[tuple[str, str]] = []
+        self._facts: dict[str, str] = {}
+        self._down = self._up = self._relay = 0
+        self._visits_hash = hashlib.sha256()
+        self._commits_hash = hashlib.sha256()
+        self._look_at = _ROWS_BETWEEN_LOOKS
+        self._flushed_at = time.monotonic()
+        self._failed = False
+        self._connection = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        connection = None
+        try:
+            connection = sqlite3.connect(self._path, timeout=60)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.executescript(TABLES)
+            with connection:
+                for table in ("visits", "commits", "evaluations", "notes", "facts"):
+                    connection.execute(f"DELETE FROM {table}")
+        except sqlite3.DatabaseError as error:
+            if connection is not None:
+                connection.close()
+            raise RunError(f"{self._path} could not be opened for writing: {error}") from error
+        return connection
+
+    def visit(self, row: VisitRow) -> None:
+        """A visit has ended, one way or another."""
+        visits = self._visits
+        visits.append(row)
+        if len(visits) >= self._look_at:
+            self._look()
+
+    def commit(self, version: int, time: float, staleness: int) -> None:
+        """The global model became `version`. staleness: commits since the base of what was committed."""
+        self._commits.append((version, time, staleness))
+        if len(self._commits) % _ROWS_BETWEEN_LOOKS == 0:
+            self._look()
+
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
+        """The global model was evaluated; NaN in a run without training."""
+        self._evaluations.append((time, version, accuracy, loss))
+        self._look()
+
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0) -> None:
+        """Bytes that were moved: from the server, to it, and from one client to the next."""
+        self._down += down
+        self._up += up
+        self._relay += relay
+
+    def note(self, name: str, value: Any) -> None:
+        """What a strategy wants remembered (JSON values or arrays), in order; a name may come again."""
+        self._notes.append((name, to_json(value)))
+
+    def fact(self, name: str, value: Any) -> None:
+        """What holds for the whole run (JSON values or arrays); a later value replaces an earlier one."""
+        self._facts[name] = to_json(value)
+
+    @property
+    def events_sha256(self) -> str:
+        """Hash of all visits and commits so far: numbers, clients, groups, versions, times, outcomes and staleness.
+
+        Equal for two runs exactly where these are; losses, examples and wall time do not enter.
+        """
+        self.flush()
+        return hashlib.sha256(self._visits_hash.digest() + self._commits_hash.digest()).hexdigest()
+
+    def records(self) -> Records:
+        """All that was recorded so far."""
+        self.flush()
+        return read_records(self._connection)
+
+    def flush(self) -> None:
+        """Write all rows collected, in one transaction."""
+        visits, self._visits = self._visits, []
+        commits, self._commits = self._commits, []
+        evaluations, self._evaluations = self._evaluations, []
+        notes, self._notes = self._notes, []
+        facts, self._facts = self._facts, {}
+        if visits:
+            self._visits_hash.update(_bytes([(*row[:9], OUTCOMES[row[9]]) for row in visits]))
+        if commits:
+            self._commits_hash.update(_bytes(commits))
+        facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
+        try:
+            with self._connection as connection:
+                connection.executemany("INSERT INTO visits VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", visits)
+                connection.executemany("INSERT INTO commits VALUES(?,?,?)", commits)
+                connection.executemany("INSERT INTO evaluations VALUES(?,?,?,?)", evaluations)
+                connection.executemany("INSERT INTO notes VALUES(?,?)", notes)
+                connection.executemany("INSERT OR REPLACE INTO facts VALUES(?,?)", facts.items())
+        except sqlite3.OperationalError as error:
+            self._failed = True
+            raise RunError(f"{self._path} could not be written: {error}") from error
+        self._look_at = _ROWS_BETWEEN_LOOKS
+        self._flushed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Write what is left and close the file. After a failed write, only close it."""
+        try:
+            if not self._failed:
+                self.fact("events_sha256", self.events_sha256)
+                self.flush()
+        finally:
+            self._connection.close()
+
+    def _look(self) -> None:
+        self._look_at = len(self._visits) + _ROWS_BETWEEN_LOOKS
+        rows = len(self._visits) + len(self._commits) + len(self._evaluations)
+        if rows >= _BATCH_ROWS or time.monotonic() - self._flushed_at >= _BATCH_S:
+            self.flush()
+
+
+def _bytes(rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """Rows of numbers as little-endian doubles, row after row, so that batches can be cut anywhere.
+
+    None becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
+    """
+    values = np.array(rows, dtype="<f8") + 0.0
+    values[np.isnan(values)] = np.nan
+    return values.tobytes()

@@ -1,0 +1,131 @@
+"""A run as it can be read: its tables as arrays, its facts, and what lies beside them in its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.errors import ConfigError
+from fedtempo.record.schema import COLUMNS, DATABASE
+
+Table = Mapping[str, npt.NDArray[Any]]
+
+_ROWS_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What a run recorded.
+
+    visits, commits, evaluations: columns of `schema.COLUMNS`, all of one length a table; visits by number, commits by
+    version, evaluations in the order in which they were made. NULL is NaN in a column of floats, -1 in one of
+    integers. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
+    """
+
+    visits: Table
+    commits: Table
+    evaluations: Table
+    notes: tuple[tuple[str, Any], ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """What tables and pictures call the run: the fact "label", or else its strategy."""
+        return str(self.facts.get("label") or self.facts.get("strategy") or "unnamed")
+
+    def note(self, name: str) -> Any:
+        """The last value noted under `name`; None where there is none."""
+        return next((value for noted, value in reversed(self.notes) if noted == name), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Records):
+    """A run folder, read. config, environment: empty where the file is not there; summary: None until the run ends."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    summary: Mapping[str, Any] | None
+    environment: Mapping[str, Any]
+
+
+def load_run(folder: Path | str) -> Run:
+    """Read a run folder: finished, interrupted, or being written by another process.
+
+    Raises ConfigError where `folder` is no run folder or one of its files cannot be read.
+    """
+    folder = Path(folder)
+    database = folder / DATABASE
+    if not database.is_file():
+        raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
+    # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
+    frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
+    address = f"file:{quote(str(database.resolve()))}?{'immutable=1' if frozen else 'mode=ro'}"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
+            records = read_records(connection)
+    except (sqlite3.DatabaseError, ValueError) as error:
+        raise ConfigError(f"{database} holds no run that can be read: {error}") from error
+    return Run(
+        visits=records.visits,
+        commits=records.commits,
+        evaluations=records.evaluations,
+        notes=records.notes,
+        facts=records.facts,
+        folder=folder,
+        config=_read(folder / "config.toml", tomllib.loads) or {},
+        summary=_read(folder / "summary.json", json.loads),
+        environment=_read(folder / "environment.json", json.loads) or {},
+    )
+
+
+def read_records(connection: sqlite3.Connection) -> Records:
+    """All tables as they are at one moment. Raises sqlite3.Error."""
+    connection.execute("BEGIN")
+    try:
+        visits = _read_table(connection, "visits", "number")
+        commits = _read_table(connection, "commits", "version")
+        evaluations = _read_table(connection, "evaluations", "rowid")
+        notes = tuple((n, json.loads(v)) for n, v in connection.execute("SELECT name, value FROM notes ORDER BY rowid"))
+        facts = {n: json.loads(v) for n, v in connection.execute("SELECT name, value FROM facts ORDER BY rowid")}
+    finally:
+        connection.rollback()
+    return Records(visits, commits, evaluations, notes, facts)
+
+
+def _read_table(connection: sqlite3.Connection, table: str, order: str) -> Table:
+    columns = COLUMNS[table]
+    names = ", ".join(f'"{name}"' for name in columns)
+    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")
+    chunks: list[list[npt.NDArray[Any]]] = []
+    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+        chunks.append([_column(values, kind) for values, kind in zip(zip(*rows), columns.values())])
+    return {
+        name: np.concatenate([chunk[i] for chunk in chunks]) if chunks else np.empty(0, dtype=kind)
+        for i, (name, kind) in enumerate(columns.items())
+    }
+
+
+def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:
+    if kind == "i8":
+        return np.array([-1 if value is None else value for value in values], dtype=kind)
+    return np.array(values, dtype=kind)
+
+
+def _read(path: Path, parse: Any) -> Any:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error

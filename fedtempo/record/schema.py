@@ -1,0 +1,46 @@
+"""The tables of `run.sqlite`: what one run leaves behind. Times are seconds of the run's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+DATABASE = "run.sqlite"
+
+# A row for each visit that has ended, however it ended. For a visit that was not "done", `finished` is when its client
+# became free, and the phases that it did not reach are NULL. `loss` is NULL in a run without training.
+TABLES = """
+CREATE TABLE IF NOT EXISTS visits(
+    number INTEGER PRIMARY KEY, client INTEGER, "group" INTEGER, base_version INTEGER,
+    queued REAL, started REAL, received REAL, computed REAL, finished REAL,
+    outcome TEXT, examples INTEGER, loss REAL);
+CREATE TABLE IF NOT EXISTS commits(version INTEGER PRIMARY KEY, time REAL, staleness INTEGER);
+CREATE TABLE IF NOT EXISTS evaluations(time REAL, version INTEGER, accuracy REAL, loss REAL);
+CREATE TABLE IF NOT EXISTS notes(name TEXT, value TEXT);
+CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT);
+"""
+
+# "cut": the run ended first. "unavailable": the client left or failed. "cancelled": the strategy gave the visit up.
+OUTCOMES: Mapping[str, int] = MappingProxyType({"done": 0, "cut": 1, "unavailable": 2, "cancelled": 3})
+
+# NumPy's type of each column. NULL reads as NaN in a float column and as -1 in an integer one.
+COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "visits": {
+            "number": "i8",
+            "client": "i8",
+            "group": "i8",
+            "base_version": "i8",
+            "queued": "f8",
+            "started": "f8",
+            "received": "f8",
+            "computed": "f8",
+            "finished": "f8",
+            "outcome": "U11",
+            "examples": "i8",
+            "loss": "f8",
+        },
+        "commits": {"version": "i8", "time": "f8", "staleness": "i8"},
+        "evaluations": {"time": "f8", "version": "i8", "accuracy": "f8", "loss": "f8"},
+    }
+)

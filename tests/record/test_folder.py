@@ -1,0 +1,75 @@
+"""A run folder is claimed once and never overwritten."""
+
+import json
+import subprocess
+
+import pytest
+
+from fedtempo.errors import ConfigError
+from fedtempo.record import Recorder, RunFolder, default_name, write_json
+
+
+def test_a_new_folder_says_what_made_it(tmp_path):
+    folder = RunFolder.create(tmp_path / "deep" / "run", seed=5)
+    facts = json.loads(folder.environment.read_text())
+    assert facts["seed"] == 5
+    assert facts["packages"]["fedtempo"]
+    assert facts["packages"]["numpy"]
+    assert facts["cpu_count"] >= 1
+    assert {"python", "platform", "git_revision"} <= facts.keys()
+
+
+def test_git_revision_is_that_of_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*run, "init", "-q"], check=True)
+    subprocess.run([*run, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    head = subprocess.run([*run, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert json.loads(RunFolder.create(tmp_path / "run").environment.read_text())["git_revision"] == head
+
+
+def test_a_finished_run_is_never_overwritten(tmp_path):
+    folder = RunFolder.create(tmp_path / "run")
+    write_json(folder.summary, {"ended": "target"})
+    with pytest.raises(ConfigError, match="finished run, which is never overwritten"):
+        RunFolder.create(tmp_path / "run")
+    with pytest.raises(ConfigError, match="has finished"):
+        RunFolder.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("summary", [None, {"ended": "interrupted"}])
+def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
+    folder = RunFolder.create(tmp_path)
+    Recorder(tmp_path).close()
+    if summary:
+        write_json(folder.summary, summary)
+    with pytest.raises(ConfigError, match="--resume"):
+        RunFolder.create(tmp_path)
+    assert RunFolder.resume(tmp_path) == folder
+
+
+def test_other_folders_are_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(ConfigError, match="is not empty and holds no run"):
+        RunFolder.create(tmp_path)
+    with pytest.raises(ConfigError, match="holds no run that could be resumed"):
+        RunFolder.resume(tmp_path)
+    with pytest.raises(ConfigError, match="is a file"):
+        RunFolder.create(tmp_path / "thesis.tex")
+    with pytest.raises(ConfigError, match="cannot hold a run"):
+        RunFolder.create(tmp_path / "thesis.tex" / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_broken_summary_is_named(tmp_path):
+    folder = RunFolder.create(tmp_path)
+    folder.summary.write_text("{")
+    with pytest.raises(ConfigError, match=r"summary\.json cannot be read"):
+        RunFolder.resume(tmp_path)
+
+
+def test_default_name_is_one_folder_name():
+    name = default_name("my_module:Strategy/../x", 4)
+    assert name.endswith("-my_module-Strategy-x-seed4")
+    assert "/" not in name
+    assert default_name("::", 1).endswith("-run-seed1")

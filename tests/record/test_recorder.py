@@ -1,0 +1,236 @@
+"""Rows go in one by one and come out whole, whatever the batches; the hash sees what happened and nothing else."""
+
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.record import Recorder, load_run
+from fedtempo.record.schema import OUTCOMES
+
+TIMES = st.floats(0, 1e6)
+MAYBE = st.none() | TIMES
+
+
+@st.composite
+def visit_rows(draw):
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 99),
+                st.none() | st.integers(0, 9),
+                st.integers(0, 9),
+                TIMES,
+                MAYBE,
+                MAYBE,
+                MAYBE,
+                TIMES,
+                st.sampled_from(list(OUTCOMES)),
+                st.integers(0, 100),
+                MAYBE,
+            ),
+            max_size=12,
+        )
+    )
+    return [(number, *row) for number, row in enumerate(rows)]
+
+
+def recorded(rows, commits=(), flush_after=()):
+    recorder = Recorder(None)
+    for i, row in enumerate(rows):
+        recorder.visit(row)
+        if i in flush_after:
+            recorder.flush()
+    for commit in commits:
+        recorder.commit(*commit)
+    digest, records = recorder.events_sha256, recorder.records()
+    recorder.close()
+    return digest, records
+
+
+@given(visit_rows(), st.sets(st.integers(0, 11)))
+def test_batches_change_neither_hash_nor_rows(rows, flush_after):
+    digest, records = recorded(rows)
+    again, _ = recorded(rows, flush_after=flush_after)
+    assert digest == again
+    for position, (name, column) in enumerate(records.visits.items()):
+        expected = [row[position] for row in rows]
+        if column.dtype.kind == "f":
+            np.testing.assert_array_equal(column, np.array(expected, dtype=float), err_msg=name)
+        else:
+            assert column.tolist() == [-1 if value is None else value for value in expected], name
+
+
+ROW = (0, 3, None, 1, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 100, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("position", "value"),
+    [(0, 1), (1, 4), (2, 0), (3, 2), (4, 0.1), (5, 0.1), (6, None), (7, 2.1), (8, 2.6), (9, "cut")],
+)
+def test_hash_sees_every_part_of_an_event(position, value):
+    assert recorded([ROW])[0] != recorded([(*ROW[:position], value, *ROW[position + 1 :])])[0]
+
+
+@pytest.mark.parametrize(("position", "value"), [(10, 7), (11, 0.1), (11, None), (4, -0.0)])
+def test_hash_does_not_see_results_of_training(position, value):
+    assert recorded([ROW])[0] == recorded([(*ROW[:position], value, *ROW[position + 1 :])])[0]
+
+
+def test_hash_sees_commits_but_not_evaluations_notes_or_facts():
+    digest, _ = recorded([ROW], [(1, 2.5, 0)])
+    assert len({digest, recorded([ROW])[0], recorded([ROW], [(1, 2.5, 1)])[0]}) == 3
+    recorder = Recorder(None)
+    recorder.evaluation(1.0, 0, 0.5, 1.0)
+    recorder.note("clusters", [0, 1])
+    recorder.visit(ROW)
+    recorder.fact("wall_s", 3.0)
+    recorder.commit(1, 2.5, 0)
+    assert recorder.events_sha256 == digest
+    recorder.close()
+
+
+def test_a_closed_run_is_read_back(tmp_path):
+    recorder = Recorder(tmp_path)
+    recorder.fact("n_clients", 4)
+    recorder.visit(ROW)
+    recorder.commit(1, 2.5, 0)
+    recorder.evaluation(2.5, 1, 0.5, float("nan"))
+    recorder.note("clusters", np.array([0, 0, 1, 1]))
+    recorder.note("clusters", (1, 1, 0, 0))
+    recorder.traffic(down=5)
+    recorder.traffic(up=1, relay=2)
+    recorder.traffic(down=5)
+    recorder.fact("n_clients", 5)
+    digest = recorder.events_sha256
+    recorder.close()
+
+    run = load_run(tmp_path)
+    assert run.visits["client"].tolist() == [3]
+    assert run.visits["group"].tolist() == [-1]
+    assert run.visits["outcome"].tolist() == ["done"]
+    assert run.commits["time"].tolist() == [2.5]
+    assert run.evaluations["accuracy"].tolist() == [0.5]
+    assert np.isnan(run.evaluations["loss"]).all()
+    assert run.notes == (("clusters", [0, 0, 1, 1]), ("clusters", [1, 1, 0, 0]))
+    assert run.note("clusters") == [1, 1, 0, 0]
+    assert run.note("structure") is None
+    assert run.facts == {
+        "n_clients": 5,
+        "bytes": {"down": 10, "up": 1, "relay": 2},
+        "events_sha256": digest,
+    }
+    assert (run.summary, run.config, run.environment) == (None, {}, {})
+
+
+def test_a_run_is_readable_while_it_is_written(tmp_path):
+    recorder = Recorder(tmp_path)
+    recorder.visit(ROW)
+    recorder.flush()
+    recorder.visit((1, *ROW[1:]))
+    assert load_run(tmp_path).visits["number"].tolist() == [0]
+    recorder.close()
+    assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
+
+
+def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
+    recorder = Recorder(tmp_path)
+    for number in range(6_000):
+        recorder.visit((number, *ROW[1:]))
+    assert load_run(tmp_path).visits["number"].size >= 5_000
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 1.5)
+    recorder.evaluation(1.0, 0, 0.1, 2.0)
+    assert load_run(tmp_path).visits["number"].size == 6_000
+    recorder.close()
+
+
+def test_a_resumed_run_begins_an_empty_record_and_leaves_other_tables(tmp_path):
+    first = Recorder(tmp_path)
+    first.visit(ROW)
+    first.fact("seed", 1)
+    first.close()
+    with sqlite3.connect(tmp_path / "run.sqlite") as other:
+        other.execute("CREATE TABLE journal(number INTEGER)")
+        other.execute("INSERT INTO journal VALUES(1)")
+    other.close()
+    second = Recorder(tmp_path)
+    second.visit(ROW)
+    second.close()
+    run = load_run(tmp_path)
+    assert run.visits["number"].tolist() == [0]
+    assert "seed" not in run.facts
+    with sqlite3.connect(tmp_path / "run.sqlite") as other:
+        assert other.execute("SELECT number FROM journal").fetchall() == [(1,)]
+    other.close()
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
+    with pytest.raises(RunError, match=r"missing.run\.sqlite could not be opened"):
+        Recorder(tmp_path / "missing")
+
+
+def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "run.sqlite").write_text("not a database at all, but long enough to look at" * 20)
+    with pytest.raises(RunError, match=r"run\.sqlite could not be opened"):
+        Recorder(tmp_path)
+    with pytest.raises(ConfigError, match=r"run\.sqlite holds no run"):
+        load_run(tmp_path)
+
+
+def test_a_full_disk_is_an_error_that_names_the_file_and_close_still_closes(tmp_path):
+    recorder = Recorder(tmp_path)
+    pages = recorder._connection.execute("PRAGMA page_count").fetchone()[0]
+    recorder._connection.execute(f"PRAGMA max_page_count = {pages}")
+    for number in range(200):
+        recorder.visit((number, *ROW[1:]))
+    recorder.note("large", "x" * 100_000)
+    with pytest.raises(RunError, match=r"run\.sqlite could not be written: .*full"):
+        recorder.flush()
+    recorder.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        recorder._connection.execute("SELECT 1")
+
+
+def test_a_visit_costs_microseconds(tmp_path):
+    recorder = Recorder(tmp_path)
+    rows = [(number, *ROW[1:]) for number in range(50_000)]
+    began = time.process_time()
+    for row in rows:
+        recorder.visit(row)
+    recorder.flush()
+    assert (time.process_time() - began) / len(rows) < 25e-6
+    recorder.close()
+
+
+@pytest.mark.parametrize("make", ["nothing", "folder", "file"])
+def test_what_is_no_run_folder_is_refused(tmp_path: Path, make):
+    path = tmp_path / "run"
+    if make == "folder":
+        path.mkdir()
+    elif make == "file":
+        path.write_text("")
+    with pytest.raises(ConfigError, match="is no run folder"):
+        load_run(path)
+
+
+def test_a_broken_file_beside_the_database_is_named(tmp_path):
+    Recorder(tmp_path).close()
+    (tmp_path / "config.toml").write_text("[run\n")
+    with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
+        load_run(tmp_path)
+
+
+def test_a_finished_run_is_readable_where_nothing_can_be_written(tmp_path, monkeypatch):
+    recorder = Recorder(tmp_path)
+    recorder.visit(ROW)
+    recorder.close()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    assert load_run(tmp_path).visits["number"].tolist() == [0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
