@@ -1,0 +1,66 @@
+"""Arithmetic on models: flat vectors in, a new flat vector out.
+
+Only operators are used, so NumPy arrays and PyTorch tensors work alike, empty ones too. Sums run in the order given:
+the same bits however the vectors came to be. Arguments are never written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+V = TypeVar("V", bound=Any)
+"""A flat vector: `numpy.ndarray` or `torch.Tensor`."""
+
+_BLOCK = 32_768
+"""Elements summed at a time, so that sums stay in the processor's cache."""
+
+
+def average(models: Sequence[V], weights: Sequence[float] | None = None) -> V:
+    """Sum of weight * model over the sum of weights (FedAvg: weights are numbers of examples); plain mean by default.
+
+    Raises ValueError for no models, unequal numbers of models and weights, or weights that do not sum to more than 0.
+    """
+    if weights is None:
+        weights = [1.0] * len(models)
+    _check("average", models, weights)
+    total = float(sum(weights))
+    if not total > 0:
+        raise ValueError(f"average: weights sum to {total:g}; it must be more than 0")
+    return _weighted_sum(models, [float(weight) / total for weight in weights])
+
+
+def mix(a: V, b: V, beta: float) -> V:
+    """(1 - beta) * a + beta * b (FedHusky; FedAsync, beta its alpha_t)."""
+    return _weighted_sum([a, b], [1.0 - beta, float(beta)])
+
+
+def buffered_step(model: V, deltas: Sequence[V], weights: Sequence[float], server_lr: float = 1.0) -> V:
+    """model + server_lr * (sum of weight * delta) / K, K the number of deltas (FedBuff, Nguyen et al. 2022).
+
+    Divided by K and not by the sum of weights: stale deltas move the model less.
+    """
+    _check("buffered_step", deltas, weights)
+    scale = server_lr / len(deltas)
+    return _weighted_sum([model, *deltas], [1.0, *(scale * weight for weight in weights)])
+
+
+def gradient_step(model: V, gradients: Sequence[V], weights: Sequence[float], lr: float) -> V:
+    """model - lr * the weighted mean of gradients (CS-GD Eq. 5: weights are numbers of examples)."""
+    return _weighted_sum([model, average(gradients, weights)], [1.0, -lr])
+
+
+def _check(what: str, vectors: Sequence[object], weights: Sequence[float]) -> None:
+    if not vectors or len(vectors) != len(weights):
+        raise ValueError(f"{what}: {len(vectors)} vectors and {len(weights)} weights; one weight for each is needed")
+
+
+def _weighted_sum(vectors: Sequence[V], weights: Sequence[float]) -> V:
+    """Sum of weight * vector in the order given; elementwise, so that blocks do not change a bit of it."""
+    result: V = vectors[0] * weights[0]
+    for start in range(0, len(result), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        total = result[block]
+        for vector, weight in zip(vectors[1:], weights[1:]):
+            total += vector[block] * weight
+    return result

@@ -1,0 +1,54 @@
+"""Examples held so that a batch is one gather of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedtempo.errors import ConfigError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Examples:
+    """Inputs `x` (n, ...) and labels `y` (n,) of one data set, shared by all who train or test on it.
+
+    Arrays are used where they lie if dtype and memory order allow: images that lie channels last already are not
+    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs; integers stay.
+    """
+
+    def __init__(self, x: Array, y: Array, channels_last: bool, dtype: torch.dtype = torch.float32) -> None:
+        if len(x) != len(y):
+            raise ConfigError(f"examples: {len(x)} inputs and {len(y)} labels; there must be one label for each")
+        inputs = torch.from_numpy(_writable(x))
+        if inputs.is_floating_point():
+            inputs = inputs.to(dtype)
+        self._channels_last = channels_last
+        if channels_last:
+            inputs = inputs.permute(0, 2, 3, 1)
+        self._shape = inputs.shape[1:]
+        self._rows = inputs.contiguous().view(len(x), -1)
+        self.labels = torch.from_numpy(_writable(y)).to(torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of these rows (int64)."""
+        return self._shaped(self._rows.index_select(0, rows)), self.labels.index_select(0, rows)
+
+    def span(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of rows start to stop, without a copy."""
+        return self._shaped(self._rows[start:stop]), self.labels[start:stop]
+
+    def _shaped(self, rows: Tensor) -> Tensor:
+        x = rows.view(len(rows), *self._shape)
+        return x.permute(0, 3, 1, 2) if self._channels_last else x
+
+
+def _writable(array: Array) -> Array:
+    """PyTorch has no read-only tensors: an array that must not be written is copied."""
+    return array if array.flags.writeable else array.copy()

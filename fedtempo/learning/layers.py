@@ -1,0 +1,71 @@
+"""Modules that the named networks are built of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+
+def convolutional(
+    depth: int, channels: Sequence[int], kernel: int, padding: str, pool_after: Collection[int], batch_norm: bool
+) -> nn.Sequential:
+    """Convolution, ReLU, then batch normalisation and 2x2 max pooling where asked; layers count from 1.
+
+    depth: channels of the input. Without normalisation the pooling comes before the ReLU: the same values (both are
+    monotone) for a quarter of the work.
+    """
+    stack = nn.Sequential()
+    for layer, width in enumerate(channels, start=1):
+        stack.append(nn.Conv2d(depth, width, kernel, padding=padding))
+        after: list[nn.Module] = [nn.ReLU(inplace=True)]
+        if batch_norm:
+            after.append(nn.BatchNorm2d(width))
+        if layer in pool_after:
+            after.insert(len(after) if batch_norm else 0, nn.MaxPool2d(2))
+        stack.extend(after)
+        depth = width
+    return stack
+
+
+def dense(widths: Sequence[int]) -> nn.Sequential:
+    """Flatten, then linear layers of these widths (input first) with ReLU between them."""
+    stack = nn.Sequential(nn.Flatten())
+    for position, (inputs, outputs) in enumerate(pairwise(widths)):
+        if position:
+            stack.append(nn.ReLU(inplace=True))
+        stack.append(nn.Linear(inputs, outputs))
+    return stack
+
+
+class OneBiasLstm(nn.LSTM):
+    """An LSTM with one bias vector a layer; the second one of PyTorch's cell is a constant zero."""
+
+    def __init__(self, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__(inputs, hidden, layers, batch_first=True)
+        for layer in range(layers):
+            name = f"bias_hh_l{layer}"
+            delattr(self, name)
+            self.register_buffer(name, torch.zeros(4 * hidden), persistent=False)
+        self._flat_weights = [getattr(self, name) for name in self._flat_weights_names]
+
+
+class CharLstm(nn.Module):
+    """Embedding, LSTM layers, and a linear layer on the last step: the next character of a sequence."""
+
+    def __init__(self, vocabulary: int, embedding: int, hidden: int, layers: int, bias_vectors: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding)
+        if bias_vectors == 1:
+            self.recurrent: nn.LSTM = OneBiasLstm(embedding, hidden, layers)
+        else:
+            self.recurrent = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.output = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens (batch, length) integers -> logits (batch, vocabulary)."""
+        states, _ = self.recurrent(self.embedding(tokens))
+        logits: Tensor = self.output(states[:, -1])
+        return logits

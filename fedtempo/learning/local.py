@@ -1,0 +1,115 @@
+"""One client's training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedtempo.errors import ConfigError
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.losses import Loss, make_loss
+from fedtempo.learning.numerics import torch_seed
+from fedtempo.learning.optimizers import add_proximal, clip, make_optimizer
+from fedtempo.learning.state import FlatModel, Vector
+from fedtempo.learning.training import Training
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def train(
+    model: FlatModel,
+    examples: Examples,
+    training: Training,
+    rng: np.random.Generator,
+    received: Vector | Tensor,
+    rows: Rows | None = None,
+) -> dict[str, float]:
+    """Load `received` into `model` and train it there; the result is `model.vector`.
+
+    rows: the client's examples, as row numbers of `examples`; all by default. rng: gives the batches and, through a
+    seed, whatever the module draws itself (dropout). The result does not depend on which statistics are asked for.
+
+    Returns "loss", the mean over all steps of the examples' losses before the step (without the proximal term), and
+    the statistics that `training` names:
+    "squared_loss": likewise, of the squared losses (Oort's statistical utility);
+    "gradient_variance": mean of |g_b - g|^2 over the client's mini-batches b, weighted by their sizes, g the gradient
+    of all its examples, both at the received model (PSFL Eq. 24; the variance of single examples with batch_size = 1);
+    "gradient_norm": |g| at the received model.
+
+    Raises ConfigError for a client without examples.
+    """
+    owned = torch.arange(len(examples)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
+    if not len(owned):
+        raise ConfigError("a client has no examples to train on; give each client at least one")
+    parameters, module = model.trainable, model.module
+    loss_of = make_loss(training, examples.labels[owned], model.vector.dtype)
+    seed = int(rng.integers(2**63))
+    statistics: dict[str, float] = {}
+    if training.statistics & {"gradient_variance", "gradient_norm"}:
+        model.load(received)
+        with torch_seed(seed):
+            variance, norm = _gradient_statistics(model, examples, loss_of, torch.split(owned, training.batch_size))
+        statistics = {"gradient_variance": variance, "gradient_norm": norm}
+    model.load(received)
+    module.train()
+    anchors = tuple(parameter.detach().clone() for parameter in parameters) if training.proximal else ()
+    optimizer = make_optimizer(parameters, training)
+    total = squared = 0.0
+    seen = 0
+    with torch_seed(seed):
+        for batch in _batches(owned, training, rng):
+            x, y = examples.gather(batch)
+            losses = loss_of(module(x), y)
+            loss = losses.mean()
+            gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            with torch.no_grad():
+                if anchors:
+                    gradients = add_proximal(gradients, parameters, anchors, training.proximal)
+                if training.clip_norm is not None:
+                    gradients = clip(gradients, training.clip_norm)
+                optimizer.step(gradients)
+            total += loss.item() * len(y)
+            if "squared_loss" in training.statistics:
+                squared += float(losses.detach().square().sum())
+            seen += len(y)
+    statistics |= {"loss": total / seen, "squared_loss": squared / seen}
+    return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
+
+
+def _batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Iterator[Tensor]:
+    """Row numbers of each step's batch: epochs in random orders, cut off after the last step."""
+    left = training.steps_per_visit(len(rows))
+    numbers = rows.numpy()
+    while left:
+        if training.full_batch:
+            batches: tuple[Tensor, ...] = (rows,)
+        else:
+            batches = torch.split(torch.from_numpy(rng.permutation(numbers)), training.batch_size)
+        yield from batches[:left]
+        left -= min(left, len(batches))
+
+
+def _gradient_statistics(
+    model: FlatModel, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
+) -> tuple[float, float]:
+    """Variance of the batches' gradients and the norm of their mean, weighted by size, at the model as loaded.
+
+    West's running update: exact where the variance is small beside the mean.
+    """
+    model.module.train()
+    mean = torch.zeros(sum(parameter.numel() for parameter in model.trainable), dtype=model.vector.dtype)
+    deviations, seen = 0.0, 0
+    for batch in batches:
+        x, y = examples.gather(batch)
+        loss = loss_of(model.module(x), y).mean()
+        gradients = torch.autograd.grad(loss, model.trainable, materialize_grads=True)
+        gradient = torch.cat([part.reshape(-1) for part in gradients])
+        seen += len(y)
+        from_mean = gradient - mean
+        mean += from_mean * (len(y) / seen)
+        deviations += len(y) * float(from_mean @ (gradient - mean))
+    return deviations / seen, float(torch.linalg.vector_norm(mean))

@@ -1,0 +1,59 @@
+"""Losses on logits, nats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fedtempo.errors import ConfigError
+from fedtempo.learning.training import Training
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Logits (batch, classes) and labels (batch,) to the loss of each example (batch,)."""
+
+
+def label_prior(counts: Sequence[float], pseudo_count: float = 1.0) -> tuple[float, ...]:
+    """Share of each class from counts of examples, each raised by `pseudo_count` (FCH-FL: no class may have none)."""
+    total = sum(counts) + pseudo_count * len(counts)
+    if total <= 0:
+        raise ConfigError(f"prior: counts of classes sum to {total:g}; there must be an example, or a pseudo count > 0")
+    return tuple((count + pseudo_count) / total for count in counts)
+
+
+def logit_adjustment(prior: Sequence[float], tau: float, dtype: torch.dtype = torch.float32) -> Tensor:
+    """tau * log(prior) for each class: what FCH-FL Eq. 8 adds to the logits (Menon et al. 2020).
+
+    A class with prior 0 takes no part where tau > 0: its logit becomes -inf. With tau = 0 nothing changes.
+    """
+    if tau == 0:
+        return torch.zeros(len(prior), dtype=dtype)
+    return (tau * torch.tensor(prior, dtype=torch.float64).log()).to(dtype)
+
+
+def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.float32) -> Loss:
+    """The configured loss for a client that holds `labels`.
+
+    Raises ConfigError where a label's class has prior 0: its loss would be infinite.
+    """
+    if training.loss == "cross-entropy":
+        return _cross_entropy
+    if not training.prior:
+        raise ConfigError("training.prior is empty: loss = 'logit-adjusted' needs the share of each class")
+    adjustment = logit_adjustment(training.prior, training.tau, dtype)
+    highest = int(labels.max())
+    if highest >= len(adjustment):
+        raise ConfigError(f"training.prior has {len(adjustment)} classes, but there is an example of class {highest}")
+    impossible = labels[adjustment[labels] == -torch.inf]
+    if len(impossible):
+        raise ConfigError(
+            f"training.prior of class {int(impossible[0])} is 0, but a client has examples of it: "
+            "count it, or use a pseudo count"
+        )
+    return lambda logits, y: _cross_entropy(logits + adjustment, y)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(logits, labels, reduction="none")

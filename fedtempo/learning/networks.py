@@ -1,0 +1,250 @@
+"""Networks by name: what a configuration says about a model, and the PyTorch module that it means.
+
+A network is a frozen component with `build(input_shape, n_classes)`. `NETWORKS` maps names to components; a user's own
+network is `UserNetwork("module:Class")`. Nothing here imports PyTorch until a network is built.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fedtempo.errors import ConfigError
+from fedtempo.fields import STRICT, Count, Doc
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Channels = Annotated[tuple[Count, ...], Field(strict=False, min_length=1), Doc("filters of each convolution")]
+Kernel = Annotated[Count, Doc("side of the square filters")]
+Padding = Annotated[
+    Literal["valid", "same"], Doc("'valid': no padding, each convolution shrinks the image; 'same': it keeps its size")
+]
+PoolAfter = Annotated[
+    tuple[Count, ...], Field(strict=False), Doc("convolutions, from 1, that 2x2 max pooling (stride 2, floor) follows")
+]
+BatchNorm = Annotated[bool, Doc("batch normalisation after each convolution's ReLU")]
+Hidden = Annotated[tuple[Count, ...], Field(strict=False), Doc("widths of the hidden fully connected layers")]
+
+
+class Network(Protocol):
+    """A component that builds a module from the shape of one example and the number of classes."""
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module: ...
+
+
+def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: int) -> nn.Module:
+    """The network's module with initial weights that depend on nothing but `seed`.
+
+    The caller's random state is left as it was. seed: 0 <= seed < 2**63.
+    """
+    from fedtempo.learning.numerics import torch_seed
+
+    with torch_seed(seed):
+        return network.build(tuple(input_shape), n_classes)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Cnn:
+    """Convolutions with ReLU, max pooling after some, then fully connected layers with ReLU."""
+
+    channels: Channels = (32, 64)
+    kernel: Kernel = 3
+    padding: Padding = "same"
+    pool_after: PoolAfter = (1, 2)
+    batch_norm: BatchNorm = False
+    hidden: Hidden = (128,)
+
+    def __post_init__(self) -> None:
+        beyond = [layer for layer in self.pool_after if layer > len(self.channels)]
+        if beyond:
+            raise ValueError(f"pool_after: there is no convolution {beyond[0]}, channels has {len(self.channels)}")
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
+        """Input (batch, channels, height, width), output (batch, n_classes)."""
+        from fedtempo.learning import layers
+
+        if len(input_shape) != 3:
+            raise ConfigError(f"network: a convolutional one needs images (channels, height, width), got {input_shape}")
+        depth, height, width = input_shape
+        sides = [self._side_after(side, self.padding) for side in (height, width)]
+        if min(sides) < 1:
+            raise ConfigError(
+                f"padding: images of {height} x {width} are too small for {self.padding!r}, which needs at least "
+                f"{self._smallest_side('valid')} x {self._smallest_side('valid')} ('same': "
+                f"{self._smallest_side('same')} x {self._smallest_side('same')})"
+            )
+        return layers.convolutional(
+            depth, self.channels, self.kernel, self.padding, self.pool_after, self.batch_norm
+        ).append(layers.dense((self.channels[-1] * sides[0] * sides[1], *self.hidden, n_classes)))
+
+    def _side_after(self, side: int, padding: str) -> int:
+        """Side of the image after all convolutions and poolings; 0 or less where it does not fit."""
+        for layer in range(1, len(self.channels) + 1):
+            if padding == "valid":
+                side -= self.kernel - 1
+            if layer in self.pool_after:
+                side //= 2
+        return side
+
+    def _smallest_side(self, padding: str) -> int:
+        side = 1
+        while self._side_after(side, padding) < 1:
+            side += 1
+        return side
+
+
+@dataclass(frozen=True, config=STRICT)
+class LeNet(Cnn):
+    """FedHusky's network: 422,474 parameters (1.7 MB) at 28 x 28. The layers' widths are not printed: one reading."""
+
+    channels: Channels = (32, 64)
+    kernel: Kernel = 5
+    padding: Padding = "valid"
+    pool_after: PoolAfter = (1, 2)
+    hidden: Hidden = (320, 128)
+
+
+@dataclass(frozen=True, config=STRICT)
+class CnnMcMahan(Cnn):
+    """McMahan et al. 2017 and CS-GD: 1,663,370 parameters at 28 x 28."""
+
+    channels: Channels = (32, 64)
+    kernel: Kernel = 5
+    hidden: Hidden = (512,)
+
+
+@dataclass(frozen=True, config=STRICT)
+class CnnPsfl(Cnn):
+    """PSFL's network for CIFAR: 62,006 parameters at 3 x 32 x 32. Channels are those of NIID-Bench: one reading."""
+
+    channels: Channels = (6, 16)
+    kernel: Kernel = 5
+    padding: Padding = "valid"
+    hidden: Hidden = (120, 84)
+
+
+@dataclass(frozen=True, config=STRICT)
+class CnnHam10000(Cnn):
+    """PSFL's network for HAM10000: three convolutions. Channels and widths are not printed: one reading."""
+
+    channels: Channels = (32, 64, 128)
+    pool_after: PoolAfter = (1, 2, 3)
+    hidden: Hidden = (128,)
+
+
+@dataclass(frozen=True, config=STRICT)
+class CnnFedcs(Cnn):
+    """FedCS and Hybrid-FL: six convolutions with batch normalisation; 18.3 MB at 3 x 32 x 32.
+
+    The stated size needs padding and only two of the three poolings after pairs.
+    """
+
+    channels: Channels = (32, 32, 64, 64, 128, 128)
+    pool_after: PoolAfter = (2, 4)
+    batch_norm: BatchNorm = True
+    hidden: Hidden = (512, 192)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Mlp:
+    """Fully connected layers with ReLU; CS-GD's 200-200 by default."""
+
+    hidden: Hidden = (200, 200)
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
+        """Input (batch, *input_shape), output (batch, n_classes)."""
+        from fedtempo.learning import layers
+
+        return layers.dense((_size(input_shape), *self.hidden, n_classes))
+
+
+@dataclass(frozen=True, config=STRICT)
+class Logistic:
+    """Multinomial logistic regression: one linear layer."""
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
+        """Input (batch, *input_shape), output (batch, n_classes)."""
+        from fedtempo.learning import layers
+
+        return layers.dense((_size(input_shape), n_classes))
+
+
+@dataclass(frozen=True, config=STRICT)
+class CharLstm:
+    """CS-GD's next-character model for Shakespeare: 819,920 parameters with 80 characters."""
+
+    embedding: Annotated[Count, Doc("length of a character's vector")] = 8
+    hidden: Annotated[Count, Doc("units of each LSTM layer")] = 256
+    n_layers: Annotated[Count, Doc("LSTM layers")] = 2
+    bias_vectors: Annotated[Literal[1, 2], Doc("bias vectors a layer: 2 as in PyTorch, 1 as in TensorFlow")] = 2
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
+        """Input (batch, length) of character numbers below n_classes, output (batch, n_classes)."""
+        from fedtempo.learning import layers
+
+        if len(input_shape) != 1:
+            raise ConfigError(f"network: 'char-lstm' needs sequences (length,), got examples of shape {input_shape}")
+        return layers.CharLstm(n_classes, self.embedding, self.hidden, self.n_layers, self.bias_vectors)
+
+
+@dataclass(frozen=True, config=STRICT)
+class UserNetwork:
+    """A user's own `torch.nn.Module` class, or a function that returns a module.
+
+    It is called with (input_shape, n_classes) where it takes two positional arguments, else without any.
+    """
+
+    target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$"), Doc("where it is: 'module:Class'")]
+
+    def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
+        """Input (batch, *input_shape), output (batch, n_classes)."""
+        from torch import nn
+
+        make = self._find()
+        try:
+            inspect.signature(make).bind(input_shape, n_classes)
+        except TypeError:
+            module = make()
+        else:
+            module = make(input_shape, n_classes)
+        if not isinstance(module, nn.Module):
+            raise ConfigError(f"network: {self.target!r} made a {type(module).__name__}, not a torch.nn.Module")
+        return module
+
+    def _find(self) -> Any:
+        module_name, _, attribute = self.target.partition(":")
+        try:
+            found: Any = import_module(module_name)
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"network: cannot import {module_name!r} of {self.target!r}: {error}") from error
+        for name in attribute.split("."):
+            if not hasattr(found, name):
+                raise ConfigError(f"network: {module_name!r} has no {attribute!r}")
+            found = getattr(found, name)
+        return found
+
+
+NETWORKS: dict[str, type[Network]] = {
+    "lenet": LeNet,
+    "mlp": Mlp,
+    "logistic": Logistic,
+    "cnn": Cnn,
+    "cnn-mcmahan": CnnMcMahan,
+    "cnn-psfl": CnnPsfl,
+    "cnn-ham10000": CnnHam10000,
+    "cnn-fedcs": CnnFedcs,
+    "char-lstm": CharLstm,
+}
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size

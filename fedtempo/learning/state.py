@@ -1,0 +1,98 @@
+"""A module whose whole state is one flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+
+
+class FlatModel:
+    """Parameters, then persistent floating-point buffers, of `module` as views of one contiguous vector.
+
+    To receive a model is one copy into `vector`; to send it is one copy out; updates in place change both. Weights of
+    two-dimensional convolutions lie channels last where the module works with channels-last images, which is faster on
+    CPUs. Tied parameters occur once. Integer buffers (batch normalisation's counters) do not travel: `load` sets them
+    back to their first values, so that a visit depends on nothing that happened before it.
+
+    module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
+    example. dtype: of parameters and floating-point buffers.
+    """
+
+    def __init__(self, module: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> None:
+        self.module = module.to(dtype)
+        self.channels_last = _takes_channels_last(self.module, input_shape, dtype)
+        parameters = list(self.module.parameters())
+        buffers = _persistent_buffers(self.module)
+        floating = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self._constants = [(buffer, buffer.clone()) for buffer in buffers if not buffer.is_floating_point()]
+        self.trainable = tuple(parameter for parameter in parameters if parameter.requires_grad)
+        self.n_parameters = sum(parameter.numel() for parameter in parameters)
+        self.vector = torch.empty(sum(tensor.numel() for tensor in parameters + floating), dtype=dtype)
+        convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
+        start = 0
+        for tensor in [*parameters, *floating]:
+            piece = self.vector[start : start + tensor.numel()]
+            start += tensor.numel()
+            if self.channels_last and id(tensor) in convolutions:
+                out, into, height, width = tensor.shape
+                view = piece.view(out, height, width, into).permute(0, 3, 1, 2)
+            else:
+                view = piece.view(tensor.shape)
+            view.copy_(tensor.detach())
+            tensor.data = view
+        self._array: Vector = self.vector.numpy()
+
+    @property
+    def size(self) -> int:
+        """Length of the vector: parameters and floating-point buffers."""
+        return self.vector.numel()
+
+    def load(self, vector: Tensor | Vector) -> None:
+        """Become the model that `vector` (size,) describes; `vector` is only read."""
+        if isinstance(vector, Tensor):
+            self.vector.copy_(vector)
+        else:
+            np.copyto(self._array, vector)
+        for buffer, first in self._constants:
+            buffer.copy_(first)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The state by name, as copies with ordinary strides: for `torch.nn.Module.load_state_dict` and for files."""
+        return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+
+
+def _persistent_buffers(module: nn.Module) -> list[Tensor]:
+    """Buffers that are part of the module's state, each once, in the order of the module tree."""
+    found: dict[int, Tensor] = {}
+    for part in module.modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            if name not in part._non_persistent_buffers_set:
+                found.setdefault(id(buffer), buffer)
+    return list(found.values())
+
+
+def _takes_channels_last(module: nn.Module, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
+    """Whether the module has two-dimensional convolutions and a forward pass works on channels-last images.
+
+    A module that uses `Tensor.view` on its feature maps, for one, works with ordinary strides only.
+    """
+    if len(input_shape) != 3 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        return False
+    images = torch.zeros(2, *input_shape, dtype=dtype).to(memory_format=torch.channels_last)
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            module(images)
+    except RuntimeError:
+        return False
+    finally:
+        for part, mode in modes:
+            part.training = mode
+    return True

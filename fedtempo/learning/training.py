@@ -1,0 +1,72 @@
+"""What one client does in one visit: the `[training]` table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fedtempo.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
+
+Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Training:
+    """Local training. Each epoch goes once through the client's examples in a new random order.
+
+    The gradient of a batch's mean loss (the last, smaller batch: over its own size) plus `proximal` is clipped, then
+    `weight_decay` is added, then momentum applied: the conventions of torch.optim and clip_grad_norm_.
+    """
+
+    optimizer: Annotated[Literal["sgd", "adam"], Doc("rule of a step; adam with betas 0.9 and 0.999")] = "sgd"
+    lr: Annotated[Positive, Doc("step size")] = 0.01
+    momentum: Annotated[NonNegative, Lt(1), Doc("SGD: weight of the past steps; starts empty each visit")] = 0.0
+    nesterov: Annotated[bool, Doc("SGD: Nesterov's momentum")] = False
+    weight_decay: Annotated[NonNegative, Doc("added to the gradient: this times the parameters")] = 0.0
+    clip_norm: Annotated[float | None, Field(gt=0), Doc("largest L2 norm of a batch's whole gradient")] = None
+    batch_size: Annotated[Count, Doc("examples a step")] = 10
+    epochs: Annotated[Count, Doc("passes over the client's examples")] = 1
+    steps: Annotated[int | None, Field(ge=1), Doc("optimiser steps, instead of epochs: as many epochs as it takes")] = (
+        None
+    )
+    full_batch: Annotated[bool, Doc("one step is the gradient of all the client's examples (CS-GD Eq. 3)")] = False
+    proximal: Annotated[NonNegative, Doc("mu of mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
+    loss: Annotated[Literal["cross-entropy", "logit-adjusted"], Doc("what is minimised, nats")] = "cross-entropy"
+    tau: Annotated[NonNegative, Doc("logit-adjusted: weight of the log prior (FCH-FL Eq. 8)")] = 1.0
+    prior: Annotated[
+        tuple[NonNegative, ...],
+        Field(strict=False),
+        Doc("logit-adjusted: share of each class, on any scale; empty: the runtime takes it from shared histograms"),
+    ] = ()
+    statistics: Annotated[
+        frozenset[Statistic],
+        Field(strict=False),
+        Doc(
+            "measurements beside the mean loss: squared_loss (mean of squared losses of examples before each step), "
+            "gradient_variance and gradient_norm (at the received model; the variance between mini-batches)"
+        ),
+    ] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.optimizer == "adam" and (self.momentum or self.nesterov):
+            raise ValueError("momentum: adam has its own; leave momentum at 0 and nesterov at false")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov: needs momentum > 0")
+
+    def steps_per_visit(self, num_examples: int) -> int:
+        """Optimiser steps of a client that holds `num_examples` (>= 1)."""
+        if self.steps is not None:
+            return self.steps
+        return self.epochs * (1 if self.full_batch else -(-num_examples // self.batch_size))
+
+    def examples_per_visit(self, num_examples: int) -> int:
+        """Examples whose gradients one visit computes, each as often as it is used."""
+        if self.steps is None:
+            return self.epochs * num_examples
+        if self.full_batch:
+            return self.steps * num_examples
+        per_epoch = -(-num_examples // self.batch_size)
+        epochs, rest = divmod(self.steps, max(per_epoch, 1))
+        return epochs * num_examples + min(rest * self.batch_size, num_examples)
