@@ -1,0 +1,106 @@
+"""A fleet: N clients that compute, are linked, come and go, and of which the server believes something."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass
+
+from fedtempo.fields import STRICT, Doc
+from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
+from fedtempo.fleet.component import component
+from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
+from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
+from fedtempo.fleet.links import LINKS, Link, Links
+
+
+class Generators(Protocol):
+    """Makes a generator that depends on nothing but the run's seed, `purpose` and `keys`."""
+
+    def __call__(self, purpose: str, *keys: int) -> np.random.Generator: ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fleet:
+    """The clients of one run."""
+
+    speed: ClientSpeed
+    links: Links
+    availability: Availability
+    estimates: EstimatorKind
+
+    @property
+    def n_clients(self) -> int:
+        return len(self.speed.values)
+
+    def estimator(self, rng: np.random.Generator) -> Estimator:
+        """What the server believes at the start of a run; it learns, so each run needs its own."""
+        return self.estimates.build(self.n_clients, rng)
+
+    def describe(self, examples_processed: npt.ArrayLike, size_bytes: float) -> list[dict[str, Any]]:
+        """One row a client, for a table: mean seconds of a visit and its parts, rates in bit/s, place in metres.
+
+        examples_processed: as in `ClientSpeed.mean_s`. size_bytes: size of the model. Columns that have no meaning
+        for the kind of link are left out.
+        """
+        rows = []
+        for client, compute_s in enumerate(self.speed.mean_s(examples_processed).tolist()):
+            download_s = self.links.download_s(client, size_bytes)
+            upload_s = self.links.upload_s(client, size_bytes)
+            row = {
+                "client": client,
+                "download_s": download_s,
+                "compute_s": compute_s,
+                "upload_s": upload_s,
+                "visit_s": download_s + compute_s + upload_s,
+            }
+            if self.links.download_bps is not None:
+                row["download_bps"] = float(self.links.download_bps[client])
+            if self.links.upload_bps is not None:
+                row["upload_bps"] = float(self.links.upload_bps[client])
+            if self.links.positions is not None:
+                row["x_m"], row["y_m"] = self.links.positions[client].tolist()
+            rows.append(row)
+        return rows
+
+
+def _from(registry: Mapping[str, type], what: str) -> BeforeValidator:
+    """Takes a part as it is, by its name where it needs nothing else, or from a table with `kind`."""
+
+    def make(value: object) -> object:
+        if isinstance(value, str):
+            value = {"kind": value}
+        return component(value, registry, what) if isinstance(value, Mapping) else value
+
+    return BeforeValidator(make)
+
+
+@dataclass(frozen=True, config=STRICT)
+class FleetPlan:
+    """A fleet as a configuration describes it. No timing has a default."""
+
+    compute: Annotated[Compute, BeforeValidator(compute_from), Doc("how fast the clients compute: {unit, speed, ...}")]
+    link: Annotated[Link, _from(LINKS, "link"), Doc("how long bytes take: {kind, ...}; 'none' for no time")]
+    estimates: Annotated[
+        EstimatorKind, _from(ESTIMATES, "kind of estimates"), Doc("what the server believes: exact, or {kind, ...}")
+    ]
+    availability: Annotated[
+        AvailabilityKind, _from(AVAILABILITY, "kind of availability"), Doc("when clients are there: {kind, ...}")
+    ] = Always()
+
+    def build(self, n_clients: int, rng: Generators) -> Fleet:
+        """The fleet of `n_clients`; each part draws from its own generator, so that none moves another.
+
+        Raises ConfigError where a part does not fit the number of clients or a time is not usable.
+        """
+        return Fleet(
+            speed=self.compute.build(n_clients, rng("fleet compute")),
+            links=self.link.build(n_clients, rng("fleet links")),
+            availability=self.availability.build(n_clients, rng("fleet availability")),
+            estimates=self.estimates,
+        )

@@ -1,0 +1,82 @@
+"""Normal distributions cut off at bounds: sampled by inverse, with moments that hold for any bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_ndtr, ndtri_exp
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def open_uniforms(rng: np.random.Generator, size: int) -> FloatArray:
+    """`size` draws, uniform and strictly between 0 and 1, so that no inverse of a distribution is infinite."""
+    return (rng.integers(0, 2**52, size) + 0.5) / 2**52
+
+
+@dataclass(frozen=True)
+class TruncatedNormal:
+    """Normal(mean, std) under the condition that it lies in [low, high]; with std 0 the point of it nearest to mean."""
+
+    mean: float
+    std: float
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std >= 0):
+            raise ValueError(f"mean = {self.mean}, std = {self.std}: the mean must be finite, std finite and >= 0")
+        if not self.low <= self.high:
+            raise ValueError(f"low = {self.low} must not be above high = {self.high}")
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        """low and high in standard deviations from the mean."""
+        return (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+
+    def inverse_cdf(self, uniforms: npt.ArrayLike) -> FloatArray:
+        """Values below which the shares `uniforms` (strictly between 0 and 1) of the distribution lie, same shape."""
+        u = np.asarray(uniforms, dtype=np.float64)
+        if self.std == 0:
+            return np.full(u.shape, min(max(self.mean, self.low), self.high))
+        a, b = self._bounds
+        mirrored = a > 0  # logarithms of probabilities are precise in the left tail only
+        if mirrored:
+            a, b, u = -b, -a, 1 - u
+        z = ndtri_exp(np.logaddexp(np.log1p(-u) + log_ndtr(a), np.log(u) + log_ndtr(b)))
+        values = self.mean + self.std * (-z if mirrored else z)
+        return np.asarray(np.clip(values, self.low, self.high), dtype=np.float64)
+
+    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
+        return self.inverse_cdf(open_uniforms(rng, size))
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of the truncated distribution.
+
+        By quadrature, because the textbook formula subtracts nearly equal numbers where the bounds are narrow or far
+        from the mean. The density is below 1e-21 of its peak ten deviations beyond it.
+        """
+        if self.std == 0 or self.low == self.high:
+            return min(max(self.mean, self.low), self.high), 0.0
+        a, b = self._bounds
+        peak = min(max(0.0, a), b)
+        start, end = max(a, peak - 10), min(b, peak + 10)
+        nodes, weights = np.polynomial.legendre.leggauss(128)
+        z = start + (end - start) * (nodes + 1) / 2
+        probabilities = weights * np.exp((peak - z) * (peak + z) / 2)
+        probabilities /= probabilities.sum()
+        center = float(probabilities @ z)
+        spread = math.sqrt(float(probabilities @ (z - center) ** 2))
+        return self.mean + self.std * center, self.std * spread
+
+
+def fluctuation(mean: float, share: float, std: float | None = None) -> TruncatedNormal:
+    """What fluctuates by up to `share` about its mean: a normal cut off at (1 - share) and (1 + share) times the mean.
+
+    Hybrid-FL (Yoshida et al., ICC 2020), Sec. V-A, r_var is `share`. The paper does not print the standard deviation
+    before the cut: `std`, by default share * mean. The mean is kept whatever it is; share 0 is the constant.
+    """
+    return TruncatedNormal(mean, share * mean if std is None else std, (1 - share) * mean, (1 + share) * mean)
