@@ -16,7 +16,6 @@ import numpy as np
 
 from fedtempo.errors import FedtempoError
 
-
 Vector: TypeAlias = Any
 """Flat parameters as a function at the server sees them: supports + - * / with vectors and numbers."""
 
@@ -251,7 +250,7 @@ class Federation(Protocol):
         ...
 
     def preparation(self) -> AbstractContextManager[None]:
-        """While this context lasts the run's clock stands still: for what is to happen before time 0, and only there."""
+        """While this context lasts the run's clock stands still: for what happens before time 0, and only there."""
         ...
 
     def note(self, name: str, value: Any) -> None:

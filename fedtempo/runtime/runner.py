@@ -100,7 +100,7 @@ async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulat
         # Just after the horizon: whatever ends exactly at it still counts.
         loop.call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
     evaluations.due(0.0, sim.model)
-    tasks = [asyncio.create_task(strategy.run(sim), name="strategy")]
+    tasks: list[asyncio.Future[Any]] = [asyncio.create_task(strategy.run(sim), name="strategy")]
     if settings.evaluate == "time":
         regularly = _evaluate_regularly(settings.evaluate_every, sim, evaluations)
         tasks.append(asyncio.create_task(regularly, name="evaluations"))

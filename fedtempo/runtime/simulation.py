@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -30,6 +31,7 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.fleet.variation import Factors
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
@@ -45,14 +47,14 @@ _STUCK = 1_000_000
 class _ClientState:
     """What the runtime keeps of a client: whose turn it is, how often it was visited, what it was sent directly."""
 
-    __slots__ = ("delivered", "factors", "sent", "turns", "visits")
+    __slots__ = ("compute_factors", "delivered", "failures", "link_factors", "sent", "turns", "visits")
 
-    def __init__(self, factors: Callable[[], float], n_classes: int) -> None:
+    def __init__(self, compute_factors: Factors, link_factors: Factors, failures: np.random.Generator) -> None:
         self.turns = Turns()
         self.visits = 0
-        self.factors = factors
+        self.compute_factors, self.link_factors, self.failures = compute_factors, link_factors, failures
         self.delivered: set[Model] = set()
-        self.sent = [0] * n_classes
+        self.sent: Counter[int] = Counter()
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class _Stay:
     computed_model: Model | None = None
     download_s: float = 0.0
     compute_s: float = 0.0
+    link_factor: float = 1.0
 
 
 class Simulation:
@@ -98,15 +101,19 @@ class Simulation:
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server_s
         self._labels, self._example_bytes = labels, example_bytes
-        n_classes = 0 if labels is None else 1 + max((int(own.max()) for own in labels if own.size), default=-1)
         self._states = [
-            _ClientState(fleet.factors(client.id, self.rng("compute", client.id)), n_classes) for client in clients
+            _ClientState(
+                fleet.speed.factors(self.rng("compute", client.id)),
+                fleet.links.factors(self.rng("links", client.id)),
+                self.rng("failures", client.id),
+            )
+            for client in clients
         ]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
         self._downlink = asyncio.Semaphore(downlink) if downlink else None
-        self._configured = [training.examples_per_visit(client.num_examples) for client in clients]
+        self._configured = [max(1, training.examples_per_visit(client.num_examples)) for client in clients]
         self._model = Model(0, executor.initial())
         self._numbers = 0
         self._held: set[Visit] = set()
@@ -172,7 +179,8 @@ class Simulation:
             seconds = 0.0
         else:
             size = self._executor.size_bytes
-            seconds = self._fleet.links.download_s(client.id, size)
+            stay.link_factor = state.link_factors.next()
+            seconds = self._fleet.links.download_s(client.id, size) * stay.link_factor
             self._recorder.traffic(down=size)
         stay.download_s = seconds
         await self._phase(visit, seconds, "receiving", self._downlink)
@@ -183,11 +191,10 @@ class Simulation:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
-        share = examples / self._configured[client.id] if self._configured[client.id] else 1.0
-        seconds = self._fleet.compute_s(client.id, examples, share) * state.factors()
+        seconds = self._mean_compute_s(client, examples) * state.compute_factors.next()
         state.visits += 1
-        stay.compute_s = seconds
-        fails_at = self._fleet.availability.failure_point(client.id, self._failure_rng(client.id, state.visits))
+        stay.compute_s = seconds * self._configured[client.id] / max(1, examples)
+        fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
             await self._phase(visit, seconds * fails_at, "computing", None)
             self._end_visit(visit, "unavailable")
@@ -204,7 +211,7 @@ class Simulation:
         model, statistics, computed = stay.computed_model, stay.statistics, visit.computed
         if model is None or statistics is None or computed is None:
             raise RunError(f"client {client.id}: upload before compute")
-        seconds = links.upload_s(client.id, size)
+        seconds = links.upload_s(client.id, size) * stay.link_factor
         direct = None if to is None else links.peer_s(client.id, to.id, size)
         if to is not None and direct is not None and direct <= seconds + links.download_s(to.id, size):
             await self._phase(visit, direct, "sending", None)
@@ -274,7 +281,7 @@ class Simulation:
 
     def estimate(self, client: Client) -> Durations:
         size, links = self._executor.size_bytes, self._fleet.links
-        truth = self._fleet.compute_s(client.id, self._configured[client.id], 1.0)
+        truth = self._mean_compute_s(client, self._configured[client.id])
         return Durations(
             *self._estimator.estimate(
                 client.id, links.download_s(client.id, size), truth, links.upload_s(client.id, size)
@@ -393,9 +400,11 @@ class Simulation:
         )
         self._states[visit.client.id].turns.give()
 
-    def _failure_rng(self, client: int, visit: int) -> Callable[[], np.random.Generator]:
-        """Made only where a failure is drawn: most fleets never ask."""
-        return lambda: self.rng("failure", client, visit)
+    def _mean_compute_s(self, client: Client, examples: int) -> float:
+        """Mean seconds to compute on so many examples; "s/visit" is the time of the configured number."""
+        speed = self._fleet.speed
+        seconds = speed.client_mean_s(client.id, examples)
+        return seconds * examples / self._configured[client.id] if speed.unit == "s/visit" else seconds
 
     def _count_instant(self) -> None:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
@@ -425,7 +434,7 @@ def resolve(training: Training, work: Work) -> Training:
     }
     if work.epochs is not None and work.steps is None:
         changes["steps"] = None
-    return replace(training, **changes, statistics=frozenset(training.statistics) | work.statistics)
+    return replace(training, **changes, statistics=frozenset([*training.statistics, *work.statistics]))
 
 
 def _wake(future: asyncio.Future[None]) -> None:

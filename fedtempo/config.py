@@ -1,0 +1,294 @@
+"""One run as TOML: read, checked, completed with defaults, and written back as it was understood."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass, is_pydantic_dataclass
+
+from fedtempo.data.partitions import PARTITIONS, Partition
+from fedtempo.errors import ConfigError
+from fedtempo.federation import Strategy
+from fedtempo.fields import STRICT, Count, Doc, NonNegative, Share
+from fedtempo.fleet.availability import AVAILABILITY
+from fedtempo.fleet.distributions import DISTRIBUTIONS
+from fedtempo.fleet.estimates import ESTIMATES
+from fedtempo.fleet.fleet import FleetPlan
+from fedtempo.fleet.links import LINKS
+from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
+from fedtempo.learning.training import Training
+from fedtempo.parts import construct, lookup, nearest
+from fedtempo.runtime.runner import RunSettings
+from fedtempo.strategies import STRATEGIES
+
+Table = dict[str, Any]
+
+
+def _pair(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, config=STRICT)
+class DataSettings:
+    """The `[data]` table: which examples there are and who holds them."""
+
+    source: Annotated[str, Doc("digits, fashion-mnist, idx:<folder>, folder:<path>, hf:<name>, or module:function")] = (
+        "digits"
+    )
+    clients: Annotated[Count, Doc("number of clients, N")] = 50
+    examples_per_client: Annotated[
+        Count | tuple[Count, Count] | None,
+        BeforeValidator(_pair),
+        Doc("examples that each client holds, or [smallest, largest]; all there are where not given"),
+    ] = None
+    test_examples: Annotated[Count | None, Doc("test examples used in evaluations; all where not given")] = None
+    tell_labels: Annotated[bool, Doc("whether clients tell the server how many examples of each class they hold")] = (
+        False
+    )
+    share_examples: Annotated[Share, Doc("share of the clients that agree to upload raw examples")] = 0.0
+
+
+@dataclass(frozen=True, config=STRICT)
+class ExecutorSettings:
+    """The `[executor]` table: where training really happens. It never changes a result."""
+
+    kind: Annotated[
+        Literal["processes", "inline", "none"],
+        Doc("worker processes, this process, or no training at all (the schedule only)"),
+    ] = "processes"
+    workers: Annotated[Count | None, Doc("processes; as many as there are processors where not given")] = None
+    start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
+
+
+@dataclass(frozen=True, config=STRICT)
+class ServerSettings:
+    """The `[server]` table."""
+
+    seconds: Annotated[NonNegative, Doc("seconds of the run's clock that each operation at the server takes")] = 0.0
+
+
+SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "compare")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One run, checked. `tables` is the whole configuration with all defaults, as `dump` writes it."""
+
+    run: RunSettings
+    data: DataSettings
+    partition: Partition
+    network: Network
+    model_bytes: int | None
+    training: Training
+    fleet: FleetPlan
+    strategy: Strategy
+    strategy_name: str
+    label: str
+    executor: ExecutorSettings
+    server: ServerSettings
+    tables: Table
+
+    @property
+    def variants(self) -> Mapping[str, Table]:
+        """The tables `[compare.<label>]`: settings that a strategy has in a comparison."""
+        return self.tables.get("compare", {})
+
+    def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
+        """The same configuration with dotted keys replaced; label: what the run is called, its strategy by default."""
+        tables = _copied(self.tables)
+        if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
+            tables["strategy"] = {}
+        for key, value in changes.items():
+            _put(tables, key, value)
+        return parse(tables, label=label)
+
+    def for_comparison(self, label: str) -> Config:
+        """The configuration of the competitor `label`: a strategy's name, or a table `[compare.<label>]`.
+
+        Such a table holds dotted keys, like `--set`, and `strategy`, where the label is not the strategy's name.
+        """
+        variant = dict(self.variants.get(label, {}))
+        changes = {"strategy.name": variant.pop("strategy", label)}
+        for key, value in variant.items():
+            changes |= _flat(key, value)
+        return self.with_changes(changes, label=label)
+
+    def dump(self) -> str:
+        """The configuration as TOML, complete, usable as it is."""
+        return tomli_w.dumps(self.tables)
+
+
+def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
+    """Read a configuration file; sets: "dotted.key=value" assignments that override it.
+
+    Raises ConfigError, in one line, for anything that is not usable.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    changes = dict(map(assignment, sets))
+    strategy = tables.get("strategy")
+    if isinstance(strategy, dict) and changes.get("strategy.name", strategy.get("name")) != strategy.get("name"):
+        tables["strategy"] = {}
+    for key, value in changes.items():
+        _put(tables, key, value)
+    return parse(tables)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """A "dotted.key=value" of the command line; the value is TOML, or a string where it is not."""
+    key, equals, raw = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text}: write it as section.key=value")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw.strip()
+    return key.strip(), value
+
+
+def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
+    """A configuration from its tables. Raises ConfigError for anything unknown, missing or out of range."""
+    for name, table in tables.items():
+        if name not in SECTIONS:
+            raise ConfigError(f"[{name}]: unknown section{nearest(name, SECTIONS)}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name} = {table!r}: this is a section; write [{name}] and its keys below it")
+    given = {name: dict(tables.get(name, {})) for name in SECTIONS}
+    for name in ("fleet", "strategy"):
+        if not given[name]:
+            raise ConfigError(f"[{name}] is missing: it has no default")
+
+    partition_table = given["data"].pop("partition", {"kind": "iid"})
+    partition = _by_kind(partition_table, PARTITIONS, "partition", "data.partition")
+    data = construct(DataSettings, given["data"], "data")
+
+    model_bytes = given["model"].pop("size_bytes", None)
+    if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
+        raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
+    network_name = given["model"].pop("network", "mlp")
+    network: Network
+    if isinstance(network_name, str) and ":" in network_name:
+        network = construct(UserNetwork, {"target": network_name, **given["model"]}, "model")
+    else:
+        network = construct(lookup(network_name, NETWORKS, "network", "model.network"), given["model"], "model")
+
+    strategy_name = given["strategy"].pop("name", None)
+    if strategy_name is None:
+        raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
+    strategy_class = lookup(strategy_name, STRATEGIES, "strategy", "strategy.name")
+    strategy = construct(_checked(strategy_class, "strategy.name"), given["strategy"], "strategy")
+    if not isinstance(strategy, Strategy):
+        raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
+
+    run = construct(RunSettings, given["run"], "run")
+    training = construct(Training, given["training"], "training")
+    fleet = construct(FleetPlan, given["fleet"], "fleet")
+    executor = construct(ExecutorSettings, given["executor"], "executor")
+    server = construct(ServerSettings, given["server"], "server")
+    resolved: Table = {
+        "run": _plain(run),
+        "data": {**_plain(data), "partition": _toml(partition)},
+        "model": {"network": network_name, **_plain(network)},
+        "training": _plain(training),
+        "fleet": _plain(fleet),
+        "strategy": {"name": strategy_name, **_plain(strategy)},
+        "executor": _plain(executor),
+        "server": _plain(server),
+    }
+    resolved["model"].pop("target", None)
+    if model_bytes is not None:
+        resolved["model"]["size_bytes"] = model_bytes
+    if given["compare"]:
+        resolved["compare"] = given["compare"]
+    return Config(
+        run, data, partition, network, model_bytes, training, fleet, strategy, strategy_name,
+        label or strategy_name, executor, server, resolved,
+    )  # fmt: skip
+
+
+def _by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
+    """A part from a table with `kind`, or from its name where it needs nothing else."""
+    if isinstance(table, str):
+        table = {"kind": table}
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} = {table!r}: give a table {{ kind = ..., ... }}")
+    fields = dict(table)
+    return construct(lookup(fields.pop("kind", None), registry, what, f"{where}.kind"), fields, where)
+
+
+def _checked(cls: type, where: str) -> type:
+    """A user's plain dataclass as one that checks the types of its fields."""
+    if is_pydantic_dataclass(cls):
+        return cls
+    if not dataclasses.is_dataclass(cls):
+        raise ConfigError(f"{where}: {cls.__name__} must be a dataclass, whose fields are the configuration's keys")
+    frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return dataclass(cls, config=STRICT, frozen=frozen)
+
+
+def _plain(part: Any) -> Table:
+    """The fields of a part as TOML values; what is None is left out."""
+    table = {field.name: _toml(getattr(part, field.name)) for field in dataclasses.fields(part)}
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def _toml(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
+        kind = kinds.get(type(value))  # type: ignore[arg-type]
+        return ({} if kind is None else {"kind": kind}) | _plain(value)
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    if isinstance(value, tuple | list):
+        return [_toml(item) for item in value]
+    return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _put(tables: Table, key: str, value: Any) -> None:
+    """Set a dotted key, making the tables on the way."""
+    *sections, name = key.split(".")
+    if not sections:
+        raise ConfigError(f"{key}: write it as section.key, with a section of {', '.join(SECTIONS)}")
+    table = tables
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{key}: {section} is no section")
+    table[name] = value
+
+
+def _flat(key: str, value: Any) -> Table:
+    """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}; tables with a `kind` stay whole."""
+    if not isinstance(value, dict) or "kind" in value:
+        return {key: value}
+    return {name: item for inner, part in value.items() for name, item in _flat(f"{key}.{inner}", part).items()}
+
+
+REGISTRIES: dict[str, Mapping[str, type]] = {
+    "strategies": STRATEGIES,
+    "networks": NETWORKS,
+    "partitions": PARTITIONS,
+    "links": LINKS,
+    "distributions": DISTRIBUTIONS,
+    "availability": AVAILABILITY,
+    "estimates": ESTIMATES,
+}
+"""What `fedtempo list` lists: parts by name."""

@@ -1,0 +1,142 @@
+"""FedHusky: clients hop between short-lived groups, each planned so that nobody is booked twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from pydantic import model_validator
+from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
+
+from fedtempo.federation import ClientUnavailable, Federation
+from fedtempo.fields import STRICT, Count, Doc, Interval, Le, NonNegative, Positive
+from fedtempo.scheduling.hopping import Group, HoppingSchedule
+from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
+from fedtempo.strategies.mixing import Mixer
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "commit": "group",
+        "mixing": "model",
+        "exponent": 0.9,
+        "correction": False,
+        "count_warmup": False,
+        "rebook": False,
+    },
+}
+
+
+@dataclass(frozen=True, config=STRICT)
+class FedHusky:
+    """Zhou, Shi, Lou and Hou, FedHusky: Accelerating Hybrid Federated Learning with Client Hopping.
+
+    Clients with similar data form clusters (step 1). A group takes one client of each cluster, in an order such that
+    every client is free when the model reaches it: the exact optimum of OPT-j for each client j as head at the start
+    (step 2), of OPT-k whenever a client is released (step 4). The model hops along the group, and what comes out is
+    mixed into the global model with weight gain * (1 + gap)^(-exponent), gap being the versions since it was taken
+    (step 3, Eqs. 17, 18; zeta is `exponent`, tau is `Model.version`). Groups end by the horizon T (step 5).
+
+    preset = "paper" is the paper to the letter. The default keeps its calendars and planner and changes the mixing:
+    each hop starts from the fresh global model, its change is committed at once, and it is corrected for its cluster as
+    in SAGA (Defazio et al., NeurIPS 2014): the cluster's remembered change is replaced by the mean of all clusters'.
+    """
+
+    preset: Annotated[Literal["default", "paper"], Doc("values of the fields that are not given")] = "default"
+    clusters: ClusterChoice = "models"
+    warmup_epochs: WarmupEpochs = 3
+    count_warmup: CountWarmup = True
+    commit: Annotated[Literal["hop", "group"], Doc("what is mixed: each client's work, or a whole group's")] = "hop"
+    mixing: Annotated[Literal["change", "model"], Doc("w + weight * change, or (1 - weight) * w + weight * model")] = (
+        "change"
+    )
+    exponent: Annotated[NonNegative, Doc("decay of a stale result's weight; zeta in Eq. 18")] = 1.0
+    gain: Annotated[Positive, Doc("weight of a result that is not stale")] = 1.0
+    correction: Annotated[bool, Doc("correct each hop's change for its cluster, one remembered change a cluster")] = (
+        True
+    )
+    memory: Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in its cluster's remembered one")] = 0.5
+    order: Annotated[Literal["planned", "paced"], Doc("exact planner, or random order at a steady pace")] = "planned"
+    tick_s: Annotated[Positive, Doc("the calendars' unit, seconds")] = 0.1
+    guard: Annotated[NonNegative, Doc("share added to every estimate before booking")] = 0.0
+    rebook: Annotated[bool, Doc("move the rest of a group that runs late to where its clients are free")] = True
+    min_attempt_gap: Annotated[NonNegative, Doc("seconds between attempts to plan a group")] = 0.0
+    max_wait: Annotated[NonNegative, Doc("seconds that a planned group's model may wait before a hop")] = 0.0
+    pace: Annotated[float, Interval(gt=0), Le(1), Doc("paced: share of the slowest cluster's capacity to use")] = 0.9
+    length: Annotated[Count | None, Doc("paced: clusters that a group visits; all where not given")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: ArgsKwargs) -> ArgsKwargs:
+        given = values.kwargs or {}
+        return ArgsKwargs(values.args, {**PRESETS.get(given.get("preset", "default"), {}), **given})
+
+    def __post_init__(self) -> None:
+        if self.commit == "group" and self.correction:
+            raise ValueError('correction works on hops: set commit = "hop" or correction = false')
+        if self.mixing == "model" and self.correction:
+            raise ValueError('correction works on changes: set mixing = "change" or correction = false')
+
+    async def run(self, fed: Federation) -> None:
+        cluster = await find_clusters(fed, self.clusters, self.warmup_epochs, self.count_warmup)
+        schedule = HoppingSchedule(
+            [fed.estimate(client).visit_s for client in fed.clients],
+            cluster,
+            horizon=fed.horizon,
+            tick_s=self.tick_s,
+            guard=self.guard,
+            max_wait_s=self.max_wait,
+            min_attempt_gap_s=self.min_attempt_gap,
+            paced=(self.pace, self.length, fed.rng("order")) if self.order == "paced" else None,
+        )
+        mixer = Mixer(
+            fed,
+            cluster,
+            gain=self.gain,
+            exponent=self.exponent,
+            change=self.mixing == "change",
+            memory=self.memory if self.correction else None,
+        )
+        async with asyncio.TaskGroup() as groups:
+
+            def attempt(head: int | None = None) -> None:
+                group = schedule.form(fed.now, head)
+                if group is not None:
+                    name = f"group {group.number}"
+                    groups.create_task(self.live(fed, schedule, mixer, group, released), name=name)
+
+            def released() -> None:
+                if self.order == "planned":
+                    attempt()
+
+            if self.order == "planned":
+                for client in fed.clients:
+                    attempt(head=client.id)
+            while self.order == "paced" and fed.now < fed.horizon:
+                attempt()
+                await fed.sleep_until(fed.now + schedule.interval_s)
+
+    async def live(self, fed: Federation, schedule: HoppingSchedule, mixer: Mixer, group: Group, released: Any) -> None:
+        """A group's life: its model hops from client to client and dies with the last."""
+        start = model = fed.model
+        for position, stop in enumerate(group.stops):
+            client = fed.clients[stop.client]
+            await fed.sleep_until(schedule.may_start(group, position, fed.now))
+            if self.commit == "hop":
+                start = model = fed.model
+            successor = group.stops[position + 1].client if position + 1 < len(group.stops) else None
+            to = fed.clients[successor] if successor is not None and self.commit == "group" else None
+            try:
+                update = await fed.train(client, model, group=group.number, to=to)
+            except ClientUnavailable:
+                await fed.sleep_until(schedule.ends(group, position))
+            else:
+                model = update.model
+                if self.commit == "hop" or successor is None:
+                    await mixer.commit(start, model, client.id)
+            schedule.learn(client.id, fed.estimate(client).visit_s)
+            alive = schedule.left(group, position, fed.now, rebook=self.rebook)
+            released()
+            if not alive:
+                return
