@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -33,6 +34,10 @@ VisitRow = tuple[
 CommitRow = tuple[int, float, int]
 EvaluationRow = tuple[float, int, float, float]
 
+# Without an adapter SQLite takes a NumPy number for a string of bytes, and stores that without a word.
+for _kind in "bhilqBHILQef":
+    sqlite3.register_adapter(np.dtype(_kind).type, operator.methodcaller("item"))
+
 _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
@@ -41,8 +46,9 @@ _ROWS_BETWEEN_LOOKS = 256
 class Recorder:
     """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
 
-    Rows hold plain Python numbers and strings. A recorder begins an empty record: what an earlier recorder left in
-    the same file goes, because a run that is resumed happens again from its start. Tables of others in that file stay.
+    Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
+    an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
+    others in that file stay.
 
     Facts in use. From the start: strategy, label (where it differs), seed, n_clients, horizon_s (None without one),
     target_accuracy, data (an object: source, train, test, sha256), version, size_bytes (of the model),

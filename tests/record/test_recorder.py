@@ -128,6 +128,15 @@ def test_a_closed_run_is_read_back(tmp_path):
     assert (run.summary, run.config, run.environment) == (None, {}, {})
 
 
+def test_numbers_of_numpy_are_numbers():
+    row = (np.int64(0), np.int32(3), np.uint8(2), *ROW[3:5], np.float64(0.25), np.float32(0.5), *ROW[7:])
+    digest, records = recorded([row], [(np.int64(1), np.float64(2.5), np.int64(4))])
+    plain = (0, 3, 2, *ROW[3:5], 0.25, 0.5, *ROW[7:])
+    assert digest == recorded([plain], [(1, 2.5, 4)])[0]
+    assert [records.visits[name].tolist() for name in ("client", "group", "received")] == [[3], [2], [0.5]]
+    assert records.commits["staleness"].tolist() == [4]
+
+
 def test_a_run_is_readable_while_it_is_written(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
