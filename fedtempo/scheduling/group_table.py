@@ -1,0 +1,212 @@
+"""What the search for a group knows: who may start when, and which clusters can still be served from a tick on.
+
+Clients and clusters are bits of integers, so that one machine operation answers for many of them. A *rest* is the set
+of clusters that a group has yet to visit (bit c for cluster c).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Protocol
+
+from fedtempo.scheduling.calendars import Calendars
+
+
+class StartMasks:
+    """For each tick the clients whose calendars let them start a visit then: bit i for client i.
+
+    Ticks before the last booked end are stored; from there on everyone may start. The horizon is not looked at.
+    """
+
+    def __init__(self, durations: Sequence[int], everyone: int, calendars: Calendars, first_tick: int) -> None:
+        self._durations = durations
+        self._calendars = calendars
+        self._base = first_tick
+        self._masks: list[int] = []
+        self.everyone = everyone
+        clients = [client for client in range(len(durations)) if everyone >> client & 1]
+        for client in clients:
+            for begin, end in calendars.intervals(client):
+                self.book(client, begin, end)
+
+    def at(self, tick: int) -> int:
+        position = tick - self._base
+        return self._masks[position] if position < len(self._masks) else self.everyone
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The masks of the ticks in [first, last)."""
+        stored = self._masks[first - self._base : max(last - self._base, 0)]
+        return stored + [self.everyone] * (last - first - len(stored))
+
+    def book(self, client: int, begin: int, end: int) -> None:
+        """Clear the starts of visits that would meet [begin, end)."""
+        masks, base, without = self._masks, self._base, ~(1 << client)
+        masks.extend([self.everyone] * (end - base - len(masks)))
+        for position in range(max(begin - self._durations[client] + 1 - base, 0), end - base):
+            masks[position] &= without
+
+    def forget_before(self, tick: int) -> None:
+        del self._masks[: max(tick - self._base, 0)]
+        self._base = max(self._base, tick)
+
+
+class Knowledge(Protocol):
+    """Whether a group that arrives somewhere at `tick` could still serve the clusters of `rest` and end in time.
+
+    False is proved, True may be too hopeful. Proofs outlive bookings, which only take possibilities away.
+    """
+
+    def possible(self, rest: int, tick: int) -> bool: ...
+    def rule_out(self, rest: int, tick: int) -> None: ...
+    def forget_before(self, tick: int) -> None: ...
+
+
+class FailedStates:
+    """Knowledge that grows by failed searches alone; for any number of clusters."""
+
+    def __init__(self, shortest: Sequence[float], horizon: int) -> None:
+        self._horizon = horizon
+        self._failed: dict[int, set[int]] = {}
+
+        @lru_cache(maxsize=1 << 16)
+        def shortest_sum(rest: int) -> float:
+            lowest = rest & -rest
+            return shortest[lowest.bit_length() - 1] + shortest_sum(rest ^ lowest) if rest else 0
+
+        self._shortest_sum: Callable[[int], float] = shortest_sum
+
+    def possible(self, rest: int, tick: int) -> bool:
+        failed = self._failed.get(tick)
+        return (failed is None or rest not in failed) and tick + self._shortest_sum(rest) <= self._horizon
+
+    def rule_out(self, rest: int, tick: int) -> None:
+        self._failed.setdefault(tick, set()).add(rest)
+
+    def forget_before(self, tick: int) -> None:
+        for past in [each for each in self._failed if each < tick]:
+            del self._failed[past]
+
+
+class ServiceTable:
+    """For each tick the set of all rests that can be served from then on, as one integer: bit `rest` of entry `tick`.
+
+    By dynamic programming backwards in time. From tick t a visit of client i, of cluster c, to a group that has c
+    among its rest leads to the rest without c at tick t + d_i; so entry t is the union, over the clients that may
+    start at t, of entry t + d_i with c added to every rest that lacks it: one shift for all 2^C rests at once.
+    After the last booking calendars do not matter and an entry is known from the sums of the shortest durations.
+
+    visits[c] maps each duration in cluster c to the mask of the clients that take so long. Entries from `exact_from`
+    on are exact; earlier ones are upper bounds (never miss a possible rest) until `complete` is called.
+    With `max_wait` > 0 a group may idle up to so many ticks before each visit but the first; what can be served on
+    *arrival* at t then is the union of the entries t..t + max_wait.
+    """
+
+    def __init__(
+        self,
+        starts: StartMasks,
+        visits: Sequence[Mapping[int, int]],
+        horizon: int,
+        max_wait: int,
+        first_tick: int,
+        last_end: int,
+    ) -> None:
+        self._starts = starts
+        self._horizon = horizon
+        self._max_wait = max_wait
+        self._base = first_tick
+        self.exact_from = min(max(last_end, first_tick), horizon + 1)
+        self._longest = max((duration for durations in visits for duration in durations), default=0)
+        self._entries: list[int] = []
+        self._arrivals: list[int] = [] if max_wait else self._entries
+        self._sums, self._served = _without_calendars([min(durations, default=math.inf) for durations in visits])
+        n_rests = 1 << len(visits)
+        everybody = [reduce(or_, durations.values(), 0) for durations in visits]
+        # lacking[c]: the rests that do not contain c. The pattern of 2^c ones, 2^c zeros is a geometric series.
+        lacking = [((1 << n_rests) - 1) // ((1 << (1 << c)) + 1) for c in range(len(visits))]
+
+        @lru_cache(maxsize=1 << 14)
+        def durations_within(cluster: int, clients: int) -> tuple[int, ...]:
+            return tuple(duration for duration, mask in visits[cluster].items() if mask & clients)
+
+        @lru_cache(maxsize=1 << 13)
+        def steps(clients: int) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+            return tuple(
+                (lacking[cluster], 1 << cluster, durations_within(cluster, clients & members))
+                for cluster, members in enumerate(everybody)
+                if clients & members
+            )
+
+        self._steps = steps
+
+    def can_start(self, rest: int, tick: int) -> bool:
+        """Whether `rest` may be served by a group whose next visit starts at `tick` exactly."""
+        return bool(self._entries[tick - self._base] >> rest & 1)
+
+    def possible(self, rest: int, tick: int) -> bool:
+        return bool(self._arrivals[tick - self._base] >> rest & 1)
+
+    def rule_out(self, rest: int, tick: int) -> None:
+        self._arrivals[tick - self._base] &= ~(1 << rest)
+
+    def cover(self, last_tick: int) -> None:
+        """Make sure that every tick that a search up to `last_tick` looks at has an entry."""
+        beyond = self._longest + self._max_wait + 1
+        last_tick = min(max(last_tick, self.exact_from), self._horizon) + beyond
+        missing = [self._without_calendars(t) for t in range(self._base + len(self._entries), last_tick + 1)]
+        self._entries.extend(missing)
+        if self._max_wait:
+            self._arrivals.extend(missing)
+
+    def booked(self, end: int) -> None:
+        """An interval that ends at `end` was booked: entries before it are upper bounds now."""
+        self.exact_from = max(self.exact_from, min(end, self._horizon + 1))
+
+    def complete(self, tick: int) -> None:
+        """Make the entries from `tick` on exact."""
+        entries, arrivals, wait, steps = self._entries, self._arrivals, self._max_wait, self._steps
+        masks = self._starts.between(tick, self.exact_from)
+        position = self.exact_from - self._base
+        for clients in reversed(masks):
+            position -= 1
+            entry = 1  # nothing left to serve
+            for lacking, cluster_bit, durations in steps(clients):
+                after = 0
+                for duration in durations:
+                    after |= arrivals[position + duration]
+                entry |= (after & lacking) << cluster_bit
+            entries[position] = entry
+            if wait:
+                arrivals[position] = reduce(or_, entries[position : position + wait + 1])
+        self.exact_from = min(self.exact_from, tick)
+
+    def forget_before(self, tick: int) -> None:
+        past = max(tick - self._base, 0)
+        del self._entries[:past]
+        if self._max_wait:
+            del self._arrivals[:past]
+        self._base += past
+        self.exact_from = max(self.exact_from, self._base)
+
+    def _without_calendars(self, tick: int) -> int:
+        return self._served[bisect_right(self._sums, self._horizon - tick)]
+
+
+def _without_calendars(shortest: Sequence[float]) -> tuple[list[float], list[int]]:
+    """Where nobody is booked, a rest takes the sum of its clusters' shortest durations at least.
+
+    Returns the sums in ascending order, and for each k the set of the rests with the k smallest sums.
+    """
+    sums: list[float] = [0]
+    for duration in shortest:
+        sums += [each + duration for each in sums]
+    served, union = [0], 0
+    by_sum = sorted(rest for rest in range(len(sums)) if sums[rest] < math.inf)
+    by_sum.sort(key=sums.__getitem__)
+    for rest in by_sum:
+        union |= 1 << rest
+        served.append(union)
+    return [sums[rest] for rest in by_sum], served

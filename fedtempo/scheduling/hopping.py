@@ -1,0 +1,136 @@
+"""Groups on the run's clock: the planners work in ticks, a run in seconds, and real visits are early or late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedtempo.scheduling.groups import GroupPlanner
+from fedtempo.scheduling.paced import PacedPlanner
+
+_FOREVER = 1 << 40
+"""Horizon in ticks of a run without one."""
+
+
+@dataclass(eq=False)
+class Group:
+    """A group that was formed: its number, from 0, and its stops (client, tick at which it starts), in order."""
+
+    number: int
+    stops: tuple[tuple[int, int], ...]
+
+    def client(self, position: int) -> int:
+        """The client at a position; the group has as many positions as stops."""
+        return self.stops[position][0]
+
+
+class HoppingSchedule:
+    """Forms groups around what is booked and follows them while they live.
+
+    visit_s: seconds that each client's visit is expected to take; Delta_i of the FedHusky paper is this, with `guard`
+    as a share on top, rounded up to ticks. horizon: no group is planned to end later. min_attempt_gap_s: attempts to
+    plan come no closer than this, failed ones counted. paced: (pace, length, generator) for random order at a steady
+    pace instead of the exact planner.
+    """
+
+    def __init__(
+        self,
+        visit_s: Sequence[float],
+        cluster: Sequence[int],
+        *,
+        horizon: float,
+        tick_s: float = 0.1,
+        guard: float = 0.0,
+        max_wait_s: float = 0.0,
+        min_attempt_gap_s: float = 0.0,
+        paced: tuple[float, int | None, np.random.Generator] | None = None,
+    ) -> None:
+        self._tick_s, self._guard, self._gap_s = tick_s, guard, min_attempt_gap_s
+        durations = [self._ticks_up(seconds * (1 + guard)) for seconds in visit_s]
+        end = _FOREVER if math.isinf(horizon) else math.floor(horizon / tick_s + 1e-9)
+        n_clusters, wait = max(cluster) + 1, math.floor(max_wait_s / tick_s)
+        self._rng: np.random.Generator | None = None
+        self._planner: GroupPlanner | PacedPlanner
+        if paced is None:
+            self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=wait)
+        else:
+            pace, length, self._rng = paced
+            self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length, max_wait=wait)
+        self._formed = 0
+        self._last_attempt = -math.inf
+
+    @property
+    def interval_s(self) -> float:
+        """Paced: seconds between the starts of groups."""
+        assert isinstance(self._planner, PacedPlanner)
+        return self._planner.interval * self._tick_s
+
+    def form(self, now: float, head: int | None = None) -> Group | None:
+        """Plan and book the best group that starts now; None where there is none, or the last attempt is too near.
+
+        head: the client that goes first (OPT-j); free where not given (OPT-k). Heads are not subject to the gap.
+        """
+        if head is None and now - self._last_attempt < self._gap_s:
+            return None
+        self._last_attempt = now
+        t0 = self._ticks_up(now)
+        self._planner.forget_before(self._ticks_down(now))
+        if isinstance(self._planner, PacedPlanner):
+            assert self._rng is not None
+            plan = self._planner.plan(t0, self._rng)
+        else:
+            plan = self._planner.plan(t0, head)
+        if not plan:
+            return None
+        self._planner.book(plan)
+        self._formed += 1
+        return Group(self._formed - 1, plan.stops)
+
+    def may_start(self, group: Group, position: int, now: float) -> float:
+        """When the visit at a position may start, its predecessor having ended: when the client's booking before it ends.
+
+        Where everything takes as long as booked that is now. A group that is early must not push in front.
+        """
+        client, begin = group.stops[position]
+        before = [end for _, end in self._planner.calendars.intervals(client) if end <= begin]
+        return max(now, before[-1] * self._tick_s) if before else now
+
+    def ends(self, group: Group, position: int) -> float:
+        """When the visit at a position was booked to end."""
+        client, begin = group.stops[position]
+        return (begin + self._planner.durations[client]) * self._tick_s
+
+    def learn(self, client: int, visit_s: float) -> None:
+        """Replace what a client's visit is expected to take; what is booked stays as it is."""
+        self._planner.set_duration(client, self._ticks_up(visit_s * (1 + self._guard)))
+
+    def goes_on(self, group: Group, position: int, now: float, *, rebook: bool) -> bool:
+        """Whether a group has another visit after the one at `position`, which ended now.
+
+        A group that runs late is moved to where its clients are free (`rebook`). One that can no longer end by the
+        horizon is dropped: its bookings are given back.
+        """
+        left = group.stops[position + 1 :]
+        if not left:
+            return False
+        planner, ready = self._planner, self._ticks_up(now)
+        end = ready + sum(planner.durations[client] for client, _ in left)
+        if rebook and ready > left[0][1] and end <= planner.horizon:
+            left = planner.rebook(left, ready)
+            group.stops = (*group.stops[: position + 1], *left)
+            client, begin = left[-1]
+            end = begin + planner.durations[client]
+        if end > planner.horizon:
+            for client, begin in left:
+                planner.release(client, begin)
+            return False
+        return True
+
+    def _ticks_up(self, seconds: float) -> int:
+        return max(1, math.ceil(seconds / self._tick_s - 1e-9)) if seconds > 0 else 0
+
+    def _ticks_down(self, seconds: float) -> int:
+        return math.floor(seconds / self._tick_s + 1e-9)
