@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic.dataclasses import dataclass as component
 
 from fedtempo.federation import Strategy
@@ -41,11 +43,14 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: "horizon", "target", "budget", "finished" (the strategy had no more to do) or "interrupted"."""
+    """How a run ended: "horizon", "target", "budget" (of commits, or the strategy had no more to do) or "interrupted".
+
+    end_s: the clock then. model: the global model's flat parameters, None without training.
+    """
 
     ended: str
     end_s: float
-    model_sha256: str | None
+    model: npt.NDArray[np.float32] | None
 
 
 def simulate(
@@ -89,8 +94,9 @@ def simulate(
         ended = clock.run(main())
     except KeyboardInterrupt:
         ended = "interrupted"
-    sim = state.get("sim")
-    return Outcome(ended, state.get("end_s", 0.0), None if sim is None else sim.model_sha256())
+    sim: Simulation | None = state.get("sim")
+    trained = sim is not None and executor.trains
+    return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
 
 
 async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:
@@ -110,7 +116,7 @@ async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulat
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise _cause(error)
         if not sim.ended.done() and settings.horizon is None:
-            return "finished"
+            return "budget"
         return await sim.ended
     finally:
         for task in tasks:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,12 +87,14 @@ class Simulation:
         horizon: float = math.inf,
         max_commits: int | None = None,
         server_s: float = 0.0,
+        size_bytes: int | None = None,
         labels: Sequence[np.ndarray] | None = None,
         example_bytes: int = 0,
     ) -> None:
         """labels: each client's labels in the order of its examples, example_bytes: size of one, for `upload_examples`.
 
-        server_s: seconds that each `on_server` call takes. max_commits: the run ends with that many.
+        server_s: seconds that each `on_server` call takes. max_commits: the run ends with that many. size_bytes: what
+        sending a model takes; four bytes a parameter where not given.
         """
         self._loop = asyncio.get_running_loop()
         self._clients = tuple(clients)
@@ -101,6 +102,7 @@ class Simulation:
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server_s
         self._labels, self._example_bytes = labels, example_bytes
+        self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         self._states = [
             _ClientState(
                 fleet.speed.factors(self.rng("compute", client.id)),
@@ -178,7 +180,7 @@ class Simulation:
             state.delivered.discard(model)
             seconds = 0.0
         else:
-            size = self._executor.size_bytes
+            size = self._size_bytes
             stay.link_factor = state.link_factors.next()
             seconds = self._fleet.links.download_s(client.id, size) * stay.link_factor
             self._recorder.traffic(down=size)
@@ -207,7 +209,7 @@ class Simulation:
         visit.computed = self.now
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
-        client, stay, size, links = visit.client, visit.state, self._executor.size_bytes, self._fleet.links
+        client, stay, size, links = visit.client, visit.state, self._size_bytes, self._fleet.links
         model, statistics, computed = stay.computed_model, stay.statistics, visit.computed
         if model is None or statistics is None or computed is None:
             raise RunError(f"client {client.id}: upload before compute")
@@ -280,7 +282,7 @@ class Simulation:
         return self._model
 
     def estimate(self, client: Client) -> Durations:
-        size, links = self._executor.size_bytes, self._fleet.links
+        size, links = self._size_bytes, self._fleet.links
         truth = self._mean_compute_s(client, self._configured[client.id])
         return Durations(
             *self._estimator.estimate(
@@ -336,12 +338,6 @@ class Simulation:
         self._closing = True
         for visit in sorted(self._held, key=lambda visit: visit.state.number):
             visit.release()
-
-    def model_sha256(self) -> str | None:
-        """Hash of the global model's parameters, None without training."""
-        if not self._executor.trains:
-            return None
-        return hashlib.sha256(self._executor.vector(self._model.location).tobytes()).hexdigest()
 
     # Phases ---------------------------------------------------------------------------------------------------------
 

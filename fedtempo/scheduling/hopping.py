@@ -90,9 +90,9 @@ class HoppingSchedule:
         return Group(self._formed - 1, plan.stops)
 
     def may_start(self, group: Group, position: int, now: float) -> float:
-        """When the visit at a position may start, its predecessor having ended: when the client's booking before it ends.
+        """When the visit at a position may start, its predecessor having ended: once the client's earlier bookings end.
 
-        Where everything takes as long as booked that is now. A group that is early must not push in front.
+        That is now where everything takes as long as booked; a group that is early must not push in front.
         """
         client, begin = group.stops[position]
         before = [end for _, end in self._planner.calendars.intervals(client) if end <= begin]

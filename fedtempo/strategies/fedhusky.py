@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
@@ -117,26 +118,30 @@ class FedHusky:
                 attempt()
                 await fed.sleep_until(fed.now + schedule.interval_s)
 
-    async def live(self, fed: Federation, schedule: HoppingSchedule, mixer: Mixer, group: Group, released: Any) -> None:
+    async def live(
+        self, fed: Federation, schedule: HoppingSchedule, mixer: Mixer, group: Group, released: Callable[[], None]
+    ) -> None:
         """A group's life: its model hops from client to client and dies with the last."""
         start = model = fed.model
-        for position, stop in enumerate(group.stops):
-            client = fed.clients[stop.client]
+        position, alive = 0, True
+        while alive:
+            client = fed.clients[group.client(position)]
             await fed.sleep_until(schedule.may_start(group, position, fed.now))
             if self.commit == "hop":
                 start = model = fed.model
-            successor = group.stops[position + 1].client if position + 1 < len(group.stops) else None
-            to = fed.clients[successor] if successor is not None and self.commit == "group" else None
+            last = position + 1 == len(group.stops)
+            to = None if last or self.commit == "hop" else fed.clients[group.client(position + 1)]
             try:
                 update = await fed.train(client, model, group=group.number, to=to)
             except ClientUnavailable:
                 await fed.sleep_until(schedule.ends(group, position))
             else:
                 model = update.model
-                if self.commit == "hop" or successor is None:
+                if self.commit == "hop":
                     await mixer.commit(start, model, client.id)
+            if self.commit == "group" and last and model is not start:
+                await mixer.commit(start, model, client.id)
             schedule.learn(client.id, fed.estimate(client).visit_s)
-            alive = schedule.left(group, position, fed.now, rebook=self.rebook)
+            alive = schedule.goes_on(group, position, fed.now, rebook=self.rebook)
+            position += 1
             released()
-            if not alive:
-                return

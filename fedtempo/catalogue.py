@@ -1,0 +1,137 @@
+"""What there is, by name, and what each field of it means: `fedtempo list` and `fedtempo describe`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Interval, Le, Lt
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typing_extensions import Doc
+
+from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings, ServerSettings
+from fedtempo.data.sources import PREFIXES, SOURCES
+from fedtempo.errors import ConfigError
+from fedtempo.fleet.compute import Compute
+from fedtempo.fleet.fleet import FleetPlan
+from fedtempo.learning.training import Training
+from fedtempo.parts import nearest
+from fedtempo.runtime.runner import RunSettings
+
+_SECTIONS: dict[str, Any] = {
+    "[run]": RunSettings,
+    "[data]": DataSettings,
+    "[training]": Training,
+    "[fleet]": FleetPlan,
+    "[fleet.compute]": Compute,
+    "[executor]": ExecutorSettings,
+    "[server]": ServerSettings,
+}
+
+
+def _sources() -> dict[str, Any]:
+    return {**SOURCES, **{f"{prefix}:<...>": function for prefix, function in PREFIXES.items()}}
+
+
+def list_parts(console: Console, what: str | None) -> None:
+    """One table of names with what each is; all kinds where `what` is None. Raises ConfigError for an unknown kind."""
+    kinds: dict[str, Mapping[str, Any]] = {**REGISTRIES, "sources": _sources(), "sections": _SECTIONS}
+    if what is not None and what not in kinds:
+        raise ConfigError(f"list {what}: no such kind{nearest(what, kinds)}")
+    for kind in kinds if what is None else [what]:
+        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
+        for name, part in sorted(kinds[kind].items()):
+            table.add_row(Text(name, style="cyan"), _first_sentence(part))
+        console.print(table)
+
+
+def describe(console: Console, name: str) -> None:
+    """A part's docstring and its fields: type, default, meaning. Raises ConfigError for an unknown name."""
+    parts: dict[str, Any] = {**_SECTIONS, **_sources()}
+    for registry in REGISTRIES.values():
+        parts.update(registry)
+    parts.update({section.strip("[]"): part for section, part in _SECTIONS.items()})
+    if name not in parts:
+        raise ConfigError(f"describe {name}: no such part{nearest(name, parts)}")
+    part = parts[name]
+    console.print(Text(inspect.cleandoc(part.__doc__ or "")))
+    if not dataclasses.is_dataclass(part):
+        return
+    table = Table(header_style="dim", title_justify="left")
+    for column in ("field", "type", "default", "meaning"):
+        table.add_column(column, overflow="fold")
+    hints = typing.get_type_hints(part, include_extras=True)
+    for field in dataclasses.fields(part):
+        kind, limits, meaning = explained(hints[field.name])
+        table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(_default(field)), Text(meaning))
+    console.print(table)
+
+
+def explained(hint: Any) -> tuple[str, str, str]:
+    """A field's type in words, its limits, and its `Doc` text."""
+    limits: list[str] = []
+    meaning = ""
+    while typing.get_origin(hint) is Annotated:
+        hint, *extras = typing.get_args(hint)
+        for extra in extras:
+            if isinstance(extra, Doc):
+                meaning = extra.documentation
+            else:
+                limits.extend(_limits(extra))
+    return _type_name(hint), "".join(f", {limit}" for limit in limits), meaning
+
+
+def _limits(extra: Any) -> list[str]:
+    bounds: list[tuple[str, Any]] = []
+    if isinstance(extra, Interval):
+        bounds = [(">=", extra.ge), (">", extra.gt), ("<=", extra.le), ("<", extra.lt)]
+    elif isinstance(extra, Ge):
+        bounds = [(">=", extra.ge)]
+    elif isinstance(extra, Gt):
+        bounds = [(">", extra.gt)]
+    elif isinstance(extra, Le):
+        bounds = [("<=", extra.le)]
+    elif isinstance(extra, Lt):
+        bounds = [("<", extra.lt)]
+    return [f"{sign} {bound}" for sign, bound in bounds if bound is not None]
+
+
+def _type_name(hint: Any) -> str:
+    if typing.get_origin(hint) is Annotated:
+        name, limits, _ = explained(hint)
+        return name + limits
+    if typing.get_origin(hint) is typing.Literal:
+        return " | ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in typing.get_args(hint))
+    arguments = [argument for argument in typing.get_args(hint) if argument is not type(None)]
+    if typing.get_origin(hint) in (tuple, frozenset):
+        return "list of " + _type_name(arguments[0])
+    if arguments:
+        return " | ".join(map(_type_name, arguments))
+    return {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}.get(
+        getattr(hint, "__name__", ""), getattr(hint, "__name__", str(hint))
+    )
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return (
+            "-"
+            if field.default is None
+            else str(field.default).lower()
+            if isinstance(field.default, bool)
+            else str(field.default)
+        )
+    if field.default_factory is not dataclasses.MISSING:
+        return str(field.default_factory())
+    return "required"
+
+
+def _first_sentence(part: Any) -> Text:
+    """What a docstring says first; its first sentence may go over lines."""
+    text = " ".join(inspect.cleandoc(part.__doc__ or "").split("\n\n")[0].split())
+    return Text(text)

@@ -1,0 +1,130 @@
+"""The commands. No logic of their own: each reads its arguments, calls one function, and shows what came out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedtempo import catalogue, commands
+from fedtempo.errors import ConfigError, FedtempoError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
+)
+console = Console()
+errors = Console(stderr=True)
+
+ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
+Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
+Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
+Strategies = Annotated[str, typer.Option(help="comma-separated names, or labels of [compare.<label>] tables")]
+Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
+
+
+@app.command()
+def run(
+    config: ConfigFile,
+    out: Out = None,
+    set_: Sets = [],  # noqa: B006
+    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+) -> None:
+    """Run one strategy and leave a folder with everything that happened."""
+    raise typer.Exit(commands.run(console, config, out, set_, seed))
+
+
+@app.command()
+def compare(
+    config: ConfigFile,
+    strategies: Strategies,
+    seeds: Annotated[str, typer.Option(help="seeds: 1-5, or 1,3,7")] = "1",
+    out: Out = None,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Run several strategies on the same fleet, data and seeds; table, report.html and comparison.json."""
+    raise typer.Exit(commands.compare(console, config, strategies, seeds, out, set_))
+
+
+@app.command()
+def plan(
+    config: ConfigFile,
+    strategies: Annotated[
+        str | None, typer.Option(help="comma-separated names; the configuration's own if not given")
+    ] = None,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Predict without training: how busy clients are, groups alive, rounds. Takes seconds."""
+    commands.plan(console, config, strategies, set_)
+
+
+@app.command()
+def report(
+    runs: Runs,
+    out: Annotated[Path | None, typer.Option(help="file; report.html in the first folder if not given")] = None,
+) -> None:
+    """Draw runs into one self-contained page."""
+    commands.report(console, runs, out)
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="run folder", show_default=False)],
+    to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",
+    out: Annotated[Path | None, typer.Option(help="folder for the files; tables/ in the run if not given")] = None,
+) -> None:
+    """Write a run's tables for pandas, DuckDB or R."""
+    commands.export(console, run, to, out)
+
+
+@app.command()
+def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
+    """Run a configuration on different executors and worker counts, and say whether every bit agrees."""
+    raise typer.Exit(commands.check(console, config, set_))
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ...; all if not given")] = None,
+) -> None:
+    """What there is, by name."""
+    catalogue.list_parts(console, what)
+
+
+@app.command()
+def describe(
+    name: Annotated[str, typer.Argument(help="a name that `fedtempo list` prints", show_default=False)],
+) -> None:
+    """Every field of a part: meaning, unit, default and source."""
+    catalogue.describe(console, name)
+
+
+@app.command()
+def reproduce(
+    what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
+    scale: Annotated[str, typer.Option(help="small (minutes) or full (the paper's setting)")] = "small",
+    out: Out = None,
+) -> None:
+    """A paper's figure: run, picture, and the paper's numbers beside the measured ones."""
+    commands.reproduce(console, what, list_only, scale, out)
+
+
+def main() -> None:
+    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 interrupted."""
+    try:
+        app()
+    except ConfigError as error:
+        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except FedtempoError as error:
+        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(3)
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        sys.exit(130)

@@ -1,0 +1,199 @@
+"""What each command does, given its arguments; `cli` reads them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from fedtempo import progress
+from fedtempo.config import Config, load
+from fedtempo.errors import ConfigError
+from fedtempo.launch import World, build_world, run_to_folder
+from fedtempo.launch import run as run_in_memory
+from fedtempo.record import comparison, default_name, load_run, write_json
+from fedtempo.record.export import export as export_tables
+from fedtempo.report.html import write_report
+from fedtempo.report.table import comparison_table, run_table
+
+RUNS = Path("runs")
+INTERRUPTED = 130
+
+
+def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: int | None) -> int:
+    """One run into a folder; returns the exit code."""
+    config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
+    folder = out or RUNS / default_name(config.label, config.run.seed)
+    with progress.shown(console, config) as watch:
+        summary = run_to_folder(config, folder, watch=watch)
+    write_report(folder / "report.html", [load_run(folder)])
+    console.print(run_table(summary))
+    console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
+    return _exit_code(console, [summary])
+
+
+def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path | None, sets: list[str]) -> int:
+    """Several strategies over the same seeds; returns the exit code."""
+    base = load(path, sets)
+    numbers = parse_seeds(seeds)
+    labels = _names(strategies)
+    configs = {label: base.for_comparison(label) for label in labels}
+    folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
+    summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
+    folders = []
+    for seed in numbers:
+        world: World | None = None
+        for label, config in configs.items():
+            seeded = config.with_changes({"run.seed": seed}, label=label)
+            if world is None or _world_tables(seeded) != _world_tables(base.with_changes({"run.seed": seed})):
+                world = build_world(seeded)
+            target = folder / f"{label}-seed{seed}"
+            with progress.shown(console, seeded) as watch:
+                summary = run_to_folder(seeded, target, world=world, watch=watch)
+            summaries[label].append(summary)
+            folders.append(target)
+            if summary["ended"] == "interrupted":
+                return _exit_code(console, [summary])
+    compared = comparison(summaries)
+    write_json(folder / "comparison.json", compared)
+    write_report(folder / "report.html", [load_run(target) for target in folders], compared)
+    console.print(comparison_table(compared))
+    console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
+    return 0
+
+
+def _world_tables(config: Config) -> tuple[Any, ...]:
+    """What data, partition and fleet depend on: competitors that agree in it share them."""
+    return config.run.seed, config.tables["data"], config.tables["fleet"]
+
+
+def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) -> None:
+    """Schedule-only runs: predicted utilisation as a table."""
+    base = load(path, sets)
+    summaries = {}
+    for label in [base.label] if strategies is None else _names(strategies):
+        config = base if strategies is None else base.for_comparison(label)
+        changes: dict[str, Any] = {"executor.kind": "none", "data.tell_labels": True, "run.stop_at_target": False}
+        if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
+            changes["strategy.clusters"] = "labels"
+        with progress.shown(console, config) as watch:
+            summaries[label], *_ = run_in_memory(config.with_changes(changes, label=label), watch=watch)
+    console.print(plan_table(summaries))
+
+
+def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
+    """Predictions side by side: one row a strategy."""
+    table = Table(title="Predicted, without training", title_style="bold", title_justify="left", header_style="dim")
+    columns = ("strategy", "busy, mean", "lowest", "highest", "groups alive", "most", "visits", "commits", "staleness")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "strategy" else "right")
+    for label, summary in summaries.items():
+        busy, alive, staleness = summary["busy_ratio"], summary["active_groups"], summary["staleness"]["mean"]
+        table.add_row(
+            label,
+            *(f"{100 * busy[name]:.1f} %" for name in ("mean", "min", "max")),
+            f"{alive['mean']:.1f}",
+            f"{alive['max']}",
+            f"{summary['visits']:,}",
+            f"{summary['commits']:,}",
+            "-" if staleness is None else f"{staleness:.1f}",
+        )
+    return table
+
+
+def report(console: Console, folders: list[Path], out: Path | None) -> None:
+    """One page about runs; a comparison's folder stands for the runs in it."""
+    runs = [load_run(folder) for folder in _run_folders(folders)]
+    target = out or folders[0] / "report.html"
+    write_report(target, runs)
+    console.print(f"{target}", style="cyan", soft_wrap=True)
+
+
+def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
+    """A run's tables as files."""
+    for path in export_tables(load_run(folder), to, out or folder / "tables"):
+        console.print(f"{path}", soft_wrap=True)
+
+
+def check(console: Console, path: Path, sets: list[str]) -> int:
+    """The same run on different executors and worker counts; returns 0 where every bit agrees, else 3."""
+    base = load(path, sets)
+    table = Table(title="The same run, executed differently", title_justify="left", header_style="dim")
+    for column in ("executor", "model_sha256", "events_sha256", "seconds"):
+        table.add_column(column, justify="right" if column == "seconds" else "left")
+    world = build_world(base)
+    results = set()
+    for kind, workers in (("inline", 1), ("processes", 1), ("processes", 2), ("processes", 3)):
+        config = base.with_changes({"executor.kind": kind, "executor.workers": workers})
+        with progress.shown(console, config) as watch:
+            summary, _, _ = run_in_memory(config, world=world, watch=watch)
+        if summary["ended"] == "interrupted":
+            return INTERRUPTED
+        hashes = summary["model_sha256"], summary["events_sha256"]
+        results.add((*hashes, json.dumps([summary["final_accuracy"], summary["best_accuracy"]])))
+        name = kind if kind == "inline" else f"{kind}, {workers}"
+        table.add_row(name, *(value[:16] for value in hashes), f"{summary['wall_s']:.1f}")
+    console.print(table)
+    same = len(results) == 1
+    console.print("every bit agrees" if same else "the runs differ", style="green" if same else "red")
+    return 0 if same else 3
+
+
+def parse_seeds(text: str) -> list[int]:
+    """ "1-3,7" as [1, 2, 3, 7]. Raises ConfigError for anything else."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            low = int(first)
+            high = int(last) if dash else low
+        except ValueError:
+            raise ConfigError(f"--seeds {text}: write whole numbers like 1-5 or 1,3,7") from None
+        if high < low:
+            raise ConfigError(f"--seeds {text}: {part} runs backwards")
+        seeds.extend(range(low, high + 1))
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds {text}: a seed is there twice")
+    return seeds
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--strategies: name at least one")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--strategies {text}: a name is there twice")
+    return names
+
+
+def _new_folder(path: Path) -> Path:
+    """A new or empty folder. Raises ConfigError where there is something, or it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        occupied = any(path.iterdir())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot hold a comparison: {error.strerror or error}") from error
+    if occupied:
+        raise ConfigError(f"{path} is not empty: nothing is overwritten; choose another folder with --out")
+    return path
+
+
+def _run_folders(folders: Iterable[Path]) -> list[Path]:
+    """Run folders as they are; of any other folder the run folders right below it."""
+    found = []
+    for folder in folders:
+        inner = sorted(path.parent for path in folder.glob("*/run.sqlite"))
+        found.extend(inner if inner and not (folder / "run.sqlite").exists() else [folder])
+    return found
+
+
+def _exit_code(console: Console, summaries: list[dict[str, Any]]) -> int:
+    if any(summary["ended"] == "interrupted" for summary in summaries):
+        console.print("interrupted: what was recorded until then can be read", style="yellow")
+        return INTERRUPTED
+    return 0

@@ -1,0 +1,205 @@
+"""From a configuration to a run: data, clients, fleet and executor are built, the run happens, its folder is filled."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import fedtempo
+from fedtempo.config import Config
+from fedtempo.data.dataset import Dataset
+from fedtempo.data.partitions import histogram
+from fedtempo.data.sources import load
+from fedtempo.errors import ConfigError
+from fedtempo.federation import Client
+from fedtempo.fleet.fleet import Fleet
+from fedtempo.record import Recorder, Records, RunFolder, summarise, write_json
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.inline import Inline
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.executors.processes import Processes
+from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.runner import simulate
+from fedtempo.runtime.simulation import Simulation
+
+Watch = Callable[[Simulation, Evaluations], None]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What all strategies of a comparison share under one seed: data, who holds them, and the fleet."""
+
+    dataset: Dataset
+    owned: list[npt.NDArray[np.int64]]
+    test: npt.NDArray[np.int64]
+    clients: tuple[Client, ...]
+    histograms: list[list[int]]
+    fleet: Fleet
+
+
+@lru_cache(maxsize=4)
+def _loaded(source: str) -> Dataset:
+    return load(source)
+
+
+def build_world(config: Config) -> World:
+    """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
+    seed, data = config.run.seed, config.data
+    dataset = _loaded(data.source)
+    owned = config.partition.assign(
+        dataset.train_y,
+        dataset.n_classes,
+        data.clients,
+        data.examples_per_client,
+        keyed_generator(seed, "partition"),
+        dataset.train_owners,
+    )
+    histograms = [histogram(dataset.train_y, own, dataset.n_classes).tolist() for own in owned]
+    consent = keyed_generator(seed, "consent").permutation(data.clients) < round(data.share_examples * data.clients)
+    clients = tuple(
+        Client(
+            id=i,
+            num_examples=len(own),
+            label_histogram=tuple(histograms[i]) if data.tell_labels else None,
+            shares_examples=bool(consent[i]),
+        )
+        for i, own in enumerate(owned)
+    )
+    fleet = config.fleet.build(data.clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    return World(dataset, owned, _test_examples(config, dataset), clients, histograms, fleet)
+
+
+def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
+    """Which test examples evaluations use: all, or so many drawn without replacement, in ascending order."""
+    available, wanted = len(dataset.test_y), config.data.test_examples
+    if wanted is None:
+        return np.arange(available)
+    if wanted > available:
+        raise ConfigError(f"data.test_examples = {wanted}: {dataset.name} has {available}")
+    return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))
+
+
+def run_to_folder(
+    config: Config, path: Path, *, world: World | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
+    """One run in its own new folder; returns its summary. The folder is claimed before anything is computed."""
+    folder = RunFolder.create(path, config.run.seed)
+    folder.config.write_text(config.dump(), encoding="utf-8")
+    summary, _, model = run(config, folder.path, world=world, watch=watch)
+    if model is not None:
+        save_model(model, folder.models)
+    write_json(folder.summary, summary)
+    return summary
+
+
+def run(
+    config: Config, folder: Path | None = None, *, world: World | None = None, watch: Watch | None = None
+) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
+    """One run; returns its summary, its records and the final model as a flat vector (None without training).
+
+    folder: where `run.sqlite` is written; None keeps the records in memory.
+    """
+    world = build_world(config) if world is None else world
+    recorder = Recorder(folder)
+    began = time.perf_counter()
+    try:
+        with make_executor(config, world) as executor:
+            for name, value in _facts(config, world, executor).items():
+                recorder.fact(name, value)
+
+            def make(**settings: Any) -> Simulation:
+                return Simulation(
+                    clients=world.clients,
+                    fleet=world.fleet,
+                    executor=executor,
+                    training=config.training,
+                    recorder=recorder,
+                    seed=config.run.seed,
+                    server_s=config.server.seconds,
+                    size_bytes=config.model_bytes,
+                    labels=[world.dataset.train_y[own] for own in world.owned],
+                    example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                    **settings,
+                )
+
+            outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
+        recorder.fact("ended", outcome.ended)
+        recorder.fact("elapsed_s", outcome.end_s)
+        recorder.fact("model_sha256", _sha256(outcome.model))
+        recorder.fact("wall_s", time.perf_counter() - began)
+        recorder.fact("events_sha256", recorder.events_sha256)
+        records = recorder.records()
+        return summarise(records), records, outcome.model
+    finally:
+        recorder.close()
+
+
+def make_executor(config: Config, world: World) -> Executor:
+    """The executor that the configuration names."""
+    settings, dataset = config.executor, world.dataset
+    if settings.kind == "none" and config.model_bytes is not None:
+        return NoTraining(config.model_bytes)
+    job = Job(
+        network=config.network,
+        n_classes=dataset.n_classes,
+        x=dataset.train_x,
+        y=dataset.train_y,
+        clients=world.owned,
+        test_x=dataset.test_x[world.test],
+        test_y=dataset.test_y[world.test],
+        seed=config.run.seed,
+    )
+    if settings.kind == "none":
+        return NoTraining(4 * job.model().n_parameters)
+    if settings.kind == "inline":
+        return Inline(job)
+    return Processes(job, workers=settings.workers or os.cpu_count() or 1, start_method=settings.start_method)
+
+
+def _facts(config: Config, world: World, executor: Executor) -> Mapping[str, Any]:
+    """What holds for the whole run, known before it begins."""
+    positions = world.fleet.links.positions
+    return {
+        "strategy": config.strategy_name,
+        "label": config.label,
+        "seed": config.run.seed,
+        "n_clients": len(world.clients),
+        "horizon_s": config.run.horizon,
+        "target_accuracy": config.run.target_accuracy,
+        "data": {
+            "source": world.dataset.name,
+            "train": sum(map(len, world.owned)),
+            "test": len(world.test),
+            "sha256": world.dataset.sha256,
+        },
+        "version": fedtempo.__version__,
+        "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
+        "label_histograms": world.histograms,
+        "positions": None if positions is None else positions.tolist(),
+    }
+
+
+def _sha256(model: npt.NDArray[np.float32] | None) -> str | None:
+    return None if model is None else hashlib.sha256(model.astype("<f4").tobytes()).hexdigest()
+
+
+def save_model(model: npt.NDArray[np.float32], folder: Path) -> Path:
+    """Write a flat model as safetensors, named by its hash; returns the file."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{_sha256(model)}.safetensors"
+    save_file({"state": model}, path)
+    return path

@@ -1,0 +1,58 @@
+"""A run as it goes: the clock, visits, accuracy, and how long it will take."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedtempo.config import Config
+from fedtempo.launch import Watch
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.simulation import Simulation
+
+_REFRESH_S = 0.25
+
+
+@contextlib.contextmanager
+def shown(console: Console, config: Config) -> Iterator[Watch]:
+    """A progress bar while the block lasts; yields what `launch.run` takes as `watch`.
+
+    The bar follows the run's clock to the horizon, or commits to their budget. A thread of its own reads the run's
+    counters, so that the run pays nothing for it.
+    """
+    budget = config.run.max_commits
+    total = config.run.horizon if config.run.horizon is not None else budget
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=28),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
+        task = progress.add_task(f"{config.label}, seed {config.run.seed}", total=total, state="starting")
+        stop = threading.Event()
+        threads: list[threading.Thread] = []
+
+        def watch(sim: Simulation, evaluations: Evaluations) -> None:
+            def follow() -> None:
+                while not stop.wait(_REFRESH_S):
+                    now, accuracy = sim.now, evaluations.accuracy
+                    shown_accuracy = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
+                    state = f"{now:7.0f} s  {sim.visits_begun:,} visits{shown_accuracy}"
+                    done = now if config.run.horizon is not None else sim.model.version
+                    progress.update(task, completed=done, state=state)
+                    progress.refresh()
+
+            threads.append(threading.Thread(target=follow, name="progress", daemon=True))
+            threads[-1].start()
+
+        try:
+            yield watch
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
