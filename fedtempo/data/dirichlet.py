@@ -1,0 +1,146 @@
+"""Partitions by Dirichlet shares: of labels for each client, or of clients for each label."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from fedtempo.data.dataset import IntArray
+from fedtempo.data.dealing import Pool, Sizes, draw_sizes, fill, wanted_sizes
+from fedtempo.data.extended_dirichlet import deal_classes, draw_owners
+from fedtempo.errors import ConfigError
+from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive
+
+
+@dataclass(frozen=True, config=STRICT)
+class OneLabel:
+    """Client i holds label i mod L only: the limit of Dirichlet shares at alpha 0 (FedHusky, epsilon = 0)."""
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        pool = Pool(labels, n_classes, rng)
+        label_of = np.arange(n_clients) % n_classes
+        sizes = np.empty(n_clients, dtype=np.int64)
+        asked = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
+        for label in range(min(n_classes, n_clients)):
+            clients, there = np.flatnonzero(label_of == label), int(pool.left[label])
+            sizes[clients] = draw_sizes(there, len(clients), None, rng) if asked is None else asked[clients]
+            if sizes[clients].sum() > there:
+                raise ConfigError(
+                    f"examples_per_client = {examples_per_client}: the {len(clients)} clients of label {label} ask for "
+                    f"{sizes[clients].sum()} examples, there are {there}"
+                )
+        return [pool.take(n * (np.arange(n_classes) == label)) for n, label in zip(sizes, label_of, strict=True)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Dirichlet:
+    """Skewed labels. alpha near 0: few labels a client; large: nearly as in all data.
+
+    by = "client" (Hsu et al., 2019; FedHusky): each client draws its shares of labels; sizes as asked. A label that
+    runs out gives all it has, and the client's other labels make up for it. alpha 0 is `OneLabel`.
+    by = "class" (Yurochkin et al., 2019; PSFL, FCH-FL): each class draws its shares of clients, a client that holds an
+    N-th of all examples takes no more, and all is drawn again until the smallest client has `min_examples`. All
+    examples are dealt, and sizes come out as they do.
+    """
+
+    alpha: Annotated[NonNegative, Doc("concentration of the shares")]
+    by: Annotated[Literal["client", "class"], Doc("each client draws over labels, or each class over clients")] = (
+        "client"
+    )
+    min_examples: Annotated[Count, Doc("by class: fewest examples of a client")] = 10
+    max_redraws: Annotated[Count, Doc("by class: how often to draw again before giving up")] = 1000
+
+    def __post_init__(self) -> None:
+        if self.by == "class" and self.alpha == 0:
+            raise ValueError('alpha = 0: must be positive with by = "class"')
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        if self.by == "class":
+            _refuse_sizes("dirichlet by class", examples_per_client)
+            everyone = [np.arange(n_clients)] * n_classes
+            return _deal_until(labels, everyone, self.alpha, n_clients, self.min_examples, self.max_redraws, rng)
+        if self.alpha == 0:
+            return OneLabel().assign(labels, n_classes, n_clients, examples_per_client, rng)
+        sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
+        pool = Pool(labels, n_classes, rng)
+        shares = rng.dirichlet(np.full(n_classes, self.alpha), n_clients)
+        return [pool.take(fill(int(n), own, pool.left)) for n, own in zip(sizes, shares, strict=True)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ExtendedDirichlet:
+    """ExDir(C, alpha) (Li and Lyu, NeurIPS 2023; PSFL): each client owns C random classes, each class is dealt to its
+    owners by Dirichlet shares. All examples are dealt, and sizes come out as they do.
+    """
+
+    classes_per_client: Annotated[Count, Doc("classes that each client owns, C")]
+    alpha: Annotated[Positive, Doc("concentration of a class's shares over its owners")]
+    min_examples: Annotated[Count, Doc("fewest examples of a client")] = 10
+    max_redraws: Annotated[Count, Doc("how often to draw again before giving up")] = 1000
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        _refuse_sizes("ex-dirichlet", examples_per_client)
+        owned = draw_owners(n_clients, n_classes, self.classes_per_client, self.max_redraws, rng)
+        owners_of = [np.flatnonzero((owned == label).any(axis=1)) for label in range(n_classes)]
+        return _deal_until(labels, owners_of, self.alpha, n_clients, self.min_examples, self.max_redraws, rng)
+
+
+def _refuse_sizes(partition: str, sizes: Sizes) -> None:
+    if sizes is not None:
+        raise ConfigError(f"examples_per_client = {sizes}: {partition} draws the sizes itself; leave it out")
+
+
+def _deal_until(
+    labels: IntArray,
+    owners: list[IntArray],
+    alpha: float,
+    n_clients: int,
+    min_examples: int,
+    max_redraws: int,
+    rng: np.random.Generator,
+) -> list[IntArray]:
+    """Every example to one of its class's owners, drawn until the smallest client has `min_examples`."""
+    pool = Pool(labels, len(owners), rng)
+    class_sizes = pool.left.tolist()
+    if sum(class_sizes) < n_clients * min_examples:
+        raise ConfigError(
+            f"min_examples = {min_examples}: {n_clients} clients need {n_clients * min_examples} examples, there are "
+            f"{sum(class_sizes)}"
+        )
+    best = 0
+    for _ in range(max_redraws + 1):
+        counts = deal_classes(class_sizes, owners, alpha, n_clients, rng)
+        smallest = int(counts.sum(axis=1).min())
+        if smallest >= min_examples:
+            return [pool.take(own) for own in counts]
+        best = max(best, smallest)
+    raise ConfigError(
+        f"min_examples = {min_examples}: in {max_redraws} redraws the smallest client had {best} examples at best; "
+        "allow more max_redraws, fewer min_examples, fewer clients or a larger alpha"
+    )

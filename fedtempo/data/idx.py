@@ -1,0 +1,93 @@
+"""Files in the IDX format of MNIST, plain or compressed with gzip. Nothing in a file is trusted."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.errors import ConfigError
+
+ByteArray = npt.NDArray[np.uint8]
+
+LARGEST_BYTES = 2**31
+_UNSIGNED_BYTE = 0x08
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_LARGEST_RATIO = 1032  # deflate: 258 bytes from 2 bits
+
+
+def read_idx(path: Path, dimensions: int) -> ByteArray:
+    """The unsigned bytes of an IDX file with this many dimensions.
+
+    The header is checked, and against the size of the file, before memory is taken for what it announces; a compressed
+    file is unpacked no further than that. Raises ConfigError for a file that is missing, damaged, not IDX, of another
+    type or number of dimensions, or larger than `LARGEST_BYTES`.
+    """
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == _GZIP_MAGIC
+        ratio = _GZIP_LARGEST_RATIO if packed else 1
+        with gzip.open(path, "rb") if packed else path.open("rb") as file:
+            header = file.read(4 + 4 * dimensions)
+            shape = _shape(path, header, dimensions)
+            size = math.prod(shape)
+            if size > LARGEST_BYTES or size > ratio * path.stat().st_size:
+                raise ConfigError(f"{path}: announces {size} bytes, shape {shape}; the file cannot hold them")
+            content = file.read(size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ConfigError(f"{path}: not a readable IDX file ({error})") from error
+    if len(content) != size:
+        found = "more" if len(content) > size else len(content)
+        raise ConfigError(f"{path}: announces {size} bytes, shape {shape}; it holds {found}")
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
+    if len(header) < 4 + 4 * dimensions:
+        raise ConfigError(f"{path}: too short for an IDX header of {dimensions} dimensions")
+    magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
+    expected = _UNSIGNED_BYTE << 8 | dimensions
+    if magic != expected:
+        raise ConfigError(f"{path}: begins with {magic:#010x}; bytes in {dimensions} dimensions begin {expected:#010x}")
+    return tuple(shape)
+
+
+def read_idx_folder(folder: Path, name: str) -> Dataset:
+    """The data set of the four files of MNIST or its kin, in `folder`.
+
+    Names are those of MNIST, Fashion-MNIST and EMNIST: {train,t10k,test}-{images-idx3,labels-idx1}-ubyte, after any
+    prefix, with a hyphen or a dot before idx, with or without .gz. Raises ConfigError for missing or bad files.
+    """
+    train_x, train_y = _pair(folder, "train")
+    test_x, test_y = _pair(folder, "t10k|test")
+    return from_arrays(name, train_x, train_y, test_x, test_y)
+
+
+def _pair(folder: Path, split: str) -> tuple[ByteArray, ByteArray]:
+    images = read_idx(_find(folder, split, "images", 3), 3)
+    labels = read_idx(_find(folder, split, "labels", 1), 1)
+    if len(images) != len(labels):
+        raise ConfigError(f"{folder}: {len(images)} images but {len(labels)} labels ({split})")
+    return images, labels
+
+
+def _find(folder: Path, split: str, what: str, dimensions: int) -> Path:
+    """The one such file; the plain one where a compressed one lies beside it."""
+    wanted = re.compile(rf"(.*-)?({split})-{what}[-.]idx{dimensions}-ubyte(\.gz)?")
+    try:
+        found = {path.name: path for path in sorted(folder.iterdir()) if wanted.fullmatch(path.name)}
+    except OSError as error:
+        raise ConfigError(f"{folder}: not a readable folder ({error})") from error
+    chosen = [path for name, path in found.items() if name.removesuffix(".gz") == name or name[:-3] not in found]
+    if len(chosen) != 1:
+        example = f"{split.split('|')[0]}-{what}-idx{dimensions}-ubyte"
+        there = f"{len(chosen)} files fit: {', '.join(path.name for path in chosen)}" if chosen else "no file fits"
+        raise ConfigError(f"{folder}: one file like {example} (or .gz) is needed; {there}")
+    return chosen[0]

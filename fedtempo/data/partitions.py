@@ -1,0 +1,216 @@
+"""Which client holds which examples.
+
+`PARTITIONS` maps the name used in a configuration to the class. Every class has
+
+    assign(labels, n_classes, n_clients, examples_per_client, rng, owners=None) -> list of index arrays
+
+labels: classes of the examples, int64 (n,). examples_per_client: a number, (low, high) for uniform whole numbers, or
+None for as many as the partition gives when it deals all examples out. owners: who wrote each example, where known.
+The result has one ascending int64 array a client. No example is dealt twice, unless `Classes` is told to share, and
+sizes that are asked for are met exactly. Raises ConfigError where that is impossible.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fedtempo.data.dataset import IntArray
+from fedtempo.data.dealing import Pool, Sizes, draw_sizes, fill, wanted_sizes
+from fedtempo.data.dirichlet import Dirichlet, ExtendedDirichlet, OneLabel
+from fedtempo.data.shares import class_share, largest_remainder, long_tail_counts
+from fedtempo.errors import ConfigError
+from fedtempo.fields import STRICT, Count, Doc, Gt, Le, Share
+
+
+@runtime_checkable
+class Partition(Protocol):
+    """A way to deal examples to clients; the module says what the arguments are."""
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]: ...
+
+
+@dataclass(frozen=True, config=STRICT)
+class Iid:
+    """Every client draws from the same shuffled examples."""
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
+        ends = np.cumsum(sizes)
+        return [np.sort(part) for part in np.split(rng.permutation(len(labels))[: ends[-1]], ends[:-1])]
+
+
+@dataclass(frozen=True, config=STRICT)
+class LongTail:
+    """A share of clients holds a long tail of classes, the others all classes alike (FCH-FL, Sec. 4.1).
+
+    In a long tail the c-th class has imbalance^(c / (L - 1)) times the examples of the first. Without
+    `examples_per_client` every client gets the same number, the largest that all classes can provide.
+    """
+
+    imbalance: Annotated[float, Gt(0), Le(1), Doc("smallest class over largest, IF")] = 0.5
+    clients_share: Annotated[Share, Doc("share of clients with a long tail, mu; rounded to the nearest number")] = 0.5
+    order: Annotated[
+        Literal["shared", "own"],
+        Doc("one order of classes for all, 0 the most frequent, which makes all data uneven; or a random one a client"),
+    ] = "shared"
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        pool = Pool(labels, n_classes, rng)
+        shares = np.ones((n_clients, n_classes))
+        tail = long_tail_counts(len(labels), self.imbalance, n_classes)
+        for client in rng.permutation(n_clients)[: round(self.clients_share * n_clients)]:
+            classes = rng.permutation(n_classes) if self.order == "own" else np.arange(n_classes)
+            shares[client, classes] = tail
+        if examples_per_client is None:
+            counts = self._largest(shares, pool.left)
+        else:
+            sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
+            counts = np.array([largest_remainder(int(n), own) for n, own in zip(sizes, shares, strict=True)])
+        short = np.flatnonzero(counts.sum(axis=0) > pool.left)
+        if short.size:
+            label = short[0]
+            raise ConfigError(
+                f"long-tail, examples_per_client = {examples_per_client}: the clients ask for "
+                f"{counts[:, label].sum()} examples of class {label}, there are {pool.left[label]}"
+            )
+        return [pool.take(own) for own in counts]
+
+    @staticmethod
+    def _largest(shares: np.ndarray[tuple[int, ...], np.dtype[np.float64]], there: IntArray) -> IntArray:
+        """Counts for the largest common size at which no class runs out, shape (clients, classes)."""
+        kinds, kind_of = np.unique(shares, axis=0, return_inverse=True)
+        for size in range(int(there.sum()) // len(shares), 0, -1):
+            counts = np.array([largest_remainder(size, kind) for kind in kinds])[kind_of.ravel()]
+            if (counts.sum(axis=0) <= there).all():
+                return counts
+        raise ConfigError(f"long-tail: {there.sum()} examples are too few for {len(shares)} clients")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Classes:
+    """Clients hold different numbers of random classes, alike in each (Hybrid-FL, Eqs. 2-4).
+
+    The share of clients with l classes is that of a normal distribution truncated to [0.5, L + 0.5], `class_share`.
+    The paper gives 1,000 clients 100 to 1,000 images each, of 50,000 in all: they share images. Without `share` none
+    is held twice.
+    """
+
+    mean: Annotated[float, Doc("mean number of classes before truncation, mu, in 0.5..L + 0.5")]
+    std: Annotated[
+        float, Field(ge=0, allow_inf_nan=True), Doc("its standard deviation, sigma; 0 and inf are the limits")
+    ] = 0.7
+    share: Annotated[bool, Doc("draw each client from all examples, so that two clients may hold the same one")] = False
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.std):
+            raise ValueError("std = nan: must be 0 or more")
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        if examples_per_client is None:
+            raise ConfigError("classes: needs examples_per_client, a number or (low, high) ((100, 1000) in the paper)")
+        try:
+            with_l_classes = largest_remainder(n_clients, class_share(self.mean, self.std, n_classes))
+        except ValueError as error:
+            raise ConfigError(f"classes: {error}") from error
+        if self.share:
+            sizes = wanted_sizes(n_clients, examples_per_client, rng)
+        else:
+            sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
+        numbers = rng.permutation(np.repeat(np.arange(1, n_classes + 1), with_l_classes))
+        pool = Pool(labels, n_classes, rng)
+        dealt = []
+        for client, (size, number) in enumerate(zip(sizes.tolist(), numbers.tolist(), strict=True)):
+            own = np.zeros(n_classes, dtype=np.int64)
+            own[rng.permutation(n_classes)[:number]] = 1
+            left = own * pool.left
+            if left.sum() < size:
+                raise ConfigError(
+                    f"classes: client {client} asks for {size} examples of classes {np.flatnonzero(own).tolist()}, "
+                    f"{left.sum()} are left; ask for fewer, or set share = true"
+                )
+            counts = fill(size, own, left)
+            dealt.append(pool.sample(counts, rng) if self.share else pool.take(counts))
+        return dealt
+
+
+@dataclass(frozen=True, config=STRICT)
+class ByOwner:
+    """Each client holds what one person, device or role wrote, where the data set says who did.
+
+    With fewer clients than owners a random choice of those with enough examples. With `examples_per_client` each client
+    keeps a random choice of so many.
+    """
+
+    min_examples: Annotated[Count, Doc("owners with fewer examples are left out")] = 1
+
+    def assign(
+        self,
+        labels: IntArray,
+        n_classes: int,
+        n_clients: int,
+        examples_per_client: Sizes,
+        rng: np.random.Generator,
+        owners: IntArray | None = None,
+    ) -> list[IntArray]:
+        if owners is None:
+            raise ConfigError("by-owner: the data set does not say who wrote which example; choose another partition")
+        sizes = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
+        least = max(self.min_examples, 1 if sizes is None else int(sizes.max()))
+        ids, counts = np.unique(owners, return_counts=True)
+        ids = ids[counts >= least]
+        if len(ids) < n_clients:
+            raise ConfigError(
+                f"clients = {n_clients}: {len(ids)} owners have {least} examples or more; ask for no more clients"
+            )
+        parts = [np.flatnonzero(owners == owner) for owner in np.sort(rng.permutation(ids)[:n_clients])]
+        if sizes is None:
+            return parts
+        return [np.sort(rng.permutation(part)[:size]) for part, size in zip(parts, sizes, strict=True)]
+
+
+PARTITIONS: dict[str, type] = {
+    "by-owner": ByOwner,
+    "classes": Classes,
+    "dirichlet": Dirichlet,
+    "ex-dirichlet": ExtendedDirichlet,
+    "iid": Iid,
+    "long-tail": LongTail,
+    "one-label": OneLabel,
+}

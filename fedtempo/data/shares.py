@@ -1,0 +1,98 @@
+"""Exact counts from shares: rounding, long tails, classes a client, unevenness."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf, erfc
+
+from fedtempo.data.dataset import IntArray
+
+FloatArray = npt.NDArray[np.float64]
+
+_TIE = 1e-9  # remainders nearer than this differ by rounding errors alone
+
+
+def largest_remainder(total: int, shares: npt.ArrayLike) -> IntArray:
+    """`total` split into whole numbers in proportion to `shares`, shape as given (one dimension).
+
+    Each gets the whole part of its share; what is missing goes to the largest remainders, ties to the smaller index.
+    Raises ValueError where shares are negative or sum to 0.
+    """
+    weights = np.asarray(shares, dtype=np.float64)
+    scale = math.fsum(weights)
+    if not (weights >= 0).all() or not 0 < scale < math.inf:
+        raise ValueError(f"shares = {weights.tolist()}: none may be negative, and their sum must be positive")
+    quotas = total * (weights / scale)
+    counts = np.floor(quotas).astype(np.int64)
+    remainders = quotas - counts
+    order = np.argsort(-remainders, kind="stable")
+    # A run of remainders with steps below the tolerance is one tie; within it the smaller index comes first.
+    tie = np.cumsum(-np.diff(remainders[order], prepend=remainders[order[:1]]) >= _TIE)
+    order = order[np.lexsort((order, tie))]
+    missing = total - int(counts.sum())
+    counts[order[:missing]] += 1
+    return counts
+
+
+def long_tail_counts(n_max: int, imbalance: float, n_classes: int) -> IntArray:
+    """Examples of each class in a long tail, floor(n_max * imbalance^(c / (n_classes - 1))) for class c.
+
+    imbalance: smallest over largest class, in (0, 1] (FCH-FL, Sec. 4.1: IF). The floor is that of the exact value of
+    the decimal number `imbalance`, where floating point may land just below a whole number.
+    """
+    steps = n_classes - 1
+    if steps == 0:
+        return np.array([n_max], dtype=np.int64)
+    exact = Fraction(repr(float(imbalance)))
+    counts = []
+    for c in range(n_classes):
+        # k <= n_max * exact^(c/steps) as whole numbers: k^steps * denominator^c <= n_max^steps * numerator^c
+        bound = n_max**steps * exact.numerator**c
+        unit = exact.denominator**c
+        k = math.floor(n_max * float(imbalance) ** (c / steps))
+        while k > 0 and k**steps * unit > bound:
+            k -= 1
+        while (k + 1) ** steps * unit <= bound:
+            k += 1
+        counts.append(k)
+    return np.array(counts, dtype=np.int64)
+
+
+def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
+    """Share of clients that hold l classes, for l = 1..n_classes (Hybrid-FL, Eqs. 2-4).
+
+    A normal distribution truncated to [0.5, n_classes + 0.5], integrated over l - 0.5 to l + 0.5. std 0 is its limit,
+    all clients at the nearest number of classes (half each at a tie); an infinite std makes all numbers equally
+    frequent. Raises ValueError for a mean outside the bounds.
+    """
+    if not 0.5 <= mean <= n_classes + 0.5:
+        raise ValueError(f"mean = {mean}: must be in 0.5..{n_classes + 0.5} for {n_classes} classes")
+    numbers = np.arange(1, n_classes + 1)
+    if math.isinf(std):
+        masses = np.ones(n_classes)
+    elif std == 0:
+        masses = (np.abs(numbers - mean) == np.abs(numbers - mean).min()).astype(np.float64)
+    else:
+        low, high = ((numbers + edge - mean) / (std * math.sqrt(2)) for edge in (-0.5, 0.5))
+        # Differences of erf lose the tails, those of erfc the middle.
+        masses = np.where(
+            low > 0, erfc(low) - erfc(high), np.where(high < 0, erfc(-high) - erfc(-low), erf(high) - erf(low))
+        )
+    return np.asarray(masses / math.fsum(masses), dtype=np.float64)
+
+
+def coefficient_of_variation(counts: npt.ArrayLike, as_printed: bool = True) -> float:
+    """How uneven class counts are: 0 when all are equal, and for no examples at all.
+
+    as_printed: variance over mean (Hybrid-FL, Eq. 1); otherwise standard deviation over mean. Population variance.
+    """
+    values = np.asarray(counts, dtype=np.float64)
+    mean = float(values.mean())
+    if mean == 0:
+        return 0.0
+    variance = float(values.var())
+    return variance / mean if as_printed else math.sqrt(variance) / mean

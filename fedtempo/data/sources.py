@@ -1,0 +1,144 @@
+"""Where data come from: `load("digits")`, `load("idx:/some/folder")`, ... Only `hf:` ever uses the network."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.hub import load_hub
+from fedtempo.data.idx import read_idx_folder
+from fedtempo.errors import ConfigError
+
+DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
+
+
+def digits(test_share: float = 0.2) -> Dataset:
+    """The 1,797 handwritten digits, 8 by 8, that scikit-learn brings along, in [0, 1].
+
+    test_share: share of each class to test on, rounded. The split is the same in every run and every class is in both.
+    Raises ConfigError for a share that leaves a class without examples.
+    """
+    if not isinstance(test_share, int | float) or not 0 < test_share < 1:
+        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
+    from sklearn.datasets import load_digits  # takes a second, which other sources need not wait
+
+    images, labels = load_digits(return_X_y=True)
+    rng = np.random.default_rng(list(b"digits: train and test"))
+    train, test = [], []
+    for label in range(10):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        n_test = round(test_share * len(members))
+        if not 0 < n_test < len(members):
+            raise ConfigError(f"test_share = {test_share}: leaves class {label} without examples to train or test on")
+        test.append(members[:n_test])
+        train.append(members[n_test:])
+    x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    train_i, test_i = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
+    return from_arrays("digits", x[train_i], labels[train_i], x[test_i], labels[test_i], 10)
+
+
+def fashion_mnist() -> Dataset:
+    """Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
+
+    Looked for in $FEDTEMPO_DATA/fashion-mnist, then where Debian's package puts it. Raises ConfigError where it is not.
+    """
+    folders = [DEBIAN_FOLDER]
+    if root := os.environ.get("FEDTEMPO_DATA"):
+        folders.insert(0, Path(root) / "fashion-mnist")
+    for folder in folders:
+        if folder.is_dir():
+            return read_idx_folder(folder, "fashion-mnist")
+    raise ConfigError(
+        f"fashion-mnist: not found in {' or '.join(map(str, folders))}; `apt-get install dataset-fashion-mnist`, "
+        "or put its four IDX files into a folder and use source = 'idx:<folder>'"
+    )
+
+
+def idx(folder: str) -> Dataset:
+    """The four IDX files of MNIST or its kin in a folder; see `fedtempo.data.idx`."""
+    return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
+
+
+def npz(path: str) -> Dataset:
+    """Arrays train_x, train_y, test_x, test_y, perhaps train_owners and n_classes, of an .npz file, or of the only one
+    in a folder. `from_arrays` says what they may be. Nothing is unpickled. Raises ConfigError for a bad file.
+    """
+    file = Path(path).expanduser()
+    if file.is_dir():
+        files = sorted(file.glob("*.npz"))
+        if len(files) != 1:
+            raise ConfigError(f"folder:{path}: holds {len(files)} .npz files; it must be one, or name the file itself")
+        file = files[0]
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            content = {name: arrays[name] for name in arrays.files}
+        if "n_classes" in content:
+            content["n_classes"] = int(content["n_classes"])
+    except Exception as error:  # a damaged archive shows in errors of zipfile, zlib, struct, ast, ...
+        raise ConfigError(f"folder:{path}: {file} is no .npz file of plain arrays ({error})") from error
+    needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
+    if not needed <= content.keys() or not content.keys() <= needed | optional:
+        raise ConfigError(
+            f"folder:{path}: {file} holds {', '.join(sorted(content))}; it must hold {', '.join(sorted(needed))} "
+            f"and may hold {', '.join(sorted(optional))}"
+        )
+    return from_arrays(f"folder:{path}", **content)
+
+
+def user_function(target: str, **options: Any) -> Dataset:
+    """What a user's `module:function` returns for `options`: a Dataset, or train_x, train_y, test_x, test_y.
+
+    Raises ConfigError where there is no such function or it returns something else.
+    """
+    module_name, _, function_name = target.partition(":")
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"data source {target!r}: cannot be imported ({error})") from error
+    result = function(**options)
+    if isinstance(result, Dataset):
+        return result
+    if not isinstance(result, tuple) or len(result) != 4:
+        raise ConfigError(f"{target}: returned {type(result).__name__}; must be a Dataset or a tuple of four arrays")
+    return from_arrays(target, *result)
+
+
+SOURCES: dict[str, Callable[..., Dataset]] = {"digits": digits, "fashion-mnist": fashion_mnist}
+PREFIXES: dict[str, Callable[..., Dataset]] = {"folder": npz, "hf": load_hub, "idx": idx}
+
+
+def load(source: str, **options: Any) -> Dataset:
+    """The data set that a configuration names; options are those of its source.
+
+    source: `digits`, `fashion-mnist`, `idx:<folder>`, `folder:<file or folder>` (.npz), `hf:<name>` or
+    `<module>:<function>`. Raises ConfigError for an unknown source or option, and where data are missing or bad.
+    """
+    prefix, colon, rest = source.partition(":")
+    if source in SOURCES:
+        return _call(source, SOURCES[source], (), options)
+    if colon and rest:
+        if prefix in PREFIXES:
+            return _call(source, PREFIXES[prefix], (rest,), options)
+        return user_function(source, **options)
+    near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])
+    raise ConfigError(f"data.source = {source!r}: unknown{hint} (there are {forms})")
+
+
+def _call(
+    source: str, function: Callable[..., Dataset], arguments: tuple[str, ...], options: dict[str, Any]
+) -> Dataset:
+    known = [*inspect.signature(function).parameters][len(arguments) :]
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"data: {source} has no option {option!r} (it has {', '.join(known) or 'none'})")
+    return function(*arguments, **options)
