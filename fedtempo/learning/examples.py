@@ -17,7 +17,8 @@ class Examples:
     """Inputs `x` (n, ...) and labels `y` (n,) of one data set, shared by all who train or test on it.
 
     Arrays are used where they lie if dtype and memory order allow: images that lie channels last already are not
-    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs; integers stay.
+    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs;
+    integers (tokens) may be stored in any width and come out as int64.
     """
 
     def __init__(self, x: Array, y: Array, channels_last: bool, dtype: torch.dtype = torch.float32) -> None:
@@ -46,7 +47,9 @@ class Examples:
 
     def _shaped(self, rows: Tensor) -> Tensor:
         x = rows.view(len(rows), *self._shape)
-        return x.permute(0, 3, 1, 2) if self._channels_last else x
+        if self._channels_last:
+            x = x.permute(0, 3, 1, 2)
+        return x if x.is_floating_point() else x.to(torch.int64)
 
 
 def _writable(array: Array) -> Array:

@@ -1,0 +1,99 @@
+"""Who does the real training: nobody, this process, or worker processes. Each implements `Executor`.
+
+A *location* is where one model's parameters lie. It owns that memory: when the last reference to it is gone, the
+memory is free again; an operation in progress keeps its inputs. Locations of one executor mean nothing to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fedtempo.learning.training import Training
+
+T_co = TypeVar("T_co", covariant=True)
+Vector = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Pending(Protocol[T_co]):
+    """An operation that was asked for."""
+
+    def result(self) -> T_co:
+        """What came out, once it is there. Raises WorkerError if the operation failed or its worker died."""
+        ...
+
+    def done(self) -> bool:
+        """Whether `result` would return at once. An operation that is done only when asked for is not done before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics."""
+
+    location: Any
+    statistics: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Share of test examples classified right, and their mean cross-entropy in nats."""
+
+    accuracy: float
+    loss: float
+
+
+class Executor(Protocol):
+    """Trains and tests models. Results depend on the arguments alone, never on what else is in progress.
+
+    Used from one thread. A context manager: leaving the block closes it.
+    """
+
+    @property
+    def size_bytes(self) -> int:
+        """What sending one model takes: four bytes a parameter."""
+        ...
+
+    @property
+    def trains(self) -> bool:
+        """False where models are empty and nothing is computed."""
+        ...
+
+    def initial(self) -> Any:
+        """Location of the initial global model."""
+        ...
+
+    def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
+        """Train the model at `location` on a client's examples. visit: its number at that client, for random draws."""
+        ...
+
+    def evaluate(self, location: Any) -> Pending[Evaluation]:
+        """Test the model at `location`; visits go first."""
+        ...
+
+    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+        """`function(*vectors, **arguments)`, in this process, on read-only flat float32 vectors.
+
+        Locations within `arguments` (in lists, tuples and mappings too) become vectors. A vector of a model's size in
+        return becomes a location, a tuple of them a tuple of locations; anything else is returned as it is.
+        """
+        ...
+
+    def is_location(self, value: object) -> bool:
+        """Whether `value` is a location of this executor's kind."""
+        ...
+
+    def vector(self, location: Any) -> Vector:
+        """The parameters as a read-only flat vector, which stays valid whatever happens to the location."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is in progress, end workers, free memory. Closing again does nothing."""
+        ...
+
+    def __enter__(self) -> Executor: ...
+    def __exit__(self, *exception: object) -> None: ...

@@ -1,0 +1,49 @@
+"""Calling a function on models' vectors: locations in, locations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtempo.runtime.executors import Vector
+
+
+def apply(
+    function: Callable[..., Any],
+    locations: Sequence[Any],
+    arguments: Mapping[str, Any],
+    *,
+    location_type: type,
+    size: int,
+    read: Callable[[Any], Vector],
+    store: Callable[[Vector], Any],
+) -> Any:
+    """See `Executor.apply`. read: the read-only vector at a location; store: puts a vector at a new location."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, location_type):
+            return read(value)
+        if isinstance(value, list | tuple):
+            return [resolved(item) for item in value]
+        if isinstance(value, Mapping):
+            return {key: resolved(item) for key, item in value.items()}
+        return value
+
+    def stored(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.shape == (size,) and value.dtype.kind == "f":
+            return store(value)
+        if isinstance(value, tuple):
+            return tuple(stored(item) for item in value)
+        return value
+
+    vectors = [read(location) for location in locations]
+    return stored(function(*vectors, **{name: resolved(value) for name, value in arguments.items()}))
+
+
+def read_only(vector: Vector) -> Vector:
+    """A view of `vector` that cannot be written through."""
+    view = vector.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,113 @@
+"""Training in this process, when a result is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from fedtempo.errors import WorkerError
+from fedtempo.learning.evaluation import combine, parts
+from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Evaluation, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.job import Job, Trainer
+
+T = TypeVar("T")
+
+
+class Held:
+    """Location of a model in this process."""
+
+    __slots__ = ("vector",)
+
+    def __init__(self, vector: Vector) -> None:
+        self.vector = read_only(vector)
+
+
+class Deferred(Generic[T]):
+    """A pending operation that is done once, at the first call of `result`."""
+
+    __slots__ = ("_error", "_operation", "_result")
+
+    def __init__(self, operation: Callable[[], T]) -> None:
+        self._operation: Callable[[], T] | None = operation
+        self._result: T
+        self._error: WorkerError | None = None
+
+    def result(self) -> T:
+        operation, self._operation = self._operation, None
+        if operation is not None:
+            try:
+                with fixed_numerics():
+                    self._result = operation()
+            except Exception as error:
+                self._error = WorkerError(f"training failed: {type(error).__name__}: {error}")
+                raise self._error from error
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def done(self) -> bool:
+        return self._operation is None
+
+
+class Inline:
+    """Executor without workers: simplest to debug, the same bits as any other."""
+
+    trains = True
+
+    def __init__(self, job: Job) -> None:
+        model = job.model()
+        self._trainer = Trainer(job, model)
+        self._initial = Held(model.vector.numpy().copy())
+        self._test_size = len(job.test_x)
+        self.size_bytes = 4 * model.n_parameters
+
+    def initial(self) -> Held:
+        return self._initial
+
+    def train(self, location: Held, client: int, visit: int, training: Training) -> Deferred[Trained]:
+        def operation() -> Trained:
+            out = np.empty_like(location.vector)
+            statistics = self._trainer.train(location.vector, out, client, visit, training)
+            return Trained(Held(out), statistics)
+
+        return Deferred(operation)
+
+    def evaluate(self, location: Held) -> Deferred[Evaluation]:
+        def operation() -> Evaluation:
+            size = self._test_size
+            results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in parts(size)]
+            return Evaluation(*combine(results, size))
+
+        return Deferred(operation)
+
+    def apply(self, function: Callable[..., Any], locations: Sequence[Held], arguments: Mapping[str, Any]) -> Any:
+        with fixed_numerics():
+            return apply(
+                function,
+                locations,
+                arguments,
+                location_type=Held,
+                size=len(self._initial.vector),
+                read=self.vector,
+                store=lambda vector: Held(vector.astype(np.float32)),
+            )
+
+    def is_location(self, value: object) -> bool:
+        return isinstance(value, Held)
+
+    def vector(self, location: Held) -> Vector:
+        return location.vector
+
+    def close(self) -> None:
+        """Memory goes with the last reference."""
+
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

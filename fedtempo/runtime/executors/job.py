@@ -1,0 +1,67 @@
+"""What is trained on what: all that an executor must know of a run, and a trainer that does one visit of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtempo.learning.evaluation import evaluate_part
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.local import train
+from fedtempo.learning.networks import Network, create
+from fedtempo.learning.state import FlatModel
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.keyed import keyed_generator
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One run's network and data.
+
+    x (n, ...), y (n,): training examples of all clients. clients: each client's examples, as row numbers of x; a row
+    may belong to several. test_x, test_y: what models are evaluated on. seed: of the run; all random draws follow
+    from it.
+    """
+
+    network: Network
+    n_classes: int
+    x: Array
+    y: Array
+    clients: Sequence[Array]
+    test_x: Array
+    test_y: Array
+    seed: int
+
+    def model(self) -> FlatModel:
+        """The initial model."""
+        shape = self.x.shape[1:]
+        seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
+        return FlatModel(create(self.network, shape, self.n_classes, seed), shape)
+
+
+class Trainer:
+    """Does a job's visits and evaluations on one model that it owns, in this process and thread."""
+
+    def __init__(self, job: Job, model: FlatModel) -> None:
+        self.model = model
+        self._seed, self._clients = job.seed, job.clients
+        self._examples = Examples(job.x, job.y, model.channels_last)
+        self._test = Examples(job.test_x, job.test_y, model.channels_last)
+
+    def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> dict[str, float]:
+        """One visit, from `received` to `out` (both flat); returns its statistics."""
+        rng = keyed_generator(self._seed, "training", client, visit)
+        statistics = train(self.model, self._examples, training, rng, received, self._clients[client])
+        np.copyto(out, self.model.vector.numpy())
+        return statistics
+
+    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[int, float]:
+        """See `fedtempo.learning.evaluation.evaluate_part`."""
+        self.model.load(vector)
+        return evaluate_part(self.model, self._test, start, stop)

@@ -1,0 +1,87 @@
+"""Nothing is trained: schedules alone, at millions of visits a minute. PyTorch is not needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from fedtempo.runtime.executors import Evaluation, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import apply
+
+if TYPE_CHECKING:
+    from fedtempo.learning.training import Training
+
+T = TypeVar("T")
+
+
+class Empty:
+    """Location of a model without parameters; there is one for each executor."""
+
+    __slots__ = ()
+
+
+class Done(Generic[T]):
+    """A pending operation that is over."""
+
+    __slots__ = ("_result",)
+
+    def __init__(self, result: T) -> None:
+        self._result = result
+
+    def result(self) -> T:
+        return self._result
+
+    def done(self) -> bool:
+        return True
+
+
+class NoTraining:
+    """Executor whose models are empty vectors. size_bytes: what sending one is taken to need."""
+
+    trains = False
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._location = Empty()
+        self._vector = np.empty(0, dtype=np.float32)
+        self._vector.flags.writeable = False
+        self._trained = Done(Trained(self._location, {}))
+        self._evaluation = Done(Evaluation(math.nan, math.nan))
+
+    def initial(self) -> Empty:
+        return self._location
+
+    def train(self, location: Empty, client: int, visit: int, training: Training) -> Done[Trained]:
+        return self._trained
+
+    def evaluate(self, location: Empty) -> Done[Evaluation]:
+        return self._evaluation
+
+    def apply(self, function: Callable[..., Any], locations: Sequence[Empty], arguments: Mapping[str, Any]) -> Any:
+        return apply(
+            function,
+            locations,
+            arguments,
+            location_type=Empty,
+            size=0,
+            read=self.vector,
+            store=lambda _: self._location,
+        )
+
+    def is_location(self, value: object) -> bool:
+        return isinstance(value, Empty)
+
+    def vector(self, location: Empty) -> Vector:
+        return self._vector
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def __enter__(self) -> NoTraining:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,112 @@
+"""A worker process: receives slot numbers, trains, answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.runtime.executors.job import Array, Job, Trainer
+from fedtempo.runtime.executors.shared import Placement, Segment, Slots, place
+
+
+@dataclass(frozen=True)
+class SharedJob:
+    """A job whose arrays lie in shared memory; small enough to send. Images lie channels last where `moved`."""
+
+    job: Job
+    placement: Placement
+    moved: bool
+
+    def open(self, segment: Segment) -> Job:
+        """The job, its arrays in the segment's memory."""
+        arrays = self.placement.views(segment)
+        x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
+        clients = np.split(arrays["rows"], arrays["ends"][:-1])
+        return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
+
+
+def share(job: Job, channels_last: bool, name: str) -> tuple[SharedJob, Segment]:
+    """Copy a job's arrays into a segment of this name."""
+    x, test_x = (_single_precision(array) for array in (job.x, job.test_x))
+    if channels_last:
+        x, test_x = np.moveaxis(x, 1, -1), np.moveaxis(test_x, 1, -1)
+    rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
+    arrays = {
+        "x": x,
+        "y": np.asarray(job.y, dtype=np.int64),
+        "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
+        "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
+        "test_x": test_x,
+        "test_y": np.asarray(job.test_y, dtype=np.int64),
+    }
+    placement, segment = place(name, arrays)
+    nothing: Array = np.empty(0)
+    slim = replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing)
+    return SharedJob(slim, placement, channels_last), segment
+
+
+def _single_precision(array: Array) -> Array:
+    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
+
+
+def work(connection: Connection, others: Sequence[Connection], shared: SharedJob, prefix: str, size: int) -> None:
+    """Main function of a worker. others: ends of pipes that a forked process inherits and must not hold open."""
+    _leave_signals_to_parent()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    for other in others:
+        other.close()
+    segment = Segment(shared.placement.segment)
+    slots = Slots(prefix, size)
+    with fixed_numerics(), contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nothing left to do
+        job = shared.open(segment)
+        trainer = Trainer(job, job.model())
+        while (message := connection.recv()) is not None:
+            number, name, arguments = message
+            try:
+                answer, failed = _OPERATIONS[name](trainer, slots, *arguments), False
+            except Exception:  # noqa: BLE001  it is raised again where the result is asked for
+                answer, failed = traceback.format_exc(), True
+            connection.send((number, failed, answer))
+
+
+def _train(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> dict[str, float]:
+    return trainer.train(slots.view(received), slots.view(out), *visit)
+
+
+def _evaluate_part(trainer: Trainer, slots: Slots, slot: int, start: int, stop: int) -> tuple[int, float]:
+    return trainer.evaluate_part(slots.view(slot), start, stop)
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {"train": _train, "evaluate": _evaluate_part}
+
+
+def _leave_signals_to_parent() -> None:
+    """Ctrl-C goes to the whole process group: the parent decides. Handlers that a fork inherits are not for here."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process at once when its parent is gone, whatever it is doing.
+
+    The parent's sentinel tells at once, unless some other process inherited its far end; the parent's number tells
+    within half a second.
+    """
+    process = parent_process()
+    sentinels = [] if process is None else [process.sentinel]
+    while os.getppid() == parent:
+        if wait(sentinels, timeout=0.5):
+            break
+    os._exit(1)
