@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fedtempo.scheduling.group_table import Knowledge
+from fedtempo.scheduling.group_table import Knowledge, StartMasks
 
 
-class Visit(NamedTuple):
-    """A possible next stop of a group: `client` works in [begin, end), after which the clusters `rest` are left."""
+class Preference(NamedTuple):
+    """A client's rank among those that could come next, smallest first: less booked, then faster, then smaller id."""
 
+    busy: int
+    duration: int
     client: int
-    begin: int
-    end: int
-    rest: int
+    client_bit: int
+    cluster_bit: int
 
 
 class Outcome(NamedTuple):
-    """Stops (client, begin) of the first group found; None with `proved` if there is none, without if time ran out."""
+    """Stops (client, begin) of the group found; None with `proved` if there is none, without if the budget ran out."""
 
     stops: tuple[tuple[int, int], ...] | None
     proved: bool
@@ -27,28 +29,42 @@ class Outcome(NamedTuple):
 def search(
     rest: int,
     start: int,
-    choices: Callable[[int, int, bool], Iterator[Visit]],
+    clients: Sequence[Preference],
+    starts: StartMasks,
     knowledge: Knowledge,
-    budget: float,
     *,
-    restricted: bool = False,
+    head: int | None = None,
+    allowed: int | None = None,
+    max_wait: int = 0,
+    budget: float = math.inf,
 ) -> Outcome:
-    """The first group, in the order of `choices`, that serves the clusters `rest` (not empty) from tick `start` on.
+    """The first group, by the order of `clients`, that serves the clusters `rest` (not empty) from tick `start` on.
 
-    choices(rest, tick, first) yields the next visits of a group that arrives at `tick`, preferred ones first; `first`
-    at the group's first visit. As the search takes the first choice that can be completed at each position, the
-    group's sequence of preferences is the lexicographically smallest of all.
-    budget: number of states to look into. With exact knowledge the search never turns back and needs one a position.
-    restricted: `choices` leaves out clients that other searches may take; what fails here then stays in this search.
+    As the first client that can still be followed by others is taken at each position, the group's sequence of
+    (wait, preference) is the lexicographically smallest of all.
+    head: the client that goes first. allowed: mask of the clients to consider, where not all; what fails then is
+    proved for this search alone and not handed to `knowledge`. budget: number of states to look into; where the
+    knowledge is exact the search never turns back and needs one a position.
     """
+    possible = knowledge.possible
+    everyone = starts.everyone if allowed is None else allowed
     failed_here: set[tuple[int, int]] = set()
+
+    def next_visits(rest: int, tick: int, candidates: int, wait: int) -> Iterator[tuple[int, int, int, int]]:
+        """(client, begin, end, rest afterwards) of the visits that a group may make that arrives at `tick`."""
+        for begin in range(tick, tick + wait + 1):
+            if free := starts.at(begin) & candidates:
+                for _, duration, client, client_bit, cluster_bit in clients:
+                    if free & client_bit and rest & cluster_bit and possible(rest ^ cluster_bit, begin + duration):
+                        yield client, begin, begin + duration, rest ^ cluster_bit
+
     stops: list[tuple[int, int]] = []
-    states = [(rest, start, choices(rest, start, True))]
+    states = [(rest, start, next_visits(rest, start, everyone if head is None else 1 << head, 0))]
     spent = 0
     while states:
         rest, tick, untried = states[-1]
         for client, begin, end, left in untried:
-            if not knowledge.possible(left, end) or (left, end) in failed_here:
+            if (left, end) in failed_here:
                 continue
             if spent >= budget:
                 return Outcome(None, proved=False)
@@ -56,14 +72,14 @@ def search(
             stops.append((client, begin))
             if not left:
                 return Outcome(tuple(stops), proved=True)
-            states.append((left, end, choices(left, end, False)))
+            states.append((left, end, next_visits(left, end, everyone, max_wait)))
             break
         else:
             states.pop()
-            if stops:  # else it was the start, whose first visit may be bound to a head and never waits
+            if stops:  # else it was the start, which is no arrival: its visit may be bound to a head and does not wait
                 stops.pop()
-                if restricted:
-                    failed_here.add((rest, tick))
-                else:
+                if allowed is None:
                     knowledge.rule_out(rest, tick)
+                else:
+                    failed_here.add((rest, tick))
     return Outcome(None, proved=True)

@@ -20,18 +20,17 @@ class StartMasks:
     """For each tick the clients whose calendars let them start a visit then: bit i for client i.
 
     Ticks before the last booked end are stored; from there on everyone may start. The horizon is not looked at.
+    durations and calendars are those of the planner, read again in `refresh`.
     """
 
-    def __init__(self, durations: Sequence[int], everyone: int, calendars: Calendars, first_tick: int) -> None:
+    def __init__(self, durations: Sequence[int], calendars: Calendars, first_tick: int) -> None:
         self._durations = durations
         self._calendars = calendars
         self._base = first_tick
         self._masks: list[int] = []
-        self.everyone = everyone
-        clients = [client for client in range(len(durations)) if everyone >> client & 1]
-        for client in clients:
-            for begin, end in calendars.intervals(client):
-                self.book(client, begin, end)
+        self.everyone = 0
+        for client in range(len(durations)):
+            self.refresh(client)
 
     def at(self, tick: int) -> int:
         position = tick - self._base
@@ -49,6 +48,18 @@ class StartMasks:
         for position in range(max(begin - self._durations[client] + 1 - base, 0), end - base):
             masks[position] &= without
 
+    def refresh(self, client: int) -> None:
+        """Read the client's calendar and duration again."""
+        self.everyone |= 1 << client
+        self._masks = [mask | 1 << client for mask in self._masks]
+        for begin, end in self._calendars.intervals(client):
+            self.book(client, begin, end)
+
+    def remove(self, client: int) -> None:
+        """The client never starts again."""
+        self.everyone &= ~(1 << client)
+        self._masks = [mask & self.everyone for mask in self._masks]
+
     def forget_before(self, tick: int) -> None:
         del self._masks[: max(tick - self._base, 0)]
         self._base = max(self._base, tick)
@@ -57,16 +68,22 @@ class StartMasks:
 class Knowledge(Protocol):
     """Whether a group that arrives somewhere at `tick` could still serve the clusters of `rest` and end in time.
 
-    False is proved, True may be too hopeful. Proofs outlive bookings, which only take possibilities away.
+    False is proved, True may be too hopeful. Proofs outlive bookings, which only take possibilities away; giving an
+    interval back annuls those for ticks before its end.
     """
 
     def possible(self, rest: int, tick: int) -> bool: ...
     def rule_out(self, rest: int, tick: int) -> None: ...
+    def booked(self, end: int) -> None: ...
+    def released(self, end: int) -> None: ...
     def forget_before(self, tick: int) -> None: ...
 
 
 class FailedStates:
-    """Knowledge that grows by failed searches alone; for any number of clusters."""
+    """Knowledge that grows by failed searches alone; for any number of clusters.
+
+    shortest: of each cluster the shortest duration.
+    """
 
     def __init__(self, shortest: Sequence[float], horizon: int) -> None:
         self._horizon = horizon
@@ -85,6 +102,12 @@ class FailedStates:
 
     def rule_out(self, rest: int, tick: int) -> None:
         self._failed.setdefault(tick, set()).add(rest)
+
+    def booked(self, end: int) -> None:
+        """Nothing to do: what failed fails."""
+
+    def released(self, end: int) -> None:
+        self.forget_before(end)
 
     def forget_before(self, tick: int) -> None:
         for past in [each for each in self._failed if each < tick]:
@@ -122,7 +145,7 @@ class ServiceTable:
         self._longest = max((duration for durations in visits for duration in durations), default=0)
         self._entries: list[int] = []
         self._arrivals: list[int] = [] if max_wait else self._entries
-        self._sums, self._served = _without_calendars([min(durations, default=math.inf) for durations in visits])
+        self._sums, self._served = _without_calendars(tuple(min(each, default=math.inf) for each in visits))
         n_rests = 1 << len(visits)
         everybody = [reduce(or_, durations.values(), 0) for durations in visits]
         # lacking[c]: the rests that do not contain c. The pattern of 2^c ones, 2^c zeros is a geometric series.
@@ -165,6 +188,15 @@ class ServiceTable:
         """An interval that ends at `end` was booked: entries before it are upper bounds now."""
         self.exact_from = max(self.exact_from, min(end, self._horizon + 1))
 
+    def released(self, end: int) -> None:
+        """An interval that ends at `end` was given back: nothing is known of earlier entries."""
+        self.exact_from = max(self.exact_from, min(end, self._horizon + 1))
+        known = range(self._base, self._base + len(self._entries))
+        hopeful = [self._without_calendars(tick) for tick in known[: max(end - self._base, 0)]]
+        self._entries[: len(hopeful)] = hopeful
+        if self._max_wait:
+            self._arrivals[: len(hopeful)] = hopeful
+
     def complete(self, tick: int) -> None:
         """Make the entries from `tick` on exact."""
         entries, arrivals, wait, steps = self._entries, self._arrivals, self._max_wait, self._steps
@@ -195,7 +227,8 @@ class ServiceTable:
         return self._served[bisect_right(self._sums, self._horizon - tick)]
 
 
-def _without_calendars(shortest: Sequence[float]) -> tuple[list[float], list[int]]:
+@lru_cache(maxsize=8)
+def _without_calendars(shortest: tuple[float, ...]) -> tuple[list[float], list[int]]:
     """Where nobody is booked, a rest takes the sum of its clusters' shortest durations at least.
 
     Returns the sums in ascending order, and for each k the set of the rests with the k smallest sums.
@@ -204,8 +237,7 @@ def _without_calendars(shortest: Sequence[float]) -> tuple[list[float], list[int
     for duration in shortest:
         sums += [each + duration for each in sums]
     served, union = [0], 0
-    by_sum = sorted(rest for rest in range(len(sums)) if sums[rest] < math.inf)
-    by_sum.sort(key=sums.__getitem__)
+    by_sum = sorted((rest for rest in range(len(sums)) if sums[rest] < math.inf), key=sums.__getitem__)
     for rest in by_sum:
         union |= 1 << rest
         served.append(union)
