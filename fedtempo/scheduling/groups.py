@@ -113,24 +113,21 @@ class GroupPlanner(Planner):
 
     def _laggards(self, head: int | None) -> dict[int, _Laggard]:
         """The laggard of each cluster that has clients. In the head's cluster there is nothing to choose."""
-        least: dict[int, Preference] = {}
-        second: dict[int, int] = {}
+        laggards: dict[int, _Laggard] = {}
+        settled: set[int] = set()
         missing = sum(min(len(members), 2) for members in self._members)
-        for each in self._preferences:
-            c = self._cluster[each.client]
-            if c not in least:
-                least[c] = each
-            elif c not in second:
-                second[c] = each.busy
-            else:
+        for busy, duration, client, _, _ in self._preferences:
+            c = self._cluster[client]
+            if c in settled:
                 continue
+            if c not in laggards:
+                laggards[c] = _Laggard(client, busy, busy + duration)
+            else:  # the second least busy client of its cluster
+                laggards[c] = laggards[c]._replace(chosen=min(laggards[c].chosen, busy))
+                settled.add(c)
             missing -= 1
             if not missing:
                 break
-        laggards = {}
-        for c, each in least.items():
-            after = each.busy + each.duration
-            laggards[c] = _Laggard(each.client, each.busy, min(after, second.get(c, after)))
         if head is not None:
             c = self._cluster[head]
             fixed = laggards[c].chosen if laggards[c].client == head else laggards[c].without
@@ -198,7 +195,7 @@ class GroupPlanner(Planner):
 
     def _preference(self, client: int) -> Preference:
         busy, duration = self.busy_ticks(client), self._durations[client]
-        return Preference(busy, duration, client, 1 << client, 1 << self._cluster[client])
+        return busy, duration, client, 1 << client, 1 << self._cluster[client]
 
     def forget_before(self, now: int) -> None:
         super().forget_before(now)
