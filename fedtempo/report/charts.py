@@ -1,0 +1,202 @@
+"""Pictures in which each strategy is a colour, as Plotly figures.
+
+Traces of one strategy share a `legendgroup`, by which the page shows and hides them.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from fedtempo.record.measures import busy_ratios, elapsed_s, participation
+from fedtempo.record.run import Records
+from fedtempo.report import words
+from fedtempo.report.figure import MOST_CLIENTS, Runs, axes, client_name, evenly, small
+from fedtempo.report.palette import strategy_colours, strategy_dashes, translucent
+from fedtempo.report.series import (
+    Band,
+    alive_curve,
+    evaluation_curve,
+    ranked_busy_ratios,
+    staleness_shares,
+    visit_seconds,
+)
+
+
+def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
+    """Accuracy of the global model over time, with its spread over seeds and the target."""
+    figure = _curves(runs, lambda group: evaluation_curve(group, "accuracy"), "%{y:.1%}")
+    if figure is None:
+        return None
+    figure.update_layout(_over_time(runs, "test accuracy"))
+    figure.update_yaxes(tickformat=".0%")
+    if target is not None:
+        figure.add_hline(
+            y=target,
+            line={"dash": "dash", "width": 1.2, "color": "#888888"},
+            annotation={"text": f"target {words.percent(target)}", "x": 0.006, "xanchor": "left", "yanchor": "bottom"},
+        )
+    return figure
+
+
+def loss(runs: Runs) -> go.Figure | None:
+    """Loss of the global model over time, with its spread over seeds."""
+    figure = _curves(runs, lambda group: evaluation_curve(group, "loss"), "%{y:.3f}")
+    if figure is not None:
+        figure.update_layout(_over_time(runs, "test loss"))
+    return figure
+
+
+def busy(runs: Runs) -> go.Figure:
+    """Busy ratio of each client, from the busiest to the idlest, with the mean over clients."""
+    figure = go.Figure()
+    colours = strategy_colours(list(runs))
+    for label, group in runs.items():
+        band = ranked_busy_ratios(group)
+        mean = float(np.mean([busy_ratios(run).mean() for run in group]))
+        few = band.x.size < MOST_CLIENTS
+        colour = colours[label]
+        _add(
+            figure,
+            label,
+            go.Scatter(
+                x=small(band.x),
+                y=small(band.mean),
+                mode="lines+markers" if few else "lines",
+                line={"color": colour, "width": 1.5, "shape": "hvh" if few else "linear"},
+                marker={"color": colour, "size": 5},
+                hovertemplate="%{y:.1%}",
+            ),
+        )
+        _add(
+            figure,
+            label,
+            go.Scatter(
+                x=[1.0, band.x[-1]],
+                y=[mean, mean],
+                mode="lines",
+                line={"color": colour, "width": 1, "dash": "dot"},
+                hoverinfo="skip",
+            ),
+        )
+    figure.update_layout(axes("rank of the client, from the busiest to the idlest", "busy share of the run"))
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
+    figure.update_xaxes(rangemode="tozero")
+    return figure
+
+
+def alive(runs: Runs) -> go.Figure:
+    """Groups alive over time."""
+    figure = _curves(runs, alive_curve, "%{y:.1f}")
+    assert figure is not None
+    figure.update_layout(_over_time(runs, "groups alive"))
+    return figure
+
+
+def staleness(runs: Runs) -> go.Figure | None:
+    """Share of commits by staleness, for the strategies that have any; None where none has."""
+    figure = go.Figure()
+    colours = strategy_colours(list(runs))
+    for label, group in runs.items():
+        edges, shares, width = staleness_shares(group)
+        if edges.size < 2:
+            continue
+        _add(
+            figure,
+            label,
+            go.Bar(
+                x=small(edges + (width - 1) / 2),
+                y=small(shares),
+                width=width,
+                marker={"color": translucent(colours[label], 0.6), "line": {"width": 0}},
+                hovertemplate="staleness %{x}: %{y:.1%} of commits",
+            ),
+        )
+    if not figure.data:
+        return None
+    figure.update_layout(axes("staleness (commits since the model that a client started from)", "share of commits"))
+    figure.update_layout(barmode="overlay", bargap=0)
+    figure.update_yaxes(tickformat=".0%")
+    return figure
+
+
+def who_takes_part(runs: Runs) -> go.Figure:
+    """Visits of each client against how long its visits take; the first seed."""
+    figure = go.Figure()
+    colours = strategy_colours(list(runs))
+    for label, group in runs.items():
+        lengths, counts = visit_seconds(group[0]), participation(group[0])
+        shown = evenly(np.argsort(lengths, kind="stable"), 2 * MOST_CLIENTS)
+        _add(
+            figure,
+            label,
+            go.Scatter(
+                x=small(lengths[shown]),
+                y=small(counts[shown]),
+                mode="markers",
+                marker={"color": colours[label], "size": 7, "opacity": 0.75},
+                text=[client_name(group[0], int(client)) for client in shown],
+                hovertemplate="%{text}: %{y} visits of %{x:.2f} s on average",
+            ),
+        )
+    figure.update_layout(axes("mean length of a client's visits (s)", "visits done"))
+    figure.update_layout(hovermode="closest")
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_xaxes(rangemode="tozero")
+    return figure
+
+
+def _curves(runs: Runs, curve: Callable[[Sequence[Records]], Band | None], value: str) -> go.Figure | None:
+    """The mean over seeds as a line, lowest to highest as a band."""
+    figure = go.Figure()
+    colours, dashes = strategy_colours(list(runs)), strategy_dashes(list(runs))
+    for label, group in runs.items():
+        band = curve(group)
+        if band is None:
+            continue
+        if len(group) > 1:
+            known = ~np.isnan(band.mean)
+            outline = {
+                "x": small(np.concatenate([band.x[known], band.x[known][::-1]])),
+                "y": small(np.concatenate([band.high[known], band.low[known][::-1]])),
+            }
+            _add(
+                figure,
+                label,
+                go.Scatter(
+                    **outline,
+                    mode="lines",
+                    line={"width": 0},
+                    fill="toself",
+                    fillcolor=translucent(colours[label], 0.18),
+                    hoverinfo="skip",
+                ),
+            )
+        _add(
+            figure,
+            label,
+            go.Scatter(
+                x=small(band.x),
+                y=small(band.mean),
+                mode="lines",
+                line={"color": colours[label], "width": 2.2, "dash": dashes[label]},
+                hovertemplate=value,
+            ),
+        )
+    return figure if figure.data else None
+
+
+def _over_time(runs: Runs, y: str) -> dict[str, Any]:
+    layout = axes("time (s)", y)
+    layout["xaxis"]["range"] = [0, max(elapsed_s(run) for group in runs.values() for run in group)]
+    layout["yaxis"]["rangemode"] = "tozero"
+    return layout
+
+
+def _add(figure: go.Figure, label: str, trace: Any) -> None:
+    trace.update(name=html.escape(label), legendgroup=label)
+    figure.add_trace(trace)

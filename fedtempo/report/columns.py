@@ -1,0 +1,80 @@
+"""The columns of a comparison, whatever shows them: text for each strategy, and which of them is best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedtempo.report import words
+
+
+@dataclass(frozen=True)
+class Column:
+    """title; cells: text for each strategy in order; best: which cells show the best value, none where all agree."""
+
+    title: str
+    cells: tuple[str, ...]
+    best: frozenset[int] = frozenset()
+
+
+def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
+    """One row a strategy, what matters most first.
+
+    A time to target is the median over seeds, everything else the mean, with ± its deviation.
+    """
+    strategies: Mapping[str, Any] = comparison["strategies"]
+    rows = list(strategies.values())
+    columns = [Column("strategy", tuple(strategies))]
+    if any(row["final_accuracy"]["mean"] is not None for row in rows):
+        if comparison["target_accuracy"] is not None:
+            columns.extend(_target_columns(comparison, rows))
+        columns.append(_column("final accuracy", [row["final_accuracy"] for row in rows], max, as_share=True))
+    columns += [
+        _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
+        _column("groups alive", [row["active_groups"]["mean"] for row in rows]),
+        _column("staleness", [row["staleness"]["mean"] for row in rows]),
+        _column("idlest client", [row["busy_ratio"]["min"] for row in rows], max, as_share=True),
+        _column("commits", [row["commits"] for row in rows]),
+        _column("visits", [row["visits"] for row in rows]),
+        Column("moved", tuple(words.size(_moved(row)) for row in rows)),
+    ]
+    return columns
+
+
+def _target_columns(comparison: Mapping[str, Any], rows: list[Any]) -> list[Column]:
+    times = [row["time_to_target_s"] for row in rows]
+    medians = [time["median"] for time in times]
+    columns = [
+        Column(
+            f"time to\u00a0{words.percent(comparison['target_accuracy'])}",
+            tuple(words.seconds(median) for median in medians),
+            _best(medians, min),
+        )
+    ]
+    if any(time["of"] > 1 for time in times):
+        columns.append(Column("reached", tuple(f"{time['reached']} of {time['of']}" for time in times)))
+    if len(rows) > 1:
+        ratios = tuple("" if row is rows[0] else words.ratio(row["time_to_target_s"]["ratio_to_first"]) for row in rows)
+        columns.append(Column(f"against {comparison['first']}", ratios))
+    return columns
+
+
+def _column(
+    title: str, means: list[Mapping[str, Any]], choose: Callable[..., float] | None = None, *, as_share: bool = False
+) -> Column:
+    cells = tuple(words.mean_and_deviation(m["mean"], m["std"], as_share=as_share) for m in means)
+    return Column(title, cells, _best([m["mean"] for m in means], choose) if choose else frozenset())
+
+
+def _best(values: list[float | None], choose: Callable[..., float]) -> frozenset[int]:
+    known = [value for value in values if value is not None]
+    if not known or len(values) == 1 or (len(known) == len(values) and len(set(known)) == 1):
+        return frozenset()
+    best = choose(known)
+    return frozenset(i for i, value in enumerate(values) if value == best)
+
+
+def _moved(row: Mapping[str, Any]) -> float | None:
+    totals = [row["bytes"][way]["mean"] for way in ("down", "up", "relay")]
+    return None if None in totals else sum(totals)

@@ -1,0 +1,150 @@
+"""Pictures for papers and pages, with Matplotlib: PNG, SVG or PDF by the name of the file.
+
+Each function takes runs by strategy (several runs of one are its seeds) and writes one file. Nothing is shown, and
+Matplotlib's global state is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.record.measures import busy_ratios
+from fedtempo.record.run import Records
+from fedtempo.report import words
+from fedtempo.report.palette import category_colour, strategy_colours
+from fedtempo.report.series import (
+    Band,
+    alive_curve,
+    calendar,
+    clients_spread_over_speed,
+    evaluation_curve,
+    ranked_busy_ratios,
+)
+
+Runs = Mapping[str, Sequence[Records]]
+
+_INCHES = (6.4, 3.6)
+
+
+def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> None:
+    """Accuracy of the global model over time: mean over seeds, lowest to highest as a band, the target dashed."""
+    figure, axes = _axes("time (s)", "test accuracy")
+    _curves(axes, runs, lambda group: evaluation_curve(group, "accuracy"))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlim(left=0)
+    if target is not None:
+        axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
+        across = axes.get_yaxis_transform()
+        axes.text(
+            0.01, target, f"target {words.percent(target)}", transform=across, va="bottom", color="0.3", fontsize=8
+        )
+    _save(figure, axes, path)
+
+
+def busy(runs: Runs, path: Path | str, *, by_client: bool = False) -> None:
+    """Busy ratio of each client with the mean over clients; clients from the busiest to the idlest, or by number."""
+    figure, axes = _axes("client" if by_client else "rank of the client, from the busiest to the idlest", "busy ratio")
+    for label, colour in strategy_colours(list(runs)).items():
+        ratios = np.mean([busy_ratios(run) for run in runs[label]], axis=0)
+        if by_client:
+            axes.bar(np.arange(ratios.size), ratios, color=colour, alpha=0.75, width=0.85, label=_plain(label))
+        else:
+            band = ranked_busy_ratios(runs[label])
+            axes.plot(band.x, band.mean, color=colour, linewidth=1.6, marker=".", markersize=4, label=_plain(label))
+        mean = float(ratios.mean())
+        axes.axhline(mean, color=colour, linewidth=0.9, linestyle=":")
+        across = axes.get_yaxis_transform()
+        axes.text(1.005, mean, f"{mean:.1%}", transform=across, va="center", color=colour, fontsize=8)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_ylim(0, 1)
+    _save(figure, axes, path)
+
+
+def alive(runs: Runs, path: Path | str) -> None:
+    """Groups alive over time: mean over seeds, lowest to highest as a band."""
+    figure, axes = _axes("time (s)", "groups alive")
+    _curves(axes, runs, alive_curve)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    _save(figure, axes, path)
+
+
+def calendars(
+    runs: Runs, path: Path | str, *, clients: Sequence[int] | None = None, start: float = 0.0, end: float = 100.0
+) -> None:
+    """When clients are busy between `start` and `end` seconds: a panel for each strategy, a colour for each group.
+
+    clients: which; a few from the fastest to the slowest where None. The first run of each strategy is drawn.
+    """
+    first = {label: group[0] for label, group in runs.items()}
+    if not first:
+        raise ConfigError("a picture needs at least one run")
+    chosen = clients_spread_over_speed(next(iter(first.values()))) if clients is None else list(clients)
+    figure = Figure(figsize=(_INCHES[0], len(first) * (0.24 * len(chosen) + 0.35) + 0.45), layout="constrained")
+    panels = figure.subplots(len(first), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (label, run) in zip(panels, first.items()):
+        visits = calendar(run, chosen)
+        shown = (visits.started < end) & (visits.finished > start)
+        axes.barh(
+            visits.row[shown],
+            (visits.finished - visits.started)[shown],
+            left=visits.started[shown],
+            height=0.7,
+            color=["0.6" if group < 0 else category_colour(group) for group in visits.group[shown].tolist()],
+            edgecolor="white",
+            linewidth=0.4,
+        )
+        axes.set_title(_plain(label), loc="left", fontsize=9, fontweight="bold")
+        axes.set_yticks(range(len(chosen)), [f"client {client}" for client in chosen], fontsize=8)
+        axes.set_ylim(len(chosen) - 0.4, -0.6)
+        axes.set_xlim(start, end)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    panels[-1].set_xlabel("time (s)")
+    _write(figure, path)
+
+
+def _axes(x: str, y: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _curves(axes: Axes, runs: Runs, curve: Callable[[Sequence[Records]], Band | None]) -> None:
+    for label, colour in strategy_colours(list(runs)).items():
+        band = curve(runs[label])
+        if band is not None:
+            axes.plot(band.x, band.mean, color=colour, linewidth=1.8, label=_plain(label))
+            if len(runs[label]) > 1:
+                axes.fill_between(band.x, band.low, band.high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _plain(label: str) -> str:
+    """A label without what Matplotlib would read as mathematics."""
+    return label.replace("$", r"\$")
+
+
+def _save(figure: Figure, axes: Axes, path: Path | str) -> None:
+    if not axes.get_legend_handles_labels()[1]:
+        raise ConfigError(f"{path}: the runs have nothing to draw here")
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+    _write(figure, path)
+
+
+def _write(figure: Figure, path: Path | str) -> None:
+    try:
+        figure.savefig(path, dpi=200)
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror or error}") from error

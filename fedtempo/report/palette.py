@@ -1,0 +1,44 @@
+"""Colours that readers with any colour vision can tell apart (Paul Tol's "vibrant" and "muted" schemes)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_VIBRANT = ("#0077BB", "#EE7733", "#009988", "#EE3377", "#33BBEE", "#CC3311", "#999999")
+_MUTED = (
+    "#332288",
+    "#88CCEE",
+    "#44AA99",
+    "#117733",
+    "#999933",
+    "#DDCC77",
+    "#CC6677",
+    "#882255",
+    "#AA4499",
+    "#BBBBBB",
+)
+_DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+def strategy_colours(labels: Sequence[str]) -> dict[str, str]:
+    """A colour for each strategy, in the order given; they come again after seven."""
+    return {label: _VIBRANT[i % len(_VIBRANT)] for i, label in enumerate(labels)}
+
+
+def strategy_dashes(labels: Sequence[str]) -> dict[str, str]:
+    """A line style for each strategy, which tells apart those that share a colour."""
+    return {label: _DASHES[i // len(_VIBRANT) % len(_DASHES)] for i, label in enumerate(labels)}
+
+
+def category_colour(index: int) -> str:
+    """Colour of the class, group or cluster with this number; they come again after ten."""
+    return _MUTED[index % len(_MUTED)]
+
+
+MAX_CATEGORIES = len(_MUTED)
+
+
+def translucent(colour: str, opacity: float) -> str:
+    """`#rrggbb` as CSS `rgba(...)`."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"

@@ -1,0 +1,168 @@
+"""Runs as the few numbers that a picture shows: curves over seeds, ranks, calendars, positions. No drawing here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
+from fedtempo.record.run import Records
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A curve over several seeds: mean, lowest and highest at each x, shape (points,) each; NaN where none is known."""
+
+    x: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Calendar:
+    """Visits of a few clients: row (index into the clients asked for), group (-1: none), times in seconds."""
+
+    row: Ints
+    group: Ints
+    started: Floats
+    received: Floats
+    computed: Floats
+    finished: Floats
+
+
+def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) -> Band | None:
+    """ "accuracy" or "loss" of the global model over time; None where no run has any.
+
+    Where seeds were evaluated at different times, each holds its last value until its next, and none after its end.
+    """
+    curves = []
+    for run in runs:
+        known = ~np.isnan(run.evaluations[column])
+        if known.any():
+            curves.append((run.evaluations["time"][known], run.evaluations[column][known], elapsed_s(run)))
+    if not curves:
+        return None
+    x = curves[0][0]
+    if x.size > points or any(not np.array_equal(x, times) for times, _, _ in curves):
+        x = np.linspace(0.0, max(end for _, _, end in curves), points)
+    return _band(x, [_held(x, times, values, end) for times, values, end in curves])
+
+
+def alive_curve(runs: Sequence[Records], points: int = 150) -> Band:
+    """Groups alive over time: the mean within each of `points` equal parts of the longest run."""
+    edges = np.linspace(0.0, max(elapsed_s(run) for run in runs) or 1.0, points + 1)
+    rows = []
+    for run in runs:
+        times, counts = groups_alive(run)
+        lived_s = np.concatenate([[0.0], np.cumsum(counts[:-1] * np.diff(times))])
+        means = np.diff(np.interp(edges, times, lived_s)) / np.diff(edges)
+        rows.append(np.where(edges[:-1] < elapsed_s(run), means, np.nan))
+    return _band((edges[:-1] + edges[1:]) / 2, rows)
+
+
+def ranked_busy_ratios(runs: Sequence[Records], points: int = 400) -> Band:
+    """Busy ratios from the busiest client to the idlest: x is the rank from 1; at most `points` ranks."""
+    rows = [np.sort(busy_ratios(run))[::-1] for run in runs]
+    n_clients = min(row.size for row in rows)
+    ranks = np.unique(np.linspace(0, n_clients - 1, min(n_clients, points)).round().astype(np.int64))
+    return _band(ranks + 1.0, [row[ranks] for row in rows])
+
+
+def staleness_shares(runs: Sequence[Records], bins: int = 60) -> tuple[Floats, Floats, int]:
+    """Share of commits by staleness: left edges of the bins, shares, width of a bin (a whole number)."""
+    staleness = np.concatenate([run.commits["staleness"] for run in runs])
+    if not staleness.size:
+        return np.empty(0), np.empty(0), 1
+    width = int(staleness.max()) // bins + 1
+    counts = np.bincount(staleness // width)
+    edges = np.arange(0, counts.size * width, width, dtype=np.float64)
+    return edges, counts / staleness.size, width
+
+
+def visit_seconds(run: Records) -> Floats:
+    """Mean length of a client's done visits, seconds, shape (n_clients,); NaN for a client without any."""
+    done = run.visits["outcome"] == "done"
+    counts = participation(run)
+    total_s = np.bincount(
+        run.visits["client"][done],
+        weights=run.visits["finished"][done] - run.visits["started"][done],
+        minlength=counts.size,
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(total_s / counts)
+
+
+def clients_spread_over_speed(run: Records, count: int = 6) -> list[int]:
+    """Up to `count` clients from the fastest to the slowest, evenly spread in rank; by number where none was done."""
+    seconds = visit_seconds(run)
+    served = int((~np.isnan(seconds)).sum())
+    order = np.argsort(seconds, kind="stable")[: served or seconds.size]
+    picks = np.unique(np.linspace(0, order.size - 1, min(count, order.size)).round().astype(np.int64))
+    return [int(client) for client in order[picks]]
+
+
+def calendar(run: Records, clients: Sequence[int], most: int = 1_500) -> Calendar:
+    """When `clients` were busy, by start; the first `most` visits. A visit ends with the run at the latest."""
+    visits = run.visits
+    rows = np.full(int(run.facts["n_clients"]), -1, np.int64)
+    rows[list(clients)] = np.arange(len(clients))
+    mine = np.flatnonzero((rows[visits["client"]] >= 0) & ~np.isnan(visits["started"]))
+    mine = mine[np.argsort(visits["started"][mine], kind="stable")][:most]
+    return Calendar(
+        row=rows[visits["client"][mine]],
+        group=visits["group"][mine],
+        started=visits["started"][mine],
+        received=visits["received"][mine],
+        computed=visits["computed"][mine],
+        finished=np.minimum(visits["finished"][mine], elapsed_s(run)),
+    )
+
+
+def cluster_positions(run: Records) -> Floats | None:
+    """How often clients of each cluster serve at each place of a group, shape (clusters, places), shares of a place.
+
+    From the note "clusters" (a label for each client, from 0) and the order of starts within each group. None where
+    the run has no clusters, or its groups are not sequences.
+    """
+    labels = run.note("clusters")
+    visits = run.visits
+    use = (visits["group"] >= 0) & (visits["outcome"] == "done")
+    if labels is None or len(labels) != run.facts["n_clients"] or not use.any():
+        return None
+    order = np.lexsort((visits["number"][use], visits["started"][use], visits["group"][use]))
+    groups, clients = visits["group"][use][order], visits["client"][use][order]
+    begins = np.flatnonzero(np.diff(groups, prepend=-1))
+    place = np.arange(groups.size) - np.repeat(begins, np.diff(np.append(begins, groups.size)))
+    if place.max() == 0:
+        return None
+    cluster = np.asarray(labels, dtype=np.int64)[clients]
+    counts = np.zeros((int(max(labels)) + 1, int(place.max()) + 1))
+    np.add.at(counts, (cluster, place), 1)
+    return np.asarray(counts / counts.sum(axis=0))
+
+
+def _held(x: Floats, times: Floats, values: Floats, end: float) -> Floats:
+    index = np.searchsorted(times, x, side="right") - 1
+    known = (index >= 0) & (x <= max(end, times[-1]))
+    return np.where(known, values[np.maximum(index, 0)], np.nan)
+
+
+def _band(x: npt.NDArray[Any], rows: Sequence[Floats]) -> Band:
+    stacked = np.vstack(rows)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(Mean of empty|All-NaN) slice", RuntimeWarning)
+        return Band(
+            np.asarray(x, np.float64),
+            np.nanmean(stacked, axis=0),
+            np.nanmin(stacked, axis=0),
+            np.nanmax(stacked, axis=0),
+        )

@@ -1,0 +1,77 @@
+"""A comparison or a run as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fedtempo.report import words
+from fedtempo.report.columns import Column, comparison_columns
+
+_GAP = 3
+
+
+def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
+    """Strategies side by side (`fedtempo.record.comparison`), the best value of a column in bold.
+
+    width: characters of the terminal; columns that find no room in it are left out, the last first.
+    """
+    columns = comparison_columns(comparison)
+    ends = accumulate(_width(column) for column in columns)
+    shown = columns[: max(2, sum(end < width for end in ends))]
+    title, _ = words.headline(comparison)
+    table = Table(
+        title=escape(title), title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, header_style="dim"
+    )
+    for i, column in enumerate(shown):
+        table.add_column(Text(column.title), justify="left" if i == 0 else "right")
+    for row in range(len(columns[0].cells)):
+        table.add_row(*(Text(c.cells[row], style="bold green" if row in c.best else "") for c in shown))
+    return table
+
+
+def _width(column: Column) -> int:
+    """Characters that a column takes, with the gap to the next: titles can be broken between words, cells cannot."""
+    return max(cell_len(text) for text in (*column.title.split(), *column.cells)) + _GAP
+
+
+def run_table(summary: Mapping[str, Any]) -> Table:
+    """One run (`fedtempo.record.summarise`): a row for each thing that one wants to know."""
+    table = Table(
+        title=escape(f"{summary['strategy']}, seed {summary['seed']}"),
+        title_style="bold",
+        title_justify="left",
+        box=box.SIMPLE,
+        show_header=False,
+    )
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
+    rows = {
+        "ended by": summary["ended"],
+        "horizon": words.seconds(summary["horizon_s"]),
+        "final accuracy": words.share(summary["final_accuracy"]),
+        "best accuracy": words.share(summary["best_accuracy"]),
+        "commits": words.plain_number(summary["commits"]),
+        "visits done": words.plain_number(summary["visits"]),
+        "busy ratio": f"{words.share(busy['mean'])} ({words.share(busy['min'])} to {words.share(busy['max'])})",
+        "groups alive": f"{words.plain_number(alive['mean'])} (at most {words.plain_number(alive['max'])})",
+        "staleness": f"{words.plain_number(staleness['mean'])} (at most {words.plain_number(staleness['max'])})",
+        "moved down, up, relayed": ", ".join(words.size(moved[way]) for way in ("down", "up", "relay")),
+        "real time": words.seconds(summary["wall_s"]),
+    }
+    if summary["target_accuracy"] is not None:
+        table.add_row(
+            f"time to {words.percent(summary['target_accuracy'])}",
+            Text(words.seconds(summary["time_to_target_s"]), style="bold"),
+        )
+    for name, value in rows.items():
+        table.add_row(name, Text(str(value)))
+    return table

@@ -1,0 +1,135 @@
+"""Numbers and results as a reader would say them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ABSENT = "–"
+
+
+def seconds(value: float | None) -> str:
+    """ "4.2 s", "1,254 s"."""
+    return _number(value, " s")
+
+
+def plain_number(value: float | None) -> str:
+    """ "4.2", "1,254"."""
+    return _number(value, "")
+
+
+def share(value: float | None) -> str:
+    """ "63.4%"."""
+    return ABSENT if value is None else f"{100 * value:.1f}%"
+
+
+def percent(value: float) -> str:
+    """ "80%", "82.5%"."""
+    return f"{100 * value:.4g}%"
+
+
+def mean_and_deviation(mean: float | None, std: float | None, *, as_share: bool = False) -> str:
+    """ "86.2 ± 0.6%", "30.8 ± 0.1": as many digits for both; the mean alone where nothing deviates."""
+    alone = share(mean) if as_share else plain_number(mean)
+    if mean is None or std is None:
+        return alone
+    digits, factor, unit = (1, 100, "%") if as_share else (_digits(mean), 1, "")
+    deviation = f"{factor * std:,.{digits}f}"
+    return f"{factor * mean:,.{digits}f} ± {deviation}{unit}" if float(deviation.replace(",", "")) else alone
+
+
+def size(value: float | None) -> str:
+    """ "1.70 MB", in powers of 1,000."""
+    if value is None:
+        return ABSENT
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.3g} TB" if value < 1000 else f"{value:,.0f} TB"
+
+
+def ratio(value: float | None) -> str:
+    """A time against another time: "5.9x later", "5.9x sooner", "as soon"."""
+    if value is None:
+        return ABSENT
+    if abs(value - 1) < 0.005:
+        return "as soon"
+    return f"{_factor(value)}× later" if value > 1 else f"{_factor(1 / value)}× sooner"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def whole_ranges(numbers: Sequence[int]) -> str:
+    """ "1–3, 7" of [1, 2, 3, 7]."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in ranges)
+
+
+def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """What came of it in one sentence, and what to add."""
+    strategies: Mapping[str, Any] = comparison["strategies"]
+    target = comparison["target_accuracy"]
+    medians = {name: fields["time_to_target_s"]["median"] for name, fields in strategies.items()}
+    reached = sorted((time, name) for name, time in medians.items() if time is not None)
+    if target is None or not reached:
+        return _by_accuracy(strategies, target, comparison["horizon_s"])
+    time, best = reached[0]
+    title = f"{best} reaches {percent(target)} accuracy after {seconds(time)}"
+    if len(reached) > 1:
+        second_time, second = reached[1]
+        verdict = ratio(time / second_time if second_time else None)
+        title += f", as soon as {second}" if verdict == "as soon" else f", {verdict} than {second}"
+    elif len(strategies) > 1:
+        title += "; no other strategy does"
+    details = [f"{name} needs {seconds(time)}." for time, name in reached[1:]]
+    missed = [name for name, time in medians.items() if time is None]
+    if missed and len(reached) > 1:
+        details.append(f"{listed(missed)} {'does' if len(missed) == 1 else 'do'} not reach it.")
+    for name in medians:
+        counts = strategies[name]["time_to_target_s"]
+        if 0 < counts["reached"] < counts["of"]:
+            details.append(f"{name} reaches it with {counts['reached']} of {counts['of']} seeds.")
+    return title, details
+
+
+def _by_accuracy(strategies: Mapping[str, Any], target: float | None, horizon: float | None) -> tuple[str, list[str]]:
+    finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
+    measured = sorted(((value, name) for name, value in finals.items() if value is not None), reverse=True)
+    missed = []
+    if target is not None and measured:
+        who = "No strategy reaches" if len(strategies) > 1 else "The run does not reach"
+        missed = [f"{who} {percent(target)} accuracy{f' within {seconds(horizon)}' if horizon else ''}"]
+    if measured:
+        value, name = measured[0]
+        if len(strategies) == 1:
+            ending = f"it ends at {share(value)}" if missed else f"{name} ends at {share(value)} accuracy"
+        else:
+            ending = f"{name} ends highest, at {share(value)}" + ("" if missed else " accuracy")
+        return "; ".join([*missed, ending]), []
+    busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in strategies.items()}
+    name = max(busy, key=lambda label: busy[label])
+    most = "the most" if len(strategies) > 1 else "on average"
+    return f"{name} keeps clients busy {most}: {share(busy[name])} of the time", ["The runs had no training."]
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value:,.{0 if value == int(value) else _digits(value)}f}{unit}"
+
+
+def _digits(value: float) -> int:
+    return 0 if abs(value) >= 100 else 1 if abs(value) >= 1 else 2
+
+
+def _factor(value: float) -> str:
+    return f"{value:,.0f}" if value >= 20 else f"{value:.1f}" if value >= 1.05 else f"{value:.2f}"
