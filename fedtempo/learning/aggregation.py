@@ -27,12 +27,12 @@ def average(models: Sequence[V], weights: Sequence[float] | None = None) -> V:
     total = float(sum(weights))
     if not total > 0:
         raise ValueError(f"average: weights sum to {total:g}; it must be more than 0")
-    return _weighted_sum(models, [float(weight) / total for weight in weights])
+    return _weighted_sum(models, [weight / total for weight in weights])
 
 
 def mix(a: V, b: V, beta: float) -> V:
     """(1 - beta) * a + beta * b (FedHusky; FedAsync, beta its alpha_t)."""
-    return _weighted_sum([a, b], [1.0 - beta, float(beta)])
+    return _weighted_sum([a, b], [1.0 - beta, beta])
 
 
 def buffered_step(model: V, deltas: Sequence[V], weights: Sequence[float], server_lr: float = 1.0) -> V:
@@ -57,10 +57,11 @@ def _check(what: str, vectors: Sequence[object], weights: Sequence[float]) -> No
 
 def _weighted_sum(vectors: Sequence[V], weights: Sequence[float]) -> V:
     """Sum of weight * vector in the order given; elementwise, so that blocks do not change a bit of it."""
-    result: V = vectors[0] * weights[0]
+    factors = [float(weight) for weight in weights]  # plain floats: NumPy's would widen float32 vectors
+    result: V = vectors[0] * factors[0]
     for start in range(0, len(result), _BLOCK):
         block = slice(start, start + _BLOCK)
         total = result[block]
-        for vector, weight in zip(vectors[1:], weights[1:]):
-            total += vector[block] * weight
+        for vector, factor in zip(vectors[1:], factors[1:]):
+            total += vector[block] * factor
     return result

@@ -207,9 +207,11 @@ class UserNetwork:
         from torch import nn
 
         make = self._find()
+        if not callable(make):
+            raise ConfigError(f"network: {self.target!r} is a {type(make).__name__}; a class or a function is needed")
         try:
             inspect.signature(make).bind(input_shape, n_classes)
-        except TypeError:
+        except (TypeError, ValueError):  # it does not take them, or is built in and does not tell
             module = make()
         else:
             module = make(input_shape, n_classes)

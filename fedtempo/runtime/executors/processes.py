@@ -309,4 +309,3 @@ def _shut_down(owner: int, workers: list[_Worker], pool: SlotPool, data: Segment
     workers.clear()
     pool.close()
     data.unlink()
-    data.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from collections.abc import Mapping
@@ -21,33 +20,52 @@ _ALIGNMENT = 64
 _CHUNK_BYTES = 16 * 2**20
 
 
-class Segment(SharedMemory):
-    """A block of shared memory that may be closed while arrays still show it: it is unmapped with the last of them."""
+class Segment:
+    """A block of shared memory. It stays mapped until the last array that shows it is gone, and no longer."""
 
-    def close(self) -> None:
-        with contextlib.suppress(BufferError):
-            super().close()
+    def __init__(self, memory: SharedMemory) -> None:
+        self._memory = memory
+
+    @classmethod
+    def create(cls, name: str, size: int) -> Segment:
+        """A new block. Its pages are claimed at once: running out of memory is an error here and no crash later."""
+        memory = SharedMemory(name, create=True, size=max(size, 1))
+        path = f"/dev/shm/{name}"
+        try:
+            if os.path.exists(path):
+                descriptor = os.open(path, os.O_RDWR)
+                try:
+                    os.posix_fallocate(descriptor, 0, max(size, 1))
+                finally:
+                    os.close(descriptor)
+        except OSError as error:
+            memory.unlink()
+            raise RunError(
+                f"no {size / 2**20:.1f} MiB of shared memory left in /dev/shm ({error.strerror}): enlarge it "
+                "(docker run --shm-size), or use executor.kind = 'inline'"
+            ) from error
+        return cls(memory)
+
+    @classmethod
+    def attach(cls, name: str) -> Segment:
+        """The block that another process created."""
+        return cls(SharedMemory(name))
+
+    def array(self, shape: tuple[int, ...], dtype: str, offset: int = 0) -> Array:
+        """Part of the block as an array."""
+        return np.asarray(_Shown(np.ndarray(shape, dtype, buffer=self._memory.buf, offset=offset), self._memory))
+
+    def unlink(self) -> None:
+        """Take the name away: the block is gone when nobody has it mapped."""
+        self._memory.unlink()
 
 
-def create_segment(name: str, size: int) -> Segment:
-    """A new block. Its pages are claimed at once, so that running out of memory is an error here and no crash later."""
-    segment = Segment(name, create=True, size=max(size, 1))
-    path = f"/dev/shm/{name}"
-    try:
-        if os.path.exists(path):
-            descriptor = os.open(path, os.O_RDWR)
-            try:
-                os.posix_fallocate(descriptor, 0, max(size, 1))
-            finally:
-                os.close(descriptor)
-    except OSError as error:
-        segment.close()
-        segment.unlink()
-        raise RunError(
-            f"no {size / 2**20:.1f} MiB of shared memory left in /dev/shm ({error.strerror}): enlarge it "
-            "(docker run --shm-size), or use executor.kind = 'inline'"
-        ) from error
-    return segment
+class _Shown:
+    """Owner of an array in shared memory. NumPy alone would let the memory be unmapped under the array."""
+
+    def __init__(self, array: Array, memory: SharedMemory) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._memory = memory
 
 
 def segment_prefix() -> str:
@@ -64,10 +82,7 @@ class Placement:
 
     def views(self, segment: Segment) -> dict[str, Array]:
         """The arrays, in the segment's memory."""
-        return {
-            name: np.ndarray(shape, dtype, buffer=segment.buf, offset=offset)
-            for name, (dtype, shape, offset) in self.arrays.items()
-        }
+        return {name: segment.array(shape, dtype, offset) for name, (dtype, shape, offset) in self.arrays.items()}
 
 
 def place(name: str, arrays: Mapping[str, Array]) -> tuple[Placement, Segment]:
@@ -76,7 +91,7 @@ def place(name: str, arrays: Mapping[str, Array]) -> tuple[Placement, Segment]:
     for key, array in arrays.items():
         found[key] = (array.dtype.str, array.shape, end)
         end += _aligned(array.nbytes)
-    placement, segment = Placement(name, found), create_segment(name, end)
+    placement, segment = Placement(name, found), Segment.create(name, end)
     for key, view in placement.views(segment).items():
         view[...] = arrays[key]
     return placement, segment
@@ -92,29 +107,21 @@ class Slots:
         self._prefix, self._size = prefix, size
         self._stride = _aligned(4 * size)
         self._per_chunk = max(1, _CHUNK_BYTES // max(self._stride, 1))
-        self._chunks: dict[int, tuple[Segment, Array]] = {}
+        self._chunks: dict[int, tuple[Segment, Vector]] = {}
 
     def view(self, slot: int) -> Vector:
         """The vector (size,) in a slot."""
         chunk, place = divmod(slot, self._per_chunk)
         if chunk not in self._chunks:
-            self._add(chunk, Segment(self._name(chunk)))
-        rows: Vector = self._chunks[chunk][1][place, : self._size]
-        return rows
+            self._add(chunk, Segment.attach(self._name(chunk)))
+        return self._chunks[chunk][1][place, : self._size]
 
     def _name(self, chunk: int) -> str:
         return f"{self._prefix}-{chunk}"
 
     def _add(self, chunk: int, segment: Segment) -> None:
         shape = (self._per_chunk, self._stride // 4)
-        self._chunks[chunk] = segment, np.ndarray(shape, np.float32, buffer=segment.buf)
-
-    def close(self) -> None:
-        """Detach from all chunks."""
-        segments = [segment for segment, _ in self._chunks.values()]
-        self._chunks.clear()
-        for segment in segments:
-            segment.close()
+        self._chunks[chunk] = segment, segment.array(shape, "f4")
 
 
 class SlotPool(Slots):
@@ -133,7 +140,7 @@ class SlotPool(Slots):
         """A free slot; a new chunk is made where there is none."""
         if not self._free:
             chunk = self.slots_allocated // self._per_chunk
-            self._add(chunk, create_segment(self._name(chunk), self._per_chunk * self._stride))
+            self._add(chunk, Segment.create(self._name(chunk), self._per_chunk * self._stride))
             first, self.slots_allocated = self.slots_allocated, self.slots_allocated + self._per_chunk
             self._free = list(range(self.slots_allocated - 1, first - 1, -1))
         return Slot(self, self._free.pop())
@@ -142,10 +149,10 @@ class SlotPool(Slots):
         self._free.append(slot)
 
     def close(self) -> None:
-        """Remove all chunks; slots cannot be read any more."""
+        """Remove all chunks; slots cannot be taken or read any more."""
         for segment, _ in self._chunks.values():
             segment.unlink()
-        super().close()
+        self._chunks.clear()
 
 
 class Slot:

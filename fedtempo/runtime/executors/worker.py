@@ -66,7 +66,7 @@ def work(connection: Connection, others: Sequence[Connection], shared: SharedJob
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     for other in others:
         other.close()
-    segment = Segment(shared.placement.segment)
+    segment = Segment.attach(shared.placement.segment)
     slots = Slots(prefix, size)
     with fixed_numerics(), contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nothing left to do
         job = shared.open(segment)

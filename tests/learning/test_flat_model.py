@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedtempo.learning.networks import CnnFedcs, LeNet, create
+from fedtempo.learning.state import FlatModel
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+class ViewsFeatures(nn.Module):
+    """Works with ordinary strides only."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 36, 2)
+
+    def forward(self, x):
+        return self.head(self.convolution(x).view(len(x), -1))
+
+
+def test_parameters_are_views_of_the_vector_and_the_function_is_unchanged():
+    module = create(LeNet(), (1, 28, 28), 10, 0)
+    x = torch.randn(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    before = module(x).detach()
+    model = FlatModel(module, (1, 28, 28))
+    torch.testing.assert_close(model.module(x).detach(), before, rtol=1e-5, atol=1e-6)
+    assert model.size == model.n_parameters == 422_474
+    model.vector.zero_()
+    assert all(not parameter.any() for parameter in module.parameters())
+
+
+def test_convolutions_lie_channels_last():
+    model = FlatModel(create(LeNet(), (1, 28, 28), 10, 0), (1, 28, 28))
+    assert model.channels_last
+    assert model.module[3].weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_module_that_needs_ordinary_strides_gets_them():
+    model = FlatModel(ViewsFeatures(), (3, 8, 8))
+    assert not model.channels_last
+    assert model.module.convolution.weight.is_contiguous()
+
+
+def test_tied_weights_occur_once_and_stay_tied():
+    model = FlatModel(Tied(), (4,))
+    assert model.size == 16 + 4 + 4
+    model.load(np.arange(24, dtype=np.float32))
+    assert model.module.second.weight is model.module.first.weight
+    assert model.module.first.weight[0, 1] == 1
+
+
+def test_float_buffers_travel_and_counters_start_again():
+    model = FlatModel(create(CnnFedcs(), (1, 8, 8), 10, 0), (1, 8, 8))
+    assert model.size == model.n_parameters + 896
+    start = model.vector.clone()
+    model.module.train()
+    model.module(torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0)))
+    counters = [buffer for buffer in model.module.buffers() if not buffer.is_floating_point()]
+    assert torch.equal(model.vector[: model.n_parameters], start[: model.n_parameters])
+    assert not torch.equal(model.vector[model.n_parameters :], start[model.n_parameters :])
+    assert all(counter == 1 for counter in counters)
+    model.load(start)
+    assert torch.equal(model.vector, start)
+    assert all(counter == 0 for counter in counters)
+
+
+def test_buffers_that_are_no_state_do_not_travel():
+    class WithConstant(nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.register_buffer("constant", torch.ones(5), persistent=False)
+
+    assert FlatModel(WithConstant(), (2,)).size == 6
+
+
+def test_read_only_arrays_can_be_loaded():
+    model = FlatModel(nn.Linear(2, 2), (2,))
+    vector = np.ones(6, dtype=np.float32)
+    vector.flags.writeable = False
+    model.load(vector)
+    assert model.vector.tolist() == [1.0] * 6
+
+
+def test_state_dict_loads_into_the_plain_module():
+    model = FlatModel(create(CnnFedcs(), (1, 8, 8), 10, 0), (1, 8, 8))
+    plain = create(CnnFedcs(), (1, 8, 8), 10, 99)
+    plain.load_state_dict(model.state_dict())
+    assert all(torch.equal(value, model.module.state_dict()[name]) for name, value in plain.state_dict().items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dtype_is_as_asked(dtype):
+    assert FlatModel(nn.Linear(2, 2), (2,), dtype).vector.dtype == dtype

@@ -1,0 +1,173 @@
+import hashlib
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from fedtempo.errors import WorkerError
+from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.networks import CnnPsfl, Mlp
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.inline import Inline
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.executors.processes import Processes
+
+TRAINING = Training(lr=0.1, batch_size=8)
+
+
+def image_job(network=None, seed=4):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((90, 3, 32, 32)).astype(np.float32), rng.integers(0, 10, 90)
+    clients = [np.arange(0, 40), np.arange(30, 41), np.arange(41, 90)]
+    return Job(network or CnnPsfl(), 10, x, y, clients, x[:50], y[:50], seed)
+
+
+def digest(executor, location):
+    return hashlib.sha256(executor.vector(location).tobytes()).hexdigest()
+
+
+def small_run(executor):
+    """A chain of visits beside parallel ones, an average and a mixture; everything that came out."""
+    model = executor.initial()
+    chain = executor.train(model, 0, 1, TRAINING)
+    parallel = [executor.train(model, client, 1, TRAINING) for client in (1, 2)]
+    tested = executor.evaluate(model)
+    first = chain.result()
+    second = executor.train(first.location, 1, 2, TRAINING).result()
+    ends = [second, *(pending.result() for pending in parallel)]
+    mean = executor.apply(average, [], {"models": [end.location for end in ends], "weights": [40, 11, 49]})
+    mixed = executor.apply(mix, [model, mean], {"beta": 0.3})
+    last = executor.evaluate(mixed)
+    return (
+        [digest(executor, location) for location in (model, first.location, second.location, mean, mixed)],
+        [end.statistics for end in ends],
+        [tested.result(), last.result()],
+    )
+
+
+@pytest.fixture(scope="module")
+def inline_results():
+    with Inline(image_job()) as executor:
+        return small_run(executor)
+
+
+@pytest.mark.parametrize(("workers", "method"), [(1, "fork"), (2, "fork"), (2, "spawn"), (1, "forkserver")])
+def test_every_executor_gives_the_same_bits(workers, method, inline_results):
+    with Processes(image_job(), workers, method) as executor:
+        assert small_run(executor) == inline_results
+
+
+def test_visits_depend_on_seed_client_and_visit_number(inline_results):
+    with Inline(image_job()) as executor, Inline(image_job(seed=5)) as other:
+        model = executor.initial()
+        results = [
+            digest(executor, executor.train(model, client, visit, TRAINING).result().location)
+            for client, visit in ((0, 1), (0, 2), (1, 1), (0, 1))
+        ]
+        assert results[0] == results[3] == inline_results[0][1]
+        assert len(set(results)) == 3
+        assert digest(other, other.initial()) != digest(executor, model)
+
+
+@pytest.fixture(params=["inline", "processes"])
+def executor(request):
+    job = image_job(Mlp((4,)))
+    with Inline(job) if request.param == "inline" else Processes(job, 1) as executor:
+        yield executor
+
+
+def test_apply_replaces_locations_and_stores_vectors(executor):
+    model = executor.initial()
+
+    def look(first, *, nested, number):
+        assert isinstance(first, np.ndarray)
+        assert first.dtype == np.float32
+        assert not first.flags.writeable
+        assert np.array_equal(nested["deep"][0], first)
+        return first + number, first.astype(np.float64) * 2, "text", np.arange(3.0), float(first.sum())
+
+    up, doubled, text, short, total = executor.apply(look, [model], {"nested": {"deep": (model,)}, "number": 1})
+    vector = executor.vector(model)
+    assert executor.is_location(up)
+    assert executor.is_location(doubled)
+    assert np.array_equal(executor.vector(up), vector + 1)
+    assert np.array_equal(executor.vector(doubled), vector * 2)
+    assert executor.vector(doubled).dtype == np.float32
+    assert (text, short.tolist(), total) == ("text", [0.0, 1.0, 2.0], float(vector.sum()))
+
+
+def test_a_location_is_not_the_array_that_was_returned(executor):
+    kept = []
+
+    def keep(vector):
+        kept.append(vector + 1)
+        return kept[0]
+
+    location = executor.apply(keep, [executor.initial()], {})
+    before = executor.vector(location).copy()
+    kept[0][:] = 0
+    assert np.array_equal(executor.vector(location), before)
+
+
+def test_vectors_are_read_only_and_have_the_size_that_is_stated(executor):
+    vector = executor.vector(executor.initial())
+    assert vector.nbytes == executor.size_bytes == 4 * (3072 * 4 + 4 + 4 * 10 + 10)
+    with pytest.raises(ValueError, match="read-only"):
+        vector[0] = 1
+
+
+def test_a_failing_visit_says_why_and_others_go_on(executor):
+    model = executor.initial()
+    bad = executor.train(model, 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
+    good = executor.train(model, 0, 1, TRAINING)
+    for _ in range(2):
+        with pytest.raises(WorkerError, match=r"training.prior has 2 classes"):
+            bad.result()
+    assert good.result().statistics["loss"] > 0
+    assert good.done()
+
+
+def test_an_evaluation_counts_right_answers(executor):
+    job = image_job(Mlp((4,)))
+    model = job.model()
+    logits = model.module(torch.from_numpy(job.test_x))
+    expected = float((logits.argmax(1).numpy() == job.test_y).mean())
+    assert executor.evaluate(executor.initial()).result().accuracy == pytest.approx(expected, abs=1e-12)
+
+
+def test_inline_leaves_pytorchs_settings_as_they_were():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with Inline(image_job(Mlp((4,)))) as executor:
+            executor.train(executor.initial(), 0, 1, TRAINING).result()
+        assert torch.get_num_threads() == 2
+        assert float(torch.tensor(1e-40) * 1) > 0
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_no_training_is_empty_and_immediate():
+    with NoTraining(1_689_896) as executor:
+        model = executor.initial()
+        pending = executor.train(model, 3, 1, TRAINING)
+        assert pending.done()
+        assert executor.is_location(pending.result().location)
+        assert pending.result().statistics == {}
+        assert math.isnan(executor.evaluate(model).result().accuracy)
+        assert executor.is_location(executor.apply(average, [], {"models": [model, model], "weights": [1, 2]}))
+        assert executor.apply(lambda vector: len(vector), [model], {}) == 0
+        assert executor.vector(model).shape == (0,)
+        assert executor.size_bytes == 1_689_896
+
+
+def test_no_training_takes_no_time():
+    with NoTraining(0) as executor:
+        model, calls = executor.initial(), 100_000
+        start = time.process_time()
+        for visit in range(calls):
+            executor.train(model, 3, visit, TRAINING).result()
+        assert (time.process_time() - start) / calls < 5e-6

@@ -1,0 +1,209 @@
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtempo.errors import ConfigError, RunError, WorkerError
+from fedtempo.learning.networks import Logistic, Mlp
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.processes import Processes
+from fedtempo.runtime.executors.shared import SlotPool, segment_prefix
+
+TRAINING = Training(lr=0.01, batch_size=10)
+LONG = Training(lr=0.01, batch_size=10, epochs=100_000)
+
+
+def job(network=None, tests=30):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 6)).astype(np.float32), rng.integers(0, 3, 60)
+    return Job(network or Logistic(), 3, x, y, [np.arange(20), np.arange(20, 60)], x[:tests], y[:tests], 1)
+
+
+def shared_memory(process=None):
+    return sorted(path.name for path in Path("/dev/shm").glob(f"fedtempo-{process or os.getpid()}-*"))
+
+
+def wait_until(condition, seconds=2.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def lives(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_killed_worker_is_an_error_and_no_hang(method):
+    with Processes(job(), 1, method) as executor:
+        executor.train(executor.initial(), 0, 1, TRAINING).result()
+        visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(3)]
+        os.kill(executor.process_ids[0], signal.SIGKILL)
+        start = time.monotonic()
+        for visit in visits[:2]:
+            with pytest.raises(WorkerError, match="signal 9"):
+                visit.result()
+        with pytest.raises(WorkerError, match="all worker processes have died"):
+            visits[2].result()
+        with pytest.raises(WorkerError, match="all worker processes have died"):
+            executor.evaluate(executor.initial()).result()
+        assert time.monotonic() - start < 2
+
+
+def test_the_other_workers_go_on():
+    with Processes(job(), 2) as executor:
+        os.kill(executor.process_ids[0], signal.SIGKILL)
+        visits = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(6)]
+        done = []
+        for visit in visits:
+            with contextlib.suppress(WorkerError):
+                done.append(visit.result())
+        assert len(done) >= 4
+        assert executor.train(executor.initial(), 0, 7, TRAINING).result().statistics
+
+
+def test_interrupts_are_the_parents_business():
+    with Processes(job(), 1) as executor:
+        os.kill(executor.process_ids[0], signal.SIGINT)
+        assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
+
+
+ORPHANS = """
+import os, sys, time
+sys.path.insert(0, {folder!r})
+from test_executors_processes import LONG, TRAINING, Processes, job
+if __name__ == "__main__":
+    executor = Processes(job(), 2, {method!r})
+    ready = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(4)]
+    while not all(visit.done() for visit in ready):
+        time.sleep(0.01)
+    visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(2)]
+    time.sleep(0.1)
+    print(*executor.process_ids, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_end_with_their_parent_even_in_the_middle_of_a_visit(method, tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(ORPHANS.format(folder=str(Path(__file__).parent), method=method))
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        workers = [int(number) for number in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(map(lives, workers))
+        assert shared_memory(parent.pid)
+        parent.kill()
+    assert wait_until(lambda: not any(map(lives, workers)))
+    assert wait_until(lambda: not shared_memory(parent.pid))
+
+
+def test_slots_are_used_again():
+    with Processes(job(Mlp((50,))), 2) as executor:
+        location = executor.initial()
+        most = 0
+        for visit in range(1000):
+            location = executor.train(location, visit % 2, visit, Training(steps=1)).result().location
+            most = max(most, executor.slots_in_use)
+        assert most <= 4
+        del location
+        assert executor.slots_in_use == 1
+
+
+def test_what_nobody_waits_for_is_dropped():
+    with Processes(job(), 1) as executor:
+        running = [executor.train(executor.initial(), 1, visit, Training(steps=300)) for visit in range(2)]
+        for visit in range(50):
+            executor.train(executor.initial(), 1, visit, LONG)
+        assert executor.slots_in_use == 3
+        assert running[1].result().statistics
+
+
+def test_closing_ends_workers_frees_memory_and_fails_what_is_open():
+    before = shared_memory()
+    executor = Processes(job(), 2)
+    workers = executor.process_ids
+    assert shared_memory() != before
+    visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(6)]
+    test = executor.evaluate(executor.initial())
+    start = time.monotonic()
+    executor.close()
+    executor.close()
+    assert time.monotonic() - start < 1.5
+    assert shared_memory() == before
+    assert not any(map(lives, workers))
+    for pending in (*visits, test):
+        with pytest.raises(WorkerError, match="closed"):
+            pending.result()
+    with pytest.raises(WorkerError, match="closed"):
+        executor.train(executor.initial(), 0, 1, TRAINING)
+
+
+def test_an_executor_that_is_forgotten_cleans_up():
+    before = shared_memory()
+    executor = Processes(job(), 1)
+    worker = executor.process_ids[0]
+    del executor
+    gc.collect()
+    assert shared_memory() == before
+    assert not lives(worker)
+
+
+def test_a_view_that_outlives_the_executor_is_still_readable():
+    kept = []
+    with Processes(job(), 1) as executor:
+        executor.apply(kept.append, [executor.initial()], {})
+        expected = executor.vector(executor.initial())
+    assert np.array_equal(kept[0], expected)
+
+
+def test_evaluations_wait_for_visits():
+    with Processes(job(tests=60), 1) as executor:
+        visits = [executor.train(executor.initial(), 1, visit, Training(steps=200)) for visit in range(3)]
+        test = executor.evaluate(executor.initial())
+        later = executor.train(executor.initial(), 1, 9, Training(steps=200))
+        later.result()
+        assert all(visit.done() for visit in visits)
+        assert not test._tasks[0].finished
+        assert test.result().loss > 0
+        assert test.done()
+
+
+def test_pool_grows_by_chunks_and_finds_slots_by_number():
+    pool = SlotPool(segment_prefix(), 3_000_000)
+    try:
+        slots = [pool.take() for _ in range(3)]
+        for slot in slots:
+            pool.view(slot.number)[:] = slot.number
+        assert [float(pool.view(slot.number)[-1]) for slot in slots] == [0.0, 1.0, 2.0]
+        freed = slots.pop(1).number
+        assert pool.slots_in_use == 2
+        assert pool.take().number == freed
+        assert pool.slots_allocated == 3
+    finally:
+        pool.close()
+
+
+def test_too_little_shared_memory_is_an_error_that_says_so():
+    pool = SlotPool(segment_prefix(), 2**44)
+    with pytest.raises(RunError, match="shared memory left in /dev/shm"):
+        pool.take()
+    assert not shared_memory()
+
+
+@pytest.mark.parametrize(("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "has fork")])
+def test_bad_settings_of_processes_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Processes(job(), **options)
