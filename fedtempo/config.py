@@ -78,7 +78,7 @@ SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor",
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """One run, checked. `tables` is the whole configuration with all defaults, as `dump` writes it."""
+    """One run, checked. given: the tables as they were written; tables: with all defaults, as `dump` writes them."""
 
     run: RunSettings
     data: DataSettings
@@ -92,16 +92,17 @@ class Config:
     label: str
     executor: ExecutorSettings
     server: ServerSettings
+    given: Table
     tables: Table
 
     @property
     def variants(self) -> Mapping[str, Table]:
         """The tables `[compare.<label>]`: settings that a strategy has in a comparison."""
-        return self.tables.get("compare", {})
+        return self.given.get("compare", {})
 
     def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
         """The same configuration with dotted keys replaced; label: what the run is called, its strategy by default."""
-        tables = _copied(self.tables)
+        tables = _copied(self.given)
         if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
             tables["strategy"] = {}
         for key, value in changes.items():
@@ -111,11 +112,10 @@ class Config:
     def for_comparison(self, label: str) -> Config:
         """The configuration of the competitor `label`: a strategy's name, or a table `[compare.<label>]`.
 
-        Such a table holds dotted keys, like `--set`, and `strategy`, where the label is not the strategy's name.
+        Such a table holds dotted keys, like `--set`; `strategy.name` among them where the label is no strategy's name.
         """
-        variant = dict(self.variants.get(label, {}))
-        changes = {"strategy.name": variant.pop("strategy", label)}
-        for key, value in variant.items():
+        changes: Table = {"strategy.name": label}
+        for key, value in self.variants.get(label, {}).items():
             changes |= _flat(key, value)
         return self.with_changes(changes, label=label)
 
@@ -213,9 +213,21 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if given["compare"]:
         resolved["compare"] = given["compare"]
     return Config(
-        run, data, partition, network, model_bytes, training, fleet, strategy, strategy_name,
-        label or strategy_name, executor, server, resolved,
-    )  # fmt: skip
+        run=run,
+        data=data,
+        partition=partition,
+        network=network,
+        model_bytes=model_bytes,
+        training=training,
+        fleet=fleet,
+        strategy=strategy,
+        strategy_name=strategy_name,
+        label=label or strategy_name,
+        executor=executor,
+        server=server,
+        given=_copied(dict(tables)),
+        tables=resolved,
+    )
 
 
 def _by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:

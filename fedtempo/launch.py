@@ -18,7 +18,7 @@ import numpy.typing as npt
 import fedtempo
 from fedtempo.config import Config
 from fedtempo.data.dataset import Dataset
-from fedtempo.data.partitions import histogram
+from fedtempo.data.dealing import histogram
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client

@@ -20,9 +20,12 @@ _OUTSTANDING = 8
 class Evaluations:
     """Evaluates the global model every so often, or at each commit, and notices when the target is reached.
 
+    every: seconds between evaluations, or None for one at each commit. No timer is needed for that: between two commits
+    the model stands still, so the instants that lie between are made up for at the second.
+
     target: accuracy; `reached` is called once the mean of three consecutive evaluations is at or above it (curves of
     asynchronous training oscillate: one lucky evaluation is no result). It is called only where `stop` is set, since
-    every evaluation is then waited for at its instant.
+    every evaluation is then waited for at once.
     """
 
     def __init__(
@@ -30,35 +33,52 @@ class Evaluations:
         executor: Executor,
         recorder: Recorder,
         *,
-        on_commit: bool = False,
+        every: float | None,
         target: float | None = None,
         stop: bool = False,
         reached: Callable[[], None] = lambda: None,
     ) -> None:
-        self._executor, self._recorder = executor, recorder
-        self._on_commit, self._target, self._stop, self._reached = on_commit, target, stop, reached
+        self._executor, self._recorder, self._every = executor, recorder, every
+        self._target, self._stop, self._reached = target, stop, reached
         self._outstanding: deque[tuple[float, int, Pending[Evaluation]]] = deque()
         self._latest: tuple[int, Pending[Evaluation]] | None = None
-        self._last_time: float | None = None
+        self._tick = 1
         self._recent: deque[float] = deque(maxlen=3)
         self.accuracy: float | None = None
         """The latest collected accuracy."""
 
-    def committed(self, now: float, model: Model) -> None:
-        """A commit happened: evaluate it where each commit is to be evaluated."""
-        if self._on_commit:
-            self.due(now, model)
+    def begin(self, model: Model) -> None:
+        """Evaluate the initial model at time 0."""
+        self._evaluate(0.0, model)
 
-    def due(self, now: float, model: Model) -> None:
-        """Evaluate `model` as the global model at `now`; a model that was just evaluated is not evaluated again."""
+    def committed(self, now: float, before: Model, model: Model) -> None:
+        """`model` took the place of `before`."""
+        if self._every is None:
+            self._evaluate(now, model)
+        else:
+            self._catch_up(now, before, at_now=False)
+
+    def finish(self, now: float, model: Model) -> None:
+        """The run is over: evaluate up to its end, and collect all."""
+        if self._every is not None:
+            self._catch_up(now, model, at_now=True)
+            if (self._tick - 1) * self._every < now:
+                self._evaluate(now, model)
+        self.collect()
+
+    def _catch_up(self, now: float, model: Model, *, at_now: bool) -> None:
+        """Evaluate `model` at the instants that passed, up to now; `at_now`: the one at now belongs to it too."""
+        assert self._every is not None
+        while (instant := self._tick * self._every) < now or (at_now and instant == now):
+            self._tick += 1
+            self._evaluate(instant, model)
+
+    def _evaluate(self, time: float, model: Model) -> None:
         if not self._executor.trains:
             return
         if self._latest is None or self._latest[0] != model.version:
             self._latest = model.version, self._executor.evaluate(model.location)
-        elif self._last_time == now:
-            return
-        self._last_time = now
-        self._outstanding.append((now, model.version, self._latest[1]))
+        self._outstanding.append((time, model.version, self._latest[1]))
         self.collect(leave=0 if self._stop else _OUTSTANDING)
 
     def collect(self, leave: int = 0) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,7 +71,7 @@ def simulate(
         evaluations = Evaluations(
             executor,
             recorder,
-            on_commit=settings.evaluate == "commit",
+            every=settings.evaluate_every if settings.evaluate == "time" else None,
             target=settings.target_accuracy,
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
@@ -85,9 +83,7 @@ def simulate(
             ended = await _until_the_end(strategy, settings, sim, evaluations)
         finally:
             state["end_s"] = sim.now
-            sim.close()
-        evaluations.due(sim.now, sim.model)
-        evaluations.collect()
+        evaluations.finish(sim.now, sim.model)
         return ended
 
     try:
@@ -101,34 +97,22 @@ def simulate(
 
 async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:
     """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
-    loop = asyncio.get_running_loop()
     if settings.horizon is not None:
         # Just after the horizon: whatever ends exactly at it still counts.
-        loop.call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
-    evaluations.due(0.0, sim.model)
-    tasks: list[asyncio.Future[Any]] = [asyncio.create_task(strategy.run(sim), name="strategy")]
-    if settings.evaluate == "time":
-        regularly = _evaluate_regularly(settings.evaluate_every, sim, evaluations)
-        tasks.append(asyncio.create_task(regularly, name="evaluations"))
+        asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
+    evaluations.begin(sim.model)
+    running = asyncio.create_task(strategy.run(sim), name="strategy")
     try:
-        await asyncio.wait([*tasks, sim.ended], return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise _cause(error)
-        if not sim.ended.done() and settings.horizon is None:
-            return "budget"
-        return await sim.ended
+        await asyncio.wait([running, sim.ended], return_when=asyncio.FIRST_COMPLETED)
+        if settings.horizon is not None and running.done() and running.exception() is None:
+            await sim.ended
     finally:
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-
-async def _evaluate_regularly(every: float, sim: Simulation, evaluations: Evaluations) -> None:
-    for tick in itertools.count(1):
-        await sim.sleep_until(tick * every)
-        evaluations.due(sim.now, sim.model)
+        sim.close()
+        running.cancel()
+        await asyncio.wait([running])
+    if not running.cancelled() and (error := running.exception()) is not None:
+        raise _cause(error)
+    return sim.ended.result() if sim.ended.done() else "budget"
 
 
 def _cause(error: BaseException) -> BaseException:

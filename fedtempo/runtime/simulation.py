@@ -274,9 +274,9 @@ class Simulation:
         return self._as_model(result, version)
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
-        self._model = Model(self._model.version + 1, model.location)
+        before, self._model = self._model, Model(self._model.version + 1, model.location)
         self._recorder.commit(self._model.version, self.now, staleness)
-        self._evaluations.committed(self.now, self._model)
+        self._evaluations.committed(self.now, before, self._model)
         if self._max_commits is not None and self._model.version >= self._max_commits:
             self.end("budget")
         return self._model
@@ -371,10 +371,15 @@ class Simulation:
             await self.sleep_until(now + seconds)
 
     def _give_up(self, visit: Visit) -> None:
-        """A visit was released before its upload."""
-        self._end_visit(visit, "cut" if self._closing else "cancelled")
+        """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
+        if self._closing and visit.started == self.now:
+            self._held.discard(visit)
+        else:
+            self._end_visit(visit, "cut" if self._closing else "cancelled")
 
     def _end_visit(self, visit: Visit, outcome: str) -> None:
+        if visit not in self._held:
+            return  # cut when the run ended
         visit.finish()
         self._held.discard(visit)
         stay: _Stay = visit.state

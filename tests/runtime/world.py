@@ -1,0 +1,86 @@
+"""Small federations without training, for tests of the clock's side: who waits for whom, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedtempo.federation import Client, Federation
+from fedtempo.fleet.fleet import FleetPlan
+from fedtempo.learning.training import Training
+from fedtempo.record import Recorder, Records
+from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.runner import Outcome, RunSettings, simulate
+from fedtempo.runtime.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class Script:
+    """A strategy that is one function."""
+
+    function: Callable[[Federation], Awaitable[None]]
+
+    async def run(self, fed: Federation) -> None:
+        await self.function(fed)
+
+
+def play(
+    script: Callable[[Federation], Awaitable[None]] | Any,
+    *,
+    compute: Any = 1.0,
+    link: Any = "none",
+    clients: int = 4,
+    availability: Any = "always",
+    estimates: Any = "exact",
+    size_bytes: int = 1_000_000,
+    horizon: float | None = 1000.0,
+    max_commits: int | None = None,
+    seed: int = 1,
+    examples: int = 10,
+    consent: bool = False,
+    server_s: float = 0.0,
+    labels: list[np.ndarray] | None = None,
+    histograms: list[tuple[int, ...]] | None = None,
+) -> tuple[Outcome, Records]:
+    """Run a strategy, or a function of `fed`, on a fleet without training; returns how it ended and what it left.
+
+    compute: seconds a visit, or a table for `fleet.compute`.
+    """
+    table = {"unit": "s/visit", "speed": compute} if not isinstance(compute, dict) else compute
+    plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability)
+    fleet = plan.build(clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    recorder = Recorder(None)
+    everyone = [
+        Client(i, examples, histograms[i] if histograms is not None else None, shares_examples=consent)
+        for i in range(clients)
+    ]
+
+    def make(**settings: Any) -> Simulation:
+        return Simulation(
+            clients=everyone,
+            fleet=fleet,
+            executor=executor,
+            training=Training(),
+            recorder=recorder,
+            seed=seed,
+            server_s=server_s,
+            labels=labels,
+            example_bytes=100,
+            **settings,
+        )
+
+    with NoTraining(size_bytes) as executor:
+        strategy = script if hasattr(script, "run") else Script(script)
+        settings = RunSettings(seed=seed, horizon=horizon, max_commits=max_commits)
+        outcome = simulate(strategy, settings, executor, make, recorder)
+    recorder.fact("n_clients", clients)
+    recorder.fact("elapsed_s", outcome.end_s)
+    recorder.fact("events_sha256", recorder.events_sha256)
+    try:
+        return outcome, recorder.records()
+    finally:
+        recorder.close()
