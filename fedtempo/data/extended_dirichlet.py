@@ -35,7 +35,7 @@ def draw_owners(
     if not owners_fit(n_clients, n_classes, classes_per_client):
         raise ConfigError(
             f"classes_per_client = {classes_per_client}: {n_clients} clients cannot give each of {n_classes} classes "
-            f"{least} owners; it must be from {-(-n_classes * least // n_clients)} to {n_classes}"
+            f"{least} owners; it must be from {-(-n_classes // n_clients)} to {n_classes}"
         )
     most = 0
     for _ in range(max_redraws + 1):

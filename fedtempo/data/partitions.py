@@ -64,7 +64,7 @@ class Iid:
 class LongTail:
     """A share of clients holds a long tail of classes, the others all classes alike (FCH-FL, Sec. 4.1).
 
-    In a long tail the c-th class has imbalance^(c / (L - 1)) times the examples of the first. Without
+    In a long tail the c-th class has imbalance^(c / (L - 1)) times the examples of the first, up to rounding. Without
     `examples_per_client` every client gets the same number, the largest that all classes can provide.
     """
 

@@ -78,10 +78,9 @@ def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
         masses = (np.abs(numbers - mean) == np.abs(numbers - mean).min()).astype(np.float64)
     else:
         low, high = ((numbers + edge - mean) / (std * math.sqrt(2)) for edge in (-0.5, 0.5))
-        # Differences of erf lose the tails, those of erfc the middle.
-        masses = np.where(
-            low > 0, erfc(low) - erfc(high), np.where(high < 0, erfc(-high) - erfc(-low), erf(high) - erf(low))
-        )
+        # A difference of erf loses the tails, one of erfc the middle, where each is near 1.
+        right, left = erfc(low) - erfc(high), erfc(-high) - erfc(-low)
+        masses = np.where(low > 0.5, right, np.where(high < -0.5, left, erf(high) - erf(low)))
     return np.asarray(masses / math.fsum(masses), dtype=np.float64)
 
 

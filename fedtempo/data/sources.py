@@ -78,7 +78,7 @@ def npz(path: str) -> Dataset:
             raise ConfigError(f"folder:{path}: holds {len(files)} .npz files; it must be one, or name the file itself")
         file = files[0]
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
             content = {name: arrays[name] for name in arrays.files}
         if "n_classes" in content:
             content["n_classes"] = int(content["n_classes"])

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtempo.data import sources
+from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.partitions import OneLabel
+from fedtempo.data.sources import load
+from fedtempo.errors import ConfigError
+from tests.data.test_idx import DOTTED, write_folder
+
+
+def test_digits() -> None:
+    data = load("digits")
+    assert data.train_x.shape[1:] == (1, 8, 8)
+    assert len(data.train_x) + len(data.test_x) == 1797
+    assert data.train_x.min() == 0.0
+    assert data.train_x.max() == 1.0
+    assert data.n_classes == 10
+    assert data.sha256 == load("digits").sha256
+    per_class = np.bincount(data.train_y)
+    assert per_class.min() >= 125
+    together = np.bincount(data.train_y) + np.bincount(data.test_y)
+    assert np.bincount(data.test_y).tolist() == np.round(0.2 * together).astype(int).tolist()
+
+
+def test_digits_suffice_for_fifty_clients_of_one_label() -> None:
+    data = load("digits")
+    parts = OneLabel().assign(data.train_y, 10, 50, 25, np.random.default_rng(1))
+    assert [len(part) for part in parts] == [25] * 50
+
+
+def test_no_digit_is_in_both_parts() -> None:
+    from sklearn.datasets import load_digits
+
+    data = load("digits", test_share=0.5)
+    both = np.concatenate((data.train_x, data.test_x)).reshape(1797, 64)
+    images, _ = load_digits(return_X_y=True)
+    assert sorted(map(tuple, both.tolist())) == sorted(map(tuple, (images / 16).tolist()))
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.001, 0.999, "half"])
+def test_digits_share(share: Any) -> None:
+    with pytest.raises(ConfigError, match="test_share"):
+        load("digits", test_share=share)
+
+
+def test_fashion_mnist_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "fashion-mnist"
+    folder.mkdir()
+    write_folder(folder, DOTTED, compress=True)
+    monkeypatch.setattr(sources, "DEBIAN_FOLDER", tmp_path / "none")
+    monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
+    with pytest.raises(ConfigError, match="apt-get install dataset-fashion-mnist") as error:
+        load("fashion-mnist")
+    assert str(tmp_path / "none") in str(error.value)
+    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
+    mine = load("fashion-mnist")
+    assert mine.name == "fashion-mnist"
+    assert mine.sha256 == load(f"idx:{folder}").sha256
+
+
+@pytest.mark.skipif(not sources.DEBIAN_FOLDER.is_dir(), reason="needs the package dataset-fashion-mnist")
+def test_fashion_mnist_of_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
+    data = load("fashion-mnist")
+    assert data.train_x.shape == (60_000, 1, 28, 28)
+    assert np.bincount(data.train_y).tolist() == [6000] * 10
+    assert np.bincount(data.test_y).tolist() == [1000] * 10
+    assert data.train_x.max() == 1.0
+
+
+def arrays() -> dict[str, Any]:
+    return {
+        "train_x": np.zeros((4, 3), dtype=np.float32),
+        "train_y": np.array([0, 1, 2, 0]),
+        "test_x": np.ones((2, 3), dtype=np.float32),
+        "test_y": np.array([1, 2]),
+    }
+
+
+def test_npz_file_and_folder(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", **arrays(), n_classes=5, train_owners=np.array([3, 3, 1, 1]))
+    data = load(f"folder:{tmp_path}")
+    assert data.n_classes == 5
+    assert data.train_owners is not None
+    assert data.train_owners.tolist() == [3, 3, 1, 1]
+    assert load(f"folder:{tmp_path / 'data.npz'}").sha256 == data.sha256
+    np.savez(tmp_path / "more.npz", **arrays())
+    with pytest.raises(ConfigError, match=r"holds 2 \.npz files"):
+        load(f"folder:{tmp_path}")
+
+
+def test_bad_npz_files(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    with pytest.raises(ConfigError, match=r"no \.npz file"):
+        load(f"folder:{path}")
+    path.write_bytes(b"PK\x03\x04 not a zip")
+    with pytest.raises(ConfigError, match=r"no \.npz file"):
+        load(f"folder:{path}")
+    np.savez(path, **{**arrays(), "train_x": np.array([{"a": 1}] * 4, dtype=object)})
+    with pytest.raises(ConfigError, match="allow_pickle=False"):
+        load(f"folder:{path}")
+    np.savez(path, train_x=np.zeros((2, 2)))
+    with pytest.raises(ConfigError, match="it must hold test_x, test_y, train_x, train_y"):
+        load(f"folder:{path}")
+    np.savez(path, **arrays(), weights=np.ones(4))
+    with pytest.raises(ConfigError, match=r"holds .*weights"):
+        load(f"folder:{path}")
+    np.savez(path, **{**arrays(), "test_y": np.array([1, 7])}, n_classes=3)
+    with pytest.raises(ConfigError, match="test_y runs from 1 to 7"):
+        load(f"folder:{path}")
+    with path.with_suffix(".npy").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ConfigError, match=r"no \.npz file"):
+        load(f"folder:{path.with_suffix('.npy')}")
+
+
+def test_damaged_npz_is_refused_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    np.savez_compressed(path, **arrays())
+    good = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(150):
+        bad = bytearray(good)
+        bad[rng.integers(len(bad))] = rng.integers(256)
+        path.write_bytes(bytes(bad[: rng.integers(1, len(bad) + 1)]) if rng.random() < 0.3 else bytes(bad))
+        with contextlib.suppress(ConfigError):
+            assert isinstance(load(f"folder:{path}"), Dataset)
+
+
+def test_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("my_data")
+    module.whole = lambda scale=1.0: from_arrays("mine", **{**arrays(), "test_x": scale * np.ones((2, 3))})  # type: ignore[attr-defined]
+    module.four = lambda: tuple(arrays().values())  # type: ignore[attr-defined]
+    module.three = lambda: (1, 2, 3)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_data", module)
+    assert load("my_data:whole", scale=2.0).test_x.max() == 2.0
+    assert load("my_data:four").n_classes == 3
+    with pytest.raises(ConfigError, match="returned tuple; must be"):
+        load("my_data:three")
+    for target in ("my_data:none", "no_such_module:f"):
+        with pytest.raises(ConfigError, match="cannot be imported"):
+            load(target)
+
+
+def test_unknown_sources_and_options() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'digits'"):
+        load("digit")
+    with pytest.raises(ConfigError, match="unknown"):
+        load("idx:")
+    with pytest.raises(ConfigError, match=r"digits has no option 'share' \(it has test_share\)"):
+        load("digits", share=0.1)
+    with pytest.raises(ConfigError, match=r"has no option 'x' \(it has none\)"):
+        load("fashion-mnist", x=1)
+
+
+def test_hub_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"pip install 'fedtempo\[hf\]'"):
+        load("hf:mnist")
+
+
+class Image:
+    dtype = "PIL.Image.Image"
+
+
+class ClassLabel:
+    dtype = "int64"
+    num_classes = 4
+
+
+class Value:
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+
+class Split:
+    def __init__(self, features: dict[str, object], columns: dict[str, list[Any]]) -> None:
+        self.features = features
+        self._columns = columns
+
+    def __getitem__(self, column: str) -> list[Any]:
+        return self._columns[column]
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, features: dict[str, object], columns: dict[str, list[Any]]) -> None:
+    def load_dataset(name: str, subset: str | None) -> dict[str, Split]:
+        if name != "there":
+            raise FileNotFoundError(name)
+        split = Split(features, columns)
+        return {"train": split} if subset == "train only" else {"train": split, "test": split}
+
+    module = types.ModuleType("datasets")
+    module.load_dataset = load_dataset  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", module)
+
+
+def test_hub_finds_columns_by_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    colour = [np.full((4, 5, 3), n, dtype=np.uint8) for n in (0, 255)]
+    features: dict[str, object] = {"id": Value("int64"), "img": Image(), "kind": ClassLabel()}
+    fake_hub(monkeypatch, features, {"id": [7, 8], "img": colour, "kind": [3, 0]})
+    data = load("hf:there")
+    assert data.train_x.shape == (2, 3, 4, 5)
+    assert data.train_x[1].min() == 1.0
+    assert data.train_y.tolist() == [3, 0]
+    assert data.n_classes == 4
+    assert load("hf:there", label="id", feature="img").n_classes == 9
+    with pytest.raises(ConfigError, match="no column 'y', only id, img, kind"):
+        load("hf:there", label="y")
+    with pytest.raises(ConfigError, match="has no split 'test', only train"):
+        load("hf:there", subset="train only")
+    with pytest.raises(ConfigError, match="could not be loaded: FileNotFoundError"):
+        load("hf:elsewhere")
+
+
+def test_hub_with_columns_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    gray = [np.zeros((2, 2), dtype=np.uint8), np.zeros((2, 3), dtype=np.uint8)]
+    fake_hub(monkeypatch, {"a": Image(), "b": Image(), "y": Value("int8")}, {"a": gray[:1] * 2, "b": gray, "y": [0, 1]})
+    with pytest.raises(ConfigError, match="columns a, b could each be it; name it with feature"):
+        load("hf:there")
+    assert load("hf:there", feature="a").train_x.shape == (2, 1, 2, 2)
+    with pytest.raises(ConfigError, match="2 different shapes"):
+        load("hf:there", feature="b")
+    fake_hub(monkeypatch, {"a": Image(), "y": Value("string")}, {})
+    with pytest.raises(ConfigError, match="no column looks like one; name it with label"):
+        load("hf:there")
+
+
+def test_hub_on_a_local_folder(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"x": datasets.Array2D((2, 2), "uint8"), "y": datasets.ClassLabel(num_classes=3)})
+    rows = {"x": np.zeros((3, 2, 2), dtype=np.uint8).tolist(), "y": [0, 2, 1]}
+    for split in ("train", "test"):
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / f"{split}.parquet")
+    data = load(f"hf:{tmp_path}")
+    assert data.train_y.tolist() == [0, 2, 1]
