@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.data.dataset import IntArray
 from fedtempo.data.dealing import Pool, Sizes, draw_sizes, fill, wanted_sizes
 from fedtempo.data.dirichlet import Dirichlet, ExtendedDirichlet, OneLabel
-from fedtempo.data.shares import class_share, largest_remainder, long_tail_counts
+from fedtempo.data.shares import FloatArray, class_share, largest_remainder, long_tail_counts
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Gt, Le, Share
 
@@ -105,7 +105,7 @@ class LongTail:
         return [pool.take(own) for own in counts]
 
     @staticmethod
-    def _largest(shares: np.ndarray[tuple[int, ...], np.dtype[np.float64]], there: IntArray) -> IntArray:
+    def _largest(shares: FloatArray, there: IntArray) -> IntArray:
         """Counts for the largest common size at which no class runs out, shape (clients, classes)."""
         kinds, kind_of = np.unique(shares, axis=0, return_inverse=True)
         for size in range(int(there.sum()) // len(shares), 0, -1):
