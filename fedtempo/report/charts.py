@@ -83,7 +83,7 @@ def busy(runs: Runs) -> go.Figure:
                 hoverinfo="skip",
             ),
         )
-    figure.update_layout(axes("rank of the client, from the busiest to the idlest", "busy share of the run"))
+    figure.update_layout(axes("clients, busiest first", "busy share of the run"))
     figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
     figure.update_xaxes(rangemode="tozero")
     return figure
@@ -118,7 +118,7 @@ def staleness(runs: Runs) -> go.Figure | None:
         )
     if not figure.data:
         return None
-    figure.update_layout(axes("staleness (commits since the model that a client started from)", "share of commits"))
+    figure.update_layout(axes("staleness (commits)", "share of commits"))
     figure.update_layout(barmode="overlay", bargap=0)
     figure.update_yaxes(tickformat=".0%")
     return figure

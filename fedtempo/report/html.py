@@ -170,7 +170,9 @@ def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], ca
 def _work(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards: _Cards) -> list[Markup]:
     first_seed = _of_the_first_seed(groups)
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in comparison["strategies"].items()}
-    fresh = [label for label, group in groups.items() if not any(run.commits["staleness"].any() for run in group)]
+    how_old = "How old the models are that commits build on."
+    if fresh := [label for label, group in groups.items() if not any(run.commits["staleness"].any() for run in group)]:
+        how_old += f" Always fresh: {words.listed(fresh)}."
     return [
         cards.card(
             "Busy ratio of every client",
@@ -181,8 +183,7 @@ def _work(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards:
         cards.card("Groups alive over time", _band(groups), charts.alive(groups)),
         cards.card(
             "Staleness",
-            "How old the models are that commits build on."
-            + (f" Always fresh: {words.listed(fresh)}." if fresh else ""),
+            how_old,
             charts.staleness(groups),
         ),
         cards.card(

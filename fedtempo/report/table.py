@@ -31,7 +31,7 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
         title=escape(title), title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, header_style="dim"
     )
     for i, column in enumerate(shown):
-        table.add_column(Text(column.title), justify="left" if i == 0 else "right")
+        table.add_column(Text(column.title), justify="left" if i == 0 else "right", width=_width(column) - _GAP)
     for row in range(len(columns[0].cells)):
         table.add_row(*(Text(c.cells[row], style="bold green" if row in c.best else "") for c in shown))
     return table
@@ -39,7 +39,7 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
 
 def _width(column: Column) -> int:
     """Characters that a column takes, with the gap to the next: titles can be broken between words, cells cannot."""
-    return max(cell_len(text) for text in (*column.title.split(), *column.cells)) + _GAP
+    return max(cell_len(text) for text in (*column.title.split(" "), *column.cells)) + _GAP
 
 
 def run_table(summary: Mapping[str, Any]) -> Table:

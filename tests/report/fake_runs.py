@@ -107,7 +107,7 @@ def fake_run(
         case "fedhusky":
             fake.hopping(at_once=32)
         case "hybrid":
-            fake.rounds(5, CLUSTERS)
+            fake.rounds(n_clients // CLUSTERS, CLUSTERS)
         case "sequential":
             fake.rounds(1, n_clients)
         case "fedavg":
