@@ -1,0 +1,205 @@
+"""Clusters of clients with similar models: how many, which, and evened out in size (FedHusky, Section III-A).
+
+Models have many more parameters than there are clients, so everything works on coordinates of the clients in the space
+that their models span, made from the matrix of inner products: exact, and N - 1 numbers a client for N clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from fedtempo.errors import ConfigError
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Move(NamedTuple):
+    """A client that re-balancing moved. rule: 1 the paper's; 2, 3 those that complete it, see `rebalance`."""
+
+    client: int
+    source: int
+    target: int
+    rule: int
+
+
+@dataclass(frozen=True, eq=False)
+class GapStatistic:
+    """The gap curve of Tibshirani, Walther, Hastie (2001) and the numbers of clusters that it suggests.
+
+    gap, standard_error: of 1, 2, ... clusters. by_standard_error: the smallest k with gap(k) >= gap(k+1) - s(k+1), the
+    authors' rule. by_first_maximum: the first local maximum from 2 clusters on. by_largest_jump: the k >= 2 with the
+    largest gap(k) - gap(k-1). On model weights, whose clusters lie about equally far apart, splitting off the first few
+    hardly lowers the spread, so that the authors' rule tends to say 1; the other two find the last split that counts.
+    """
+
+    gap: Floats
+    standard_error: Floats
+    by_standard_error: int
+    by_first_maximum: int
+    by_largest_jump: int
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Clusters of sizes floor or ceil of N / n_clusters.
+
+    labels: (n_clients,), in 0..n_clusters - 1. gap: None where the number of clusters was given. sizes_before: sizes
+    as k-means left them. moves: what evened them out, in order.
+    """
+
+    labels: Labels
+    n_clusters: int
+    gap: GapStatistic | None
+    sizes_before: tuple[int, ...]
+    moves: tuple[Move, ...]
+
+
+def points_from_gram(gram: ArrayLike) -> Floats:
+    """Coordinates, (n, n - 1), of n centred vectors with the given inner products, (n, n), along principal axes.
+
+    Distances are those of the vectors. Raises ConfigError unless gram is square, finite and symmetric.
+    """
+    products = np.asarray(gram, float)
+    if products.ndim != 2 or products.shape[0] != products.shape[1]:
+        raise ConfigError(f"gram has shape {products.shape}; inner products of n vectors have shape (n, n)")
+    if not np.isfinite(products).all() or not np.allclose(products, products.T, rtol=1e-6):
+        raise ConfigError("gram must be finite and symmetric; a model may have diverged")
+    centred = products - products.mean(axis=0)
+    centred -= centred.mean(axis=1, keepdims=True)
+    variances, axes = np.linalg.eigh((centred + centred.T) / 2)
+    points: Floats = axes[:, :0:-1] * np.sqrt(np.maximum(variances[:0:-1], 0))
+    return points
+
+
+def gap_statistic(
+    points: ArrayLike, max_clusters: int, rng: np.random.Generator, n_references: int = 10
+) -> GapStatistic:
+    """The gap curve for 1..max_clusters clusters of `points`, (n, dimensions).
+
+    The references are uniform in the box around the points along their principal axes (the authors' choice b). Where
+    max_clusters is n, or points coincide, a cluster's spread counts as 1e-12 of that of all points at least.
+    Raises ConfigError unless 2 <= max_clusters <= n and there are at least 2 references.
+    """
+    data = np.asarray(points, float)
+    if not 2 <= max_clusters <= len(data):
+        raise ConfigError(f"max_clusters = {max_clusters} must lie in 2..{len(data)}, the number of points")
+    if n_references < 2:
+        raise ConfigError(f"n_references = {n_references} must be at least 2, to tell how much they vary")
+    data = data - data.mean(axis=0)
+    _, _, axes = np.linalg.svd(data, full_matrices=False)
+    data = data @ axes.T
+    low, high = data.min(axis=0), data.max(axis=0)
+
+    def log_spreads(sample: Floats) -> Floats:
+        spreads = np.array([_k_means(sample, k, rng, 3).inertia_ for k in range(1, max_clusters + 1)])
+        logs: Floats = np.log(np.maximum(spreads, max(1e-12 * spreads[0], np.finfo(float).tiny)))
+        return logs
+
+    with _one_thread():
+        observed = log_spreads(data)
+        references = np.array([log_spreads(rng.uniform(low, high, data.shape)) for _ in range(n_references)])
+    gap = references.mean(axis=0) - observed
+    error = references.std(axis=0) * np.sqrt(1 + 1 / n_references)
+    jumps = np.diff(gap)
+    enough = gap[:-1] >= gap[1:] - error[1:]
+    return GapStatistic(
+        gap,
+        error,
+        by_standard_error=_first(enough) + 1,
+        by_first_maximum=_first((jumps[:-1] >= 0) & (jumps[1:] <= 0)) + 2,
+        by_largest_jump=int(jumps.argmax()) + 2,
+    )
+
+
+def rebalance(
+    points: ArrayLike, labels: ArrayLike, centroids: ArrayLike, n_clusters: int
+) -> tuple[Labels, tuple[Move, ...]]:
+    """Even out clusters to sizes floor (lo) or ceil (hi) of n / n_clusters; returns labels and the moves made.
+
+    Rule 1, the paper's: clusters above hi, by index, give away the members that are farthest from their centroid,
+    farthest first, each to the nearest cluster that is below lo. It gets stuck when n_clusters does not divide n:
+    sizes 4, 2, 2 have nobody below lo, sizes 3, 3, 1 nobody above hi. So rule 2: if no cluster is below lo, to the
+    nearest below hi. Rule 3: while a cluster is below lo, the client that is farthest from its centroid among all of
+    clusters above lo moves to the nearest one below. Ties go to the smallest id or index; centroids stay.
+
+    points: (n, dimensions). labels: (n,). centroids: (n_clusters, dimensions).
+    """
+    centres = np.asarray(centroids, float)
+    distance = np.array([((centres - point) ** 2).sum(axis=1) for point in np.asarray(points, float)])
+    cluster = np.array(labels, np.int64)
+    size = np.bincount(cluster, minlength=n_clusters)
+    low, high = len(cluster) // n_clusters, -(-len(cluster) // n_clusters)
+    moves: list[Move] = []
+
+    def farthest_of(clients: NDArray[np.intp]) -> int:
+        return int(clients[distance[clients, cluster[clients]].argmax()])
+
+    def move(client: int, below: int, rule: int) -> None:
+        source, open_to = int(cluster[client]), np.flatnonzero(size < below)
+        target = int(open_to[distance[client, open_to].argmin()])
+        cluster[client] = target
+        size[source] -= 1
+        size[target] += 1
+        moves.append(Move(client, source, target, rule))
+
+    for source in range(n_clusters):
+        while size[source] > high:
+            client = farthest_of(np.flatnonzero(cluster == source))
+            if (size < low).any():
+                move(client, low, rule=1)
+            else:
+                move(client, high, rule=2)
+    while (size < low).any():
+        move(farthest_of(np.flatnonzero(size[cluster] > low)), low, rule=3)
+    return cluster, tuple(moves)
+
+
+def cluster_clients(
+    gram: ArrayLike,
+    n_clusters: int | None,
+    rng: np.random.Generator,
+    *,
+    max_clusters: int | None = None,
+    n_references: int = 10,
+) -> Clustering:
+    """Clusters of equal size, up to one, of clients whose models have the inner products `gram`, (n, n).
+
+    n_clusters: None to take the largest jump of the gap statistic. max_clusters: the most that it looks at, by
+    default half the clients, up to 50. Raises ConfigError where they do not fit the number of clients.
+    """
+    points = points_from_gram(gram)
+    n_clients = len(points)
+    gap = None
+    if n_clusters is None:
+        if n_clients < 4 and max_clusters is None:
+            raise ConfigError(f"{n_clients} clients are too few to find the number of clusters: give n_clusters")
+        gap = gap_statistic(points, max_clusters or min(n_clients // 2, 50), rng, n_references)
+        n_clusters = gap.by_largest_jump
+    elif not 1 <= n_clusters <= n_clients:
+        raise ConfigError(f"n_clusters = {n_clusters} must lie in 1..{n_clients}, the number of clients")
+    with _one_thread():
+        fit = _k_means(points, n_clusters, rng, 10)
+    sizes = np.bincount(fit.labels_, minlength=n_clusters)
+    labels, moves = rebalance(points, fit.labels_, fit.cluster_centers_, n_clusters)
+    return Clustering(labels, n_clusters, gap, tuple(sizes.tolist()), moves)
+
+
+def _k_means(points: Floats, n_clusters: int, rng: np.random.Generator, starts: int) -> KMeans:
+    return KMeans(n_clusters, n_init=starts, random_state=int(rng.integers(2**31))).fit(points)
+
+
+def _one_thread() -> threadpool_limits:
+    """Several threads would add up in an order of their own, and are slower on so few points."""
+    return threadpool_limits(1)
+
+
+def _first(condition: NDArray[np.bool_]) -> int:
+    """Position of the first that is true, or the number of conditions if none is."""
+    return int(condition.argmax()) if condition.any() else len(condition)
