@@ -38,7 +38,7 @@ h2 + p { color: var(--soft); margin: 0 0 14px; max-width: 75ch; }
 .legend button { display: inline-flex; align-items: center; gap: 7px; border: 0; background: none; padding: 3px 0;
   color: inherit; font: inherit; font-size: 14px; cursor: pointer; overflow-wrap: anywhere; text-align: left; }
 .legend button i { width: 14px; height: 4px; border-radius: 2px; background: var(--colour); flex: none; }
-.legend small { color: var(--soft); font-size: 13px; }
+.legend small { color: var(--soft); font-size: 13px; white-space: nowrap; }
 .legend button[aria-pressed="false"] { opacity: 0.4; text-decoration: line-through; }
 .scroll { overflow-x: auto; background:
   linear-gradient(90deg, var(--card) 20px, transparent 40px) left / 40px 100% no-repeat local,

@@ -84,7 +84,7 @@ def busy(runs: Runs) -> go.Figure:
             ),
         )
     figure.update_layout(axes("clients, busiest first", "busy share of the run"))
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.02])
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     figure.update_xaxes(rangemode="tozero")
     return figure
 

@@ -110,7 +110,7 @@ class _Cards:
             return Markup("")
         self._count += 1
         name = f"chart-{self._count}"
-        # Inside a script element only "<" could end it or start a comment.
+        # Inside a script element only "<" could end it or start a comment. Plotly escapes it too, but promises nothing.
         data = Markup(figure.to_json().replace("<", "\\u003c"))
         height = figure.layout.height
         return element(
@@ -194,7 +194,12 @@ def _work(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards:
             size="wide",
             legend=False,
         ),
-        cards.card("Who takes part", f"A point is a client.{first_seed}", charts.who_takes_part(groups), size="half"),
+        cards.card(
+            "Who takes part",
+            f"A point is a client that was served.{first_seed}",
+            charts.who_takes_part(groups),
+            size="half",
+        ),
         cards.card(
             "Clusters and places",
             f"Which cluster serves at which place of a group, as a share of the visits at that place.{first_seed}",

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from fedtempo.record.measures import participation
 from fedtempo.record.run import Records
+from fedtempo.report import words
 from fedtempo.report.figure import MOST_CLIENTS, Runs, axes, client_name, evenly, small
 from fedtempo.report.palette import MAX_CATEGORIES, category_colour
 from fedtempo.report.series import calendar, clients_spread_over_speed, cluster_positions, visit_seconds
@@ -181,7 +182,7 @@ def positions(runs: Runs) -> go.Figure | None:
             "autorange": "reversed",
         }
         figure.add_annotation(
-            text=f"<b>{html.escape(label)}</b>",
+            text=f"<b>{html.escape(words.short(label, 40 // len(shown)))}</b>",
             xref="paper",
             yref="paper",
             x=left,
@@ -191,7 +192,8 @@ def positions(runs: Runs) -> go.Figure | None:
             showarrow=False,
             font={"size": 13},
         )
-    colours = {"colorscale": "Viridis", "cmin": 0, "colorbar": {"tickformat": ".0%", "thickness": 12}}
+    most = max(float(np.nanmax(table)) for table in shown.values())
+    colours = {"colorscale": "Viridis", "cmin": 0, "cmax": most, "colorbar": {"tickformat": ".0%", "thickness": 12}}
     figure.update_layout(layout | {"coloraxis": colours}, height=380, margin={"t": 30, "l": 50, "r": 10, "b": 50})
     return figure
 

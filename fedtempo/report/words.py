@@ -58,6 +58,11 @@ def ratio(value: float | None) -> str:
     return f"{_factor(value)}× later" if value > 1 else f"{_factor(1 / value)}× sooner"
 
 
+def short(text: str, most: int) -> str:
+    """ "a long na…": at most `most` characters, at least one and the ellipsis."""
+    return text if len(text) <= most else f"{text[: max(most - 1, 1)]}…"
+
+
 def listed(names: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -40,6 +40,8 @@ def test_other_words():
     assert words.size(None) == "–"
     assert words.percent(0.8) == "80%"
     assert words.percent(0.825) == "82.5%"
+    assert words.short("fedhusky", 8) == "fedhusky"
+    assert words.short("fedhusky", 7) == "fedhus…"
     assert words.listed(["a"]) == "a"
     assert words.listed(["a", "b", "c"]) == "a, b and c"
     assert words.whole_ranges([3, 1, 2, 7]) == "1–3, 7"
