@@ -62,7 +62,7 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     compared = comparison(summaries)
     write_json(folder / "comparison.json", compared)
     write_report(folder / "report.html", [load_run(target) for target in folders], compared)
-    console.print(comparison_table(compared))
+    console.print(comparison_table(compared, console.width))
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
 

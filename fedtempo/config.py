@@ -98,7 +98,8 @@ class Config:
     @property
     def variants(self) -> Mapping[str, Table]:
         """The tables `[compare.<label>]`: settings that a strategy has in a comparison."""
-        return self.given.get("compare", {})
+        tables: Mapping[str, Table] = self.given.get("compare", {})
+        return tables
 
     def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
         """The same configuration with dotted keys replaced; label: what the run is called, its strategy by default."""
@@ -188,7 +189,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
     strategy_class = lookup(strategy_name, STRATEGIES, "strategy", "strategy.name")
-    strategy = construct(_checked(strategy_class, "strategy.name"), given["strategy"], "strategy")
+    strategy: Any = construct(_checked(strategy_class, "strategy.name"), given["strategy"], "strategy")
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
@@ -259,7 +260,7 @@ def _plain(part: Any) -> Table:
 def _toml(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
-        kind = kinds.get(type(value))  # type: ignore[arg-type]
+        kind = kinds.get(type(value))
         return ({} if kind is None else {"kind": kind}) | _plain(value)
     if isinstance(value, frozenset | set):
         return sorted(value)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from fedtempo.federation import Model
-from fedtempo.record.recorder import Recorder
+from fedtempo.record import Recorder, sustained
 from fedtempo.runtime.executors import Evaluation, Executor, Pending
 
 _OUTSTANDING = 8
@@ -89,6 +89,5 @@ class Evaluations:
             self._recorder.evaluation(time, version, result.accuracy, result.loss)
             self.accuracy = result.accuracy
             self._recent.append(result.accuracy)
-            sustained = self._target is not None and len(self._recent) == 3 and sum(self._recent) / 3 >= self._target
-            if self._stop and sustained:
+            if self._stop and self._target is not None and sustained(list(self._recent), self._target):
                 self._reached()

@@ -101,7 +101,7 @@ async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulat
         # Just after the horizon: whatever ends exactly at it still counts.
         asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
     evaluations.begin(sim.model)
-    running = asyncio.create_task(strategy.run(sim), name="strategy")
+    running: asyncio.Future[Any] = asyncio.create_task(strategy.run(sim), name="strategy")
     try:
         await asyncio.wait([running, sim.ended], return_when=asyncio.FIRST_COMPLETED)
         if settings.horizon is not None and running.done() and running.exception() is None:

@@ -435,7 +435,8 @@ def resolve(training: Training, work: Work) -> Training:
     }
     if work.epochs is not None and work.steps is None:
         changes["steps"] = None
-    return replace(training, **changes, statistics=frozenset([*training.statistics, *work.statistics]))
+    changes["statistics"] = training.statistics | work.statistics
+    return replace(training, **changes)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -61,6 +61,8 @@ class HoppingSchedule:
             self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length, max_wait=wait)
         self._formed = 0
         self._last_attempt = -math.inf
+        self._next_begin: dict[int, int] = {}
+        """For each living group the tick from which on its next visit is booked."""
 
     @property
     def interval_s(self) -> float:
@@ -77,7 +79,7 @@ class HoppingSchedule:
             return None
         self._last_attempt = now
         t0 = self._ticks_up(now)
-        self._planner.forget_before(self._ticks_down(now))
+        self._planner.forget_before(min([self._ticks_down(now), *self._next_begin.values()]))
         if isinstance(self._planner, PacedPlanner):
             assert self._rng is not None
             plan = self._planner.plan(t0, self._rng)
@@ -86,8 +88,10 @@ class HoppingSchedule:
         if not plan:
             return None
         self._planner.book(plan)
+        group = Group(self._formed, plan.stops)
         self._formed += 1
-        return Group(self._formed - 1, plan.stops)
+        self._next_begin[group.number] = t0
+        return group
 
     def may_start(self, group: Group, position: int, now: float) -> float:
         """When the visit at a position may start, its predecessor having ended: once the client's earlier bookings end.
@@ -114,6 +118,7 @@ class HoppingSchedule:
         horizon is dropped: its bookings are given back.
         """
         left = group.stops[position + 1 :]
+        del self._next_begin[group.number]
         if not left:
             return False
         planner, ready = self._planner, self._ticks_up(now)
@@ -127,6 +132,7 @@ class HoppingSchedule:
             for client, begin in left:
                 planner.release(client, begin)
             return False
+        self._next_begin[group.number] = left[0][1]
         return True
 
     def _ticks_up(self, seconds: float) -> int:

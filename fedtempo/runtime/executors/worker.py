@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,6 +20,9 @@ import numpy as np
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.runtime.executors.job import Array, Job, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots, place
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt(3)."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ def _single_precision(array: Array) -> Array:
 def work(connection: Connection, others: Sequence[Connection], shared: SharedJob, prefix: str, size: int) -> None:
     """Main function of a worker. others: ends of pipes that a forked process inherits and must not hold open."""
     _leave_signals_to_parent()
+    _keep_freed_memory()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     for other in others:
         other.close()
@@ -96,6 +102,17 @@ def _leave_signals_to_parent() -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _keep_freed_memory() -> None:
+    """Each step frees and allocates the same few megabytes. Given back to the system every time (glibc's way, where
+    the heap's layout happens to allow it) they cost a tenth of a visit in page faults.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(None)
+            library.mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)
+            library.mallopt(_M_TRIM_THRESHOLD, 512 * 2**20)
 
 
 def _end_with_parent(parent: int) -> None:

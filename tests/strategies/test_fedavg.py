@@ -1,0 +1,103 @@
+"""FedAvg, sequential and hybrid training on the clock: who trains when, and what is committed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedtempo.federation import Client, Federation
+from fedtempo.strategies import FedAvg, Hybrid, Sequential
+from fedtempo.strategies.fedavg import momentum_step, uniform_sample
+from fedtempo.strategies.hybrid import fixed_groups
+from tests.runtime.world import play
+
+ONE_LABEL = [(10, 0), (0, 10)] * 3
+
+
+def test_a_round_lasts_as_long_as_its_slowest_client() -> None:
+    _, records = play(FedAvg(), compute=[1.0, 2.0, 5.0, 3.0], horizon=20.0)
+    assert records.commits["time"].tolist() == [5.0, 10.0, 15.0, 20.0]
+    assert np.bincount(records.visits["client"]).tolist() == [4, 4, 4, 4]
+
+
+def test_clients_are_sampled_without_replacement_and_all_take_part_in_time() -> None:
+    _, records = play(FedAvg(clients_per_round=2), compute=1.0, horizon=100.0)
+    rounds = records.visits["client"].reshape(100, 2)
+    assert all(len(set(chosen)) == 2 for chosen in rounds.tolist())
+    counts = np.bincount(records.visits["client"])
+    assert np.abs(counts - 50).max() < 5 * (100 * 0.5 * 0.5) ** 0.5
+
+
+def test_a_round_in_which_nobody_is_there_costs_its_expected_time() -> None:
+    windows = [[(10.0, 1000.0)]] * 4
+    _, records = play(FedAvg(), compute=4.0, availability={"kind": "windows", "windows": windows}, horizon=30.0)
+    assert records.commits["time"].tolist() == [16.0, 20.0, 24.0, 28.0]
+
+
+def test_momentum_is_that_of_sgd_on_the_mean_change() -> None:
+    model, mean = np.array([1.0, 2.0]), np.array([0.5, 3.0])
+    plain, velocity = momentum_step(model, mean, momentum=0.0, lr=1.0)
+    assert plain.tolist() == mean.tolist()
+    moved, velocity = momentum_step(model, mean, velocity, momentum=0.5, lr=2.0)
+    gradient = model - mean
+    assert velocity.tolist() == (0.5 * gradient + gradient).tolist()
+    assert moved.tolist() == (model - 2.0 * velocity).tolist()
+
+
+def test_uniform_sample_is_sorted_and_bounded() -> None:
+    clients = [Client(i, 1) for i in range(5)]
+    chosen = uniform_sample(clients, 3, np.random.default_rng(0))
+    assert len({client.id for client in chosen}) == 3
+    assert [client.id for client in chosen] == sorted(client.id for client in chosen)
+    assert uniform_sample(clients, 9, np.random.default_rng(0)) == clients
+
+
+@pytest.mark.parametrize("commit", ["visit", "round"])
+def test_sequential_training_visits_one_client_at_a_time(commit: str) -> None:
+    _, records = play(Sequential(commit=commit), compute=[1.0, 2.0, 3.0, 4.0], horizon=20.0)
+    started, finished = records.visits["started"], records.visits["finished"]
+    assert started[1:].tolist() == finished[:-1].tolist()
+    assert sorted(records.visits["client"][:4].tolist()) == [0, 1, 2, 3]
+    expected = [10.0, 20.0] if commit == "round" else finished.tolist()
+    assert records.commits["time"].tolist() == expected
+
+
+def test_fixed_groups_take_one_client_of_each_cluster_and_leave_nobody_out() -> None:
+    clients = [Client(i, 1) for i in range(7)]
+    groups = fixed_groups(clients, [0, 1, 0, 1, 2, 2, 0])
+    assert [[client.id for client in group] for group in groups] == [[0, 6, 1, 4], [2, 3, 5]]
+
+
+def test_hybrid_trains_its_groups_at_once_and_waits_for_the_slowest() -> None:
+    strategy = Hybrid(clusters="labels")
+    _, records = play(strategy, compute=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], clients=6, histograms=ONE_LABEL, horizon=33.0)
+    assert records.note("clusters") == [0, 1, 0, 1, 0, 1]
+    assert records.note("groups") == [[0, 1], [2, 3], [4, 5]]
+    assert records.commits["time"].tolist() == [11.0, 22.0, 33.0]
+    first = {
+        (c, g): (s, f)
+        for c, g, s, f in zip(*(records.visits[k][:6].tolist() for k in ("client", "group", "started", "finished")))
+    }
+    assert {group for _, group in first} == {0, 1, 2}
+    for group, members in enumerate([[0, 1], [2, 3], [4, 5]]):
+        (start_a, end_a), (start_b, end_b) = sorted(first[client, group] for client in members)
+        assert (start_a, end_a) == (0.0, start_b)
+        assert end_b == sum(client + 1 for client in members)
+
+
+def test_a_lost_client_is_passed_by_and_costs_its_expected_time() -> None:
+    windows = [[(0.0, 99.0)], [], [(0.0, 99.0)], [(0.0, 99.0)]]
+
+    _, records = play(
+        Sequential(commit="round"),
+        compute=5.0,
+        availability={"kind": "windows", "windows": windows},
+        horizon=20.0,
+    )
+    assert records.commits["time"].tolist() == [20.0]
+    assert np.bincount(records.visits["client"][records.visits["outcome"] == "done"]).tolist() == [1, 0, 1, 1]
+
+
+def test_strategies_see_only_what_the_interface_promises() -> None:
+    for strategy in (FedAvg(), Sequential(), Hybrid()):
+        assert strategy.run.__annotations__["fed"] in ("Federation", Federation)

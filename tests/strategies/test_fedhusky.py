@@ -1,0 +1,167 @@
+"""FedHusky on the clock: groups of one client a cluster, nobody booked twice, the horizon kept, errors survived."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedtempo.record import Records
+from fedtempo.record.measures import busy_ratios, group_spans
+from fedtempo.strategies import FedHusky, Hybrid
+from tests.runtime.world import play
+
+PAPER = {"kind": "path-loss"}
+SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 10.0}}
+
+
+def one_label(clients: int, classes: int) -> list[tuple[int, ...]]:
+    return [tuple(10 if i % classes == c else 0 for c in range(classes)) for i in range(clients)]
+
+
+def husky(**fields: Any) -> FedHusky:
+    return FedHusky(clusters="labels", **fields)
+
+
+def run(strategy: Any, clients: int, classes: int, **world: Any) -> Records:
+    world = {"compute": SPEEDS, "link": "none", "horizon": 200.0, **world}
+    return play(strategy, clients=clients, histograms=one_label(clients, classes), **world)[1]
+
+
+def groups_of(records: Records) -> dict[int, list[tuple[int, float, float, str]]]:
+    """For each group its visits (client, start, end, outcome) in order of time."""
+    visits = records.visits
+    rows = zip(*(visits[name].tolist() for name in ("group", "client", "started", "finished", "outcome")))
+    found: dict[int, list[tuple[int, float, float, str]]] = {}
+    for group, client, started, finished, outcome in rows:
+        found.setdefault(group, []).append((client, started, finished, outcome))
+    return {group: sorted(own, key=lambda visit: visit[1]) for group, own in found.items()}
+
+
+def assert_clients_do_one_thing_at_a_time(records: Records) -> None:
+    visits = records.visits
+    for client in np.unique(visits["client"]):
+        own = visits["client"] == client
+        spans = sorted(zip(visits["started"][own], visits["finished"][own]))
+        assert all(end <= begin + 1e-9 for (_, end), (begin, _) in itertools.pairwise(spans))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    clients=st.integers(4, 16),
+    classes=st.integers(2, 4),
+    seed=st.integers(0, 10_000),
+    commit=st.sampled_from(["hop", "group"]),
+    order=st.sampled_from(["planned", "paced"]),
+)
+def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
+    clients: int, classes: int, seed: int, commit: str, order: str
+) -> None:
+    strategy = husky(
+        commit=commit, correction=commit == "hop", order=order, max_wait=0.0 if order == "planned" else 50.0
+    )
+    records = run(strategy, clients, classes, seed=seed, horizon=120.0)
+    cluster = records.note("clusters")
+    found = groups_of(records)
+    assert found
+    for visits in found.values():
+        assert all(outcome == "done" for *_, outcome in visits)
+        assert sorted(cluster[client] for client, *_ in visits) == list(range(classes))
+        assert visits[-1][2] <= 120.0 + 1e-9
+        assert all(end <= begin + 1e-9 for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(visits))
+    assert_clients_do_one_thing_at_a_time(records)
+    assert records.commits["version"].size == (len(found) if commit == "group" else classes * len(found))
+
+
+def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> None:
+    """Where durations are whole ticks, calendars are kept: a group is alive while one client works for it."""
+    discrete = {"unit": "s/visit", "speed": {"kind": "discrete", "values": [1.0, 1.5, 2.5, 4.0, 7.5, 10.0]}}
+    records = run(husky(preset="paper"), 50, 10, compute=discrete, horizon=1000.0)
+    starts, ends = group_spans(records)
+    assert (ends - starts).sum() / 1000.0 == pytest.approx(50 * busy_ratios(records).mean(), rel=1e-12)
+    for visits in groups_of(records).values():
+        assert all(end == pytest.approx(begin) for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(visits))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_training(seed: int) -> None:
+    literal = run(husky(preset="paper"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
+    fixed = run(Hybrid(clusters="labels"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
+    assert busy_ratios(literal).mean() >= 6 * busy_ratios(fixed).mean()
+    starts, ends = group_spans(literal)
+    # Durations are not whole ticks here: the model may wait for less than a tick at each of a group's nine hops.
+    excess = (ends - starts).sum() / 1000.0 - 50 * busy_ratios(literal).mean()
+    assert 0 <= excess + 1e-9 < len(starts) * 9 * 0.1 / 1000.0
+
+
+@pytest.mark.parametrize("rebook", [True, False])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize(
+    "estimates",
+    [
+        {"kind": "noisy", "error": 0.5},
+        {"kind": "noisy", "error": 0.5, "per": "client"},
+        {"kind": "noisy", "error": 0.0, "bias": -0.5},
+        {"kind": "observed", "prior_s": 3.0},
+    ],
+    ids=str,
+)
+def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
+    estimates: dict[str, Any], preset: str, rebook: bool
+) -> None:
+    records = run(husky(preset=preset, rebook=rebook), 20, 4, estimates=estimates, link=PAPER, horizon=300.0)
+    assert_clients_do_one_thing_at_a_time(records)
+    found = groups_of(records)
+    assert len(found) > 10
+    cluster = records.note("clusters")
+    for visits in found.values():
+        assert len({cluster[client] for client, *_ in visits}) == len(visits)
+    complete = sum(len(visits) == 4 and visits[-1][3] == "done" for visits in found.values())
+    assert complete > len(found) / 2
+
+
+def test_groups_survive_clients_that_drop_out() -> None:
+    records = run(husky(preset="paper"), 20, 4, availability={"kind": "dropout", "probability": 0.2})
+    outcomes = records.visits["outcome"]
+    assert 0.1 < (outcomes == "unavailable").mean() < 0.3
+    assert (records.visits["finished"] <= 200.0).all()
+    assert records.commits["version"].size > 10
+    away = run(husky(), 20, 4, availability={"kind": "on-off", "mean_on_s": 40.0, "mean_off_s": 10.0})
+    assert_clients_do_one_thing_at_a_time(away)
+    assert away.commits["version"].size > 50
+
+
+def test_attempts_can_be_kept_apart() -> None:
+    dense = run(husky(preset="paper"), 20, 4)
+    thin = run(husky(preset="paper", min_attempt_gap=5.0), 20, 4)
+    starts, _ = group_spans(thin)
+    later = starts[starts > 0]
+    assert (np.diff(later) >= 5.0 - 0.1).all()
+    assert len(starts) < len(group_spans(dense)[0])
+
+
+def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
+    records = run(husky(order="paced", max_wait=100.0, pace=0.6), 20, 4, horizon=2000.0)
+    cluster = records.note("clusters")
+    last = [cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 4]
+    counts = np.bincount(last, minlength=4)
+    assert np.abs(counts - counts.mean()).max() < 5 * (counts.sum() * 0.25 * 0.75) ** 0.5
+
+
+def test_the_preset_fills_only_what_is_not_given() -> None:
+    paper = FedHusky(preset="paper")
+    assert (paper.commit, paper.mixing, paper.exponent, paper.correction) == ("group", "model", 0.9, False)
+    assert FedHusky(preset="paper", exponent=0.5).exponent == 0.5
+    assert FedHusky().commit == "hop"
+
+
+def test_options_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValidationError, match="correction works on hops"):
+        FedHusky(commit="group")
+    with pytest.raises(ValidationError, match="correction works on changes"):
+        FedHusky(mixing="model")
