@@ -63,8 +63,8 @@ def train(
     with torch_seed(seed):
         for batch in _batches(owned, training, rng):
             x, y = examples.gather(batch)
-            losses = loss_of(module(x), y)
-            loss = losses.mean()
+            logits = module(x)
+            loss = loss_of(logits, y)
             gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
             with torch.no_grad():
                 if anchors:
@@ -72,10 +72,11 @@ def train(
                 if training.clip_norm is not None:
                     gradients = clip(gradients, training.clip_norm)
                 optimizer.step(gradients)
-            total += loss.item() * len(y)
+            size = batch.numel()
+            total += loss.item() * size
+            seen += size
             if "squared_loss" in training.statistics:
-                squared += float(losses.detach().square().sum())
-            seen += len(y)
+                squared += loss_of(logits.detach(), y, "none").square().sum().item()
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
@@ -105,7 +106,7 @@ def _gradient_statistics(
     deviations, seen = 0.0, 0
     for batch in batches:
         x, y = examples.gather(batch)
-        loss = loss_of(model.module(x), y).mean()
+        loss = loss_of(model.module(x), y)
         gradients = torch.autograd.grad(loss, model.trainable, materialize_grads=True)
         gradient = torch.cat([part.reshape(-1) for part in gradients])
         seen += len(y)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +12,11 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.learning.training import Training
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""Logits (batch, classes) and labels (batch,) to the loss of each example (batch,)."""
+
+class Loss(Protocol):
+    """Logits (batch, classes) and labels (batch,) to their mean loss, or with reduction "none" to each one's loss."""
+
+    def __call__(self, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
 
 
 def label_prior(counts: Sequence[float], pseudo_count: float = 1.0) -> tuple[float, ...]:
@@ -39,7 +43,7 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
     Raises ConfigError where a label's class has prior 0: its loss would be infinite.
     """
     if training.loss == "cross-entropy":
-        return _cross_entropy
+        return cross_entropy
     if not training.prior:
         raise ConfigError("training.prior is empty: loss = 'logit-adjusted' needs the share of each class")
     adjustment = logit_adjustment(training.prior, training.tau, dtype)
@@ -52,8 +56,13 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
             f"training.prior of class {int(impossible[0])} is 0, but a client has examples of it: "
             "count it, or use a pseudo count"
         )
-    return lambda logits, y: _cross_entropy(logits + adjustment, y)
+
+    def adjusted(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        return cross_entropy(logits + adjustment, labels, reduction)
+
+    return adjusted
 
 
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(logits, labels, reduction="none")
+def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """Plain cross-entropy: a `Loss`."""
+    return F.cross_entropy(logits, labels, reduction=reduction)

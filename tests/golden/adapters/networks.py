@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedtempo.learning.networks import CharLstm, Cnn, CnnFedcs, CnnHam10000, CnnMcMahan, CnnPsfl, LeNet, Mlp, create
+from fedtempo.learning.networks import CharLstm, Cnn, CnnFedcs, CnnMcMahan, CnnPsfl, LeNet, Mlp, create
 from tests.golden.compare import same
 
 FAMILIES: dict[str, Cnn] = {
-    "fedhusky": LeNet(),
-    "csgd": CnnMcMahan(),
-    "psfl_ham10000": CnnHam10000(),
-    "psfl": CnnPsfl(),
-    "fedcs": CnnFedcs(),
-    "hybridfl": CnnFedcs(),
+    "FedHusky": LeNet(),
+    "CS-GD": CnnMcMahan(),
+    "PSFL": CnnPsfl(),
+    "FedCS": CnnFedcs(),
+    "Hybrid-FL": CnnFedcs(),
 }
 
 
@@ -31,7 +30,7 @@ def check(case: dict[str, Any]) -> None:
         shape, classes = (80,), given["vocabulary"]
         inputs = torch.zeros(2, *shape, dtype=torch.int64)
     else:
-        network, classes = _image_network(case["name"], layers)
+        network, classes = _image_network(given["paper"], layers)
         shape = tuple(given["input_shape"])
         inputs = torch.zeros(2, *shape)
     module = create(network, shape, classes, seed=0)
@@ -59,8 +58,8 @@ def check(case: dict[str, Any]) -> None:
             same(found[key], expected[key], key)
 
 
-def _image_network(name: str, layers: list[dict[str, Any]]) -> tuple[Any, int]:
-    """The family that the case is named after, with the case's layers where they differ; number of classes."""
+def _image_network(paper: str, layers: list[dict[str, Any]]) -> tuple[Any, int]:
+    """The paper's network, with the case's layers where they differ; number of classes."""
     names = [layer["layer"] for layer in layers]
     widths = [int(match[2]) for text in names if (match := re.fullmatch(r"linear (\d+)->(\d+)", text))]
     convolutions = [
@@ -73,7 +72,7 @@ def _image_network(name: str, layers: list[dict[str, Any]]) -> tuple[Any, int]:
         seen += text.startswith("conv")
         if text.startswith("max pool"):
             pools.append(seen)
-    family = next(network for prefix, network in FAMILIES.items() if name.startswith(prefix))
+    family = next(network for prefix, network in FAMILIES.items() if paper.startswith(prefix))
     wanted = {
         "channels": tuple(int(match[3]) for match in convolutions),
         "kernel": int(convolutions[0][1]),
