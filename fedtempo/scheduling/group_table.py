@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Protocol
@@ -20,30 +20,30 @@ class StartMasks:
     """For each tick the clients whose calendars let them start a visit then: bit i for client i.
 
     Ticks before the last booked end are stored; from there on everyone may start. The horizon is not looked at.
-    durations and calendars are those of the planner, read again in `refresh`.
+    durations and calendars are the planner's own, of all clients; `refresh` reads them again.
     """
 
-    def __init__(self, durations: Sequence[int], calendars: Calendars, first_tick: int) -> None:
+    def __init__(self, clients: Iterable[int], durations: Sequence[int], calendars: Calendars, first_tick: int) -> None:
         self._durations = durations
         self._calendars = calendars
-        self._base = first_tick
+        self.first_tick = first_tick
         self._masks: list[int] = []
         self.everyone = 0
-        for client in range(len(durations)):
+        for client in clients:
             self.refresh(client)
 
     def at(self, tick: int) -> int:
-        position = tick - self._base
+        position = tick - self.first_tick
         return self._masks[position] if position < len(self._masks) else self.everyone
 
     def between(self, first: int, last: int) -> list[int]:
         """The masks of the ticks in [first, last)."""
-        stored = self._masks[first - self._base : max(last - self._base, 0)]
+        stored = self._masks[first - self.first_tick : max(last - self.first_tick, 0)]
         return stored + [self.everyone] * (last - first - len(stored))
 
     def book(self, client: int, begin: int, end: int) -> None:
         """Clear the starts of visits that would meet [begin, end)."""
-        masks, base, without = self._masks, self._base, ~(1 << client)
+        masks, base, without = self._masks, self.first_tick, ~(1 << client)
         masks.extend([self.everyone] * (end - base - len(masks)))
         for position in range(max(begin - self._durations[client] + 1 - base, 0), end - base):
             masks[position] &= without
@@ -61,8 +61,8 @@ class StartMasks:
         self._masks = [mask & self.everyone for mask in self._masks]
 
     def forget_before(self, tick: int) -> None:
-        del self._masks[: max(tick - self._base, 0)]
-        self._base = max(self._base, tick)
+        del self._masks[: max(tick - self.first_tick, 0)]
+        self.first_tick = max(self.first_tick, tick)
 
 
 class Knowledge(Protocol):

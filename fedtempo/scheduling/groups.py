@@ -50,7 +50,8 @@ class GroupPlanner(Planner):
 
     durations, cluster, n_clusters, horizon, calendars, past_busy: see `Planner`. node_budget: states that one search
     may look into before it turns to the table, by default as many as cost what the table costs, or before it ends
-    where there is none, by default 5000.
+    where there is none, by default 5000. Time and memory grow with the ticks from the start of the groups planned to
+    the last booked end, not with the horizon.
     """
 
     def __init__(
@@ -71,9 +72,8 @@ class GroupPlanner(Planner):
         self._max_wait = max_wait
         self._node_budget = node_budget
         self._preferences = sorted(self._preference(client) for client in range(len(durations)))
-        self._starts = StartMasks(self._durations, self.calendars, self._now)
-        self._knowledge: ServiceTable | FailedStates = self._know_nothing()
         self._no_group_at: int | None = None
+        self._start_over(self._now)
 
     def plan(self, t0: int, head: int | None = None) -> Plan:
         """The best group that starts at tick t0: OPT-k; OPT-j where `head` is given, the client that goes first.
@@ -83,8 +83,10 @@ class GroupPlanner(Planner):
         self._check_start(t0)
         if head is not None and head not in self._members[self._cluster[head]]:
             raise ValueError(f"head = {head} was removed from the planner")
-        if not self._preferences or (head is None and self._no_group_at == t0):
+        if not self._preferences or t0 >= self.horizon or (head is None and self._no_group_at == t0):
             return Plan("infeasible")
+        if not self._starts.first_tick <= t0 <= max(self.calendars.last_end, self._starts.first_tick):
+            self._start_over(t0)
         outcome = self._search(t0, head)
         if outcome.proved and outcome.stops is None:
             if head is None:
@@ -178,9 +180,14 @@ class GroupPlanner(Planner):
 
     # --- what is derived from calendars and durations ---------------------------------------------------------------
 
+    def _start_over(self, first_tick: int) -> None:
+        everyone = [client for members in self._members for client in members]
+        self._starts = StartMasks(everyone, self._durations, self.calendars, first_tick)
+        self._knowledge = self._know_nothing()
+
     def _know_nothing(self) -> ServiceTable | FailedStates:
         if self._n_clusters <= _MOST_CLUSTERS_IN_A_TABLE:
-            return self._new_table(self._now, self._starts.everyone)
+            return self._new_table(self._starts.first_tick, self._starts.everyone)
         shortest = [min((self._durations[client] for client in each), default=math.inf) for each in self._members]
         return FailedStates(shortest, self.horizon)
 
