@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from fedtempo.learning.networks import LeNet, Mlp, Network, create
+from fedtempo.learning.networks import LeNet, Mlp, Network
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Executor
@@ -44,9 +45,24 @@ def make_job(network: Network) -> Job:
     return Job(network, CLASSES, x, y, clients, x[:10], y[:10], seed=0)
 
 
-def plain(job: Job, visits: int, use_loader: bool) -> Callable[[], None]:
+def usual_lenet() -> nn.Module:
+    """LeNet as it is usually written: pooling after ReLU."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(1024, 320), nn.ReLU(), nn.Linear(320, 128), nn.ReLU(), nn.Linear(128, CLASSES)),
+    )
+
+
+def usual_mlp() -> nn.Module:
+    return nn.Sequential(
+        *(nn.Flatten(), nn.Linear(784, 200), nn.ReLU()),
+        *(nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, CLASSES)),
+    )
+
+
+def plain(module: nn.Module, job: Job, visits: int, use_loader: bool) -> Callable[[], None]:
     """The loop as it is usually written: load_state_dict, an optimiser object, backward, a copy of the state."""
-    module = create(job.network, SHAPE, CLASSES, seed=0)
     state = {name: value.clone() for name, value in module.state_dict().items()}
     data = [(torch.from_numpy(job.x[rows]), torch.from_numpy(job.y[rows])) for rows in job.clients]
 
@@ -93,13 +109,13 @@ def processor_s(processes: Iterable[int]) -> float:
     return total
 
 
-def measure(name: str, network: Network, visits: int, repetitions: int) -> None:
+def measure(name: str, usual: nn.Module, network: Network, visits: int, repetitions: int) -> None:
     job = make_job(network)
     with ExitStack() as stack:
         one, two = (stack.enter_context(Processes(job, workers)) for workers in (1, 2))
         ways = {
-            "plain loop": plain(job, visits, use_loader=False),
-            "plain loop, DataLoader": plain(job, visits, use_loader=True),
+            "plain loop": plain(usual, job, visits, use_loader=False),
+            "plain loop, DataLoader": plain(usual, job, visits, use_loader=True),
             "inline": ours(stack.enter_context(Inline(job)), visits),
             "1 process": ours(one, visits),
             "2 processes": ours(two, visits),
@@ -127,8 +143,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--visits", type=int, default=10, help="visits of LeNet; five times as many of the MLP")
     arguments = parser.parse_args()
-    measure("LeNet", LeNet(), arguments.visits, arguments.repetitions)
-    measure("MLP 200-200", Mlp(), 5 * arguments.visits, arguments.repetitions)
+    measure("LeNet", usual_lenet(), LeNet(), arguments.visits, arguments.repetitions)
+    measure("MLP 200-200", usual_mlp(), Mlp(), 5 * arguments.visits, arguments.repetitions)
 
 
 if __name__ == "__main__":

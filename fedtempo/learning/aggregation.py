@@ -12,9 +12,6 @@ from typing import Any, TypeVar
 V = TypeVar("V", bound=Any)
 """A flat vector: `numpy.ndarray` or `torch.Tensor`."""
 
-_BLOCK = 32_768
-"""Elements summed at a time, so that sums stay in the processor's cache."""
-
 
 def average(models: Sequence[V], weights: Sequence[float] | None = None) -> V:
     """Sum of weight * model over the sum of weights (FedAvg: weights are numbers of examples); plain mean by default.
@@ -56,12 +53,9 @@ def _check(what: str, vectors: Sequence[object], weights: Sequence[float]) -> No
 
 
 def _weighted_sum(vectors: Sequence[V], weights: Sequence[float]) -> V:
-    """Sum of weight * vector in the order given; elementwise, so that blocks do not change a bit of it."""
+    """Sum of weight * vector in the order given."""
     factors = [float(weight) for weight in weights]  # plain floats: NumPy's would widen float32 vectors
-    result: V = vectors[0] * factors[0]
-    for start in range(0, len(result), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        total = result[block]
-        for vector, factor in zip(vectors[1:], factors[1:]):
-            total += vector[block] * factor
-    return result
+    total: V = vectors[0] * factors[0]
+    for vector, factor in zip(vectors[1:], factors[1:]):
+        total += vector * factor
+    return total
