@@ -98,7 +98,7 @@ def compare_along_a_schedule(
     ("seed", "n_clients", "n_clusters"), [(0, 6, 2), (1, 9, 3), (2, 12, 4), (3, 12, 3), (4, 15, 5)]
 )
 def test_small_federations(seed: int, n_clients: int, n_clusters: int) -> None:
-    assert compare_along_a_schedule(seed, n_clients, n_clusters, 1500, every=5, at_most=10) == {True, False}
+    assert compare_along_a_schedule(seed, n_clients, n_clusters, 1500, every=5, at_most=40) == {True, False}
 
 
 def test_a_head_that_is_free_or_booked() -> None:
@@ -116,4 +116,4 @@ def test_a_head_that_is_free_or_booked() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_the_papers_federation(seed: int) -> None:
-    compare_along_a_schedule(seed, 50, 10, 10_000, every=40, at_most=6)
+    assert compare_along_a_schedule(seed, 50, 10, 10_000, every=15, at_most=12) == {True, False}
