@@ -10,12 +10,16 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fedtempo import progress
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError
+from fedtempo.experiments.fedhusky import EXPERIMENTS
+from fedtempo.experiments.reproduction import write_rows
 from fedtempo.launch import World, build_world, run_to_folder
 from fedtempo.launch import run as run_in_memory
+from fedtempo.parts import nearest
 from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.report.html import write_report
@@ -142,6 +146,38 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     same = len(results) == 1
     console.print("every bit agrees" if same else "the runs differ", style="green" if same else "red")
     return 0 if same else 3
+
+
+def reproduce(console: Console, what: str | None, list_only: bool, scale: str, out: Path | None) -> None:
+    """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
+    known = {experiment.name: experiment for experiment in EXPERIMENTS}
+    if list_only or what is None:
+        table = Table(box=None, header_style="dim")
+        for column in ("name", "what", "minutes on two cores: small", "full"):
+            table.add_column(column, justify="right" if "small" in column or column == "full" else "left")
+        for experiment in EXPERIMENTS:
+            small, full = experiment.minutes
+            table.add_row(experiment.name, experiment.title, f"{small:g}", f"{full:g}")
+        console.print(table)
+        return
+    if what not in known:
+        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, known)}")
+    if scale not in ("small", "full"):
+        raise ConfigError(f"--scale {scale}: it can be small or full")
+    experiment = known[what]
+    folder = _new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
+    with console.status(f"{experiment.title}, {scale} scale"):
+        rows = experiment.reproduce("small" if scale == "small" else "full", folder)
+    write_rows(experiment, "small" if scale == "small" else "full", rows, folder)
+    table = Table(
+        title=f"{experiment.name}, {scale} scale", title_justify="left", title_style="bold", header_style="dim"
+    )
+    for column in ("quantity", "paper", "measured", "remark"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in (row.quantity, row.paper, row.measured, row.remark)))
+    console.print(table)
+    console.print(f"{folder}", style="cyan", soft_wrap=True)
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -7,16 +7,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.config import Config
-from fedtempo.experiments.tuning import Changes, Grid, Trial, run_all, tune
-from fedtempo.record import comparison
+from fedtempo.experiments.tuning import Changes, Finished, Grid, Trial, run_all, tune
+from fedtempo.record import Records, comparison
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
-    """trials: of each competitor, the best first. comparison: over the seeds, each with its best setting."""
+    """trials: of each competitor, the best first; empty where nothing was tuned. runs: of each, one a seed."""
 
     trials: Mapping[str, Sequence[Trial]]
-    comparison: Mapping[str, Any]
+    runs: Mapping[str, Sequence[Finished]]
+
+    @property
+    def records(self) -> dict[str, list[Records]]:
+        """For pictures: the records of each competitor's runs."""
+        return {label: [run.records for run in runs] for label, runs in self.runs.items()}
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """See `fedtempo.record.comparison`."""
+        return comparison({label: [run.summary for run in runs] for label, runs in self.runs.items()})
 
     def chosen(self, label: str) -> Changes:
         """The setting that the tuning found best for a competitor."""
@@ -46,17 +56,23 @@ def tuned_study(
     """Tune every competitor on the same grid and seeds, then run each with its best setting on `seeds`."""
     trials = tune(base, labels, grid, tuning_seeds, workers=workers)
     best = {label: trials[label][0].changes for label in labels}
-    return Study(trials, compare_settings(base, best, seeds, workers=workers))
+    return Study(trials, run_settings(base, best, seeds, workers=workers))
 
 
-def compare_settings(
+def plain_study(base: Config, labels: Sequence[str], seeds: Sequence[int], *, workers: int = 2) -> Study:
+    """Every competitor with the settings that the configuration gives it."""
+    return Study({}, run_settings(base, {label: {} for label in labels}, seeds, workers=workers))
+
+
+def run_settings(
     base: Config, settings: Mapping[str, Changes], seeds: Sequence[int], *, workers: int = 2
-) -> dict[str, Any]:
-    """The comparison (`fedtempo.record.comparison`) of competitors with given settings over seeds, to the horizon."""
+) -> dict[str, list[Finished]]:
+    """Competitors with given settings, to the horizon: for each its runs, one a seed."""
+    executor = "none" if base.executor.kind == "none" else "inline"
     configs = [
-        base.for_comparison(label).with_changes({**changes, "run.seed": seed, "executor.kind": "inline"}, label=label)
+        base.for_comparison(label).with_changes({**changes, "run.seed": seed, "executor.kind": executor}, label=label)
         for label, changes in settings.items()
         for seed in seeds
     ]
-    summaries = iter(run_all(configs, workers=workers))
-    return comparison({label: [next(summaries) for _ in seeds] for label in settings})
+    finished = iter(run_all(configs, workers=workers))
+    return {label: [next(finished) for _ in seeds] for label in settings}

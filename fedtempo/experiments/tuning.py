@@ -13,6 +13,7 @@ from typing import Any
 
 from fedtempo.config import Config
 from fedtempo.launch import run
+from fedtempo.record import Records
 
 Changes = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
@@ -54,7 +55,7 @@ def tune(
         )
         for label, changes, seed in asked
     ]
-    summaries = run_all(configs, workers=workers)
+    summaries = [finished.summary for finished in run_all(configs, workers=workers)]
     trials: dict[str, list[Trial]] = {label: [] for label in labels}
     for start in range(0, len(asked), len(seeds)):
         label, changes, _ = asked[start]
@@ -64,11 +65,20 @@ def tune(
     return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in trials.items()}
 
 
-def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[dict[str, Any]]:
-    """Summaries of runs, in order, several at a time; each run in one process and one thread."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_summary, configs))
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that ended: its summary and its records."""
+
+    summary: dict[str, Any]
+    records: Records
 
 
-def _summary(config: Config) -> dict[str, Any]:
-    return run(config)[0]
+def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
+    """Runs, in order, several at a time; each in one process and one thread."""
+    with ProcessPoolExecutor(min(workers, len(configs)), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_finish, configs))
+
+
+def _finish(config: Config) -> Finished:
+    summary, records, _ = run(config)
+    return Finished(summary, records)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -108,6 +109,39 @@ def calendars(
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     panels[-1].set_xlabel("time (s)")
+    _write(figure, path)
+
+
+def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | str) -> None:
+    """Examples of each class that clients hold, a panel for each name: counts, shape (clients, classes)."""
+    figure = Figure(figsize=(_INCHES[0], 1.5 * len(histograms) + 0.5), layout="constrained")
+    panels = figure.subplots(len(histograms), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, counts) in zip(panels, histograms.items()):
+        below = np.zeros(len(counts))
+        for label in range(counts.shape[1]):
+            colour = category_colour(label)
+            axes.bar(np.arange(len(counts)), counts[:, label], bottom=below, width=1.0, color=colour, linewidth=0)
+            below += counts[:, label]
+        axes.set_title(_plain(name), loc="left", fontsize=9, fontweight="bold")
+        axes.set_ylabel("examples", fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0)
+    panels[-1].set_xlabel("client (colours are classes)")
+    _write(figure, path)
+
+
+def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | str) -> None:
+    """Who serves when in a group, a panel for each name: shares of a place, shape (clusters, places)."""
+    figure = Figure(figsize=(2.1 * len(shares) + 0.8, 2.7), layout="constrained")
+    panels = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
+    for axes, (name, values) in zip(panels, shares.items()):
+        image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis", aspect="auto")
+        axes.set_title(_plain(name), fontsize=8)
+        axes.set_xlabel("place in the group", fontsize=8)
+        axes.set_xticks(range(values.shape[1]), [str(place + 1) for place in range(values.shape[1])], fontsize=7)
+        axes.tick_params(length=0, labelsize=7)
+    panels[0].set_ylabel("cluster, by mean place", fontsize=8)
+    figure.colorbar(image, ax=list(panels), format=PercentFormatter(1.0, decimals=0), label="share of the place")
     _write(figure, path)
 
 
