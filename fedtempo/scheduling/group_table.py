@@ -145,7 +145,7 @@ class ServiceTable:
         self._longest = max((duration for durations in visits for duration in durations), default=0)
         self._entries: list[int] = []
         self._arrivals: list[int] = [] if max_wait else self._entries
-        self._sums, self._served = _without_calendars(tuple(min(each, default=math.inf) for each in visits))
+        self._sums, self._served = _served_by_sum(tuple(min(each, default=math.inf) for each in visits))
         n_rests = 1 << len(visits)
         everybody = [reduce(or_, durations.values(), 0) for durations in visits]
         # lacking[c]: the rests that do not contain c. The pattern of 2^c ones, 2^c zeros is a geometric series.
@@ -228,8 +228,8 @@ class ServiceTable:
 
 
 @lru_cache(maxsize=8)
-def _without_calendars(shortest: tuple[float, ...]) -> tuple[list[float], list[int]]:
-    """Where nobody is booked, a rest takes the sum of its clusters' shortest durations at least.
+def _served_by_sum(shortest: tuple[float, ...]) -> tuple[list[float], list[int]]:
+    """Where nobody is booked, serving a rest takes the sum of its clusters' shortest durations.
 
     Returns the sums in ascending order, and for each k the set of the rests with the k smallest sums.
     """
