@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,21 +52,34 @@ class World:
 
 @lru_cache(maxsize=4)
 def _loaded(source: str) -> Dataset:
-    return load(source)
+    try:
+        return load(source)
+    except ConfigError as error:
+        prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
+        raise ConfigError(f"{prefix}{error}") from error
 
 
 def build_world(config: Config) -> World:
     """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
     seed, data = config.run.seed, config.data
     dataset = _loaded(data.source)
-    owned = config.partition.assign(
-        dataset.train_y,
-        dataset.n_classes,
-        data.clients,
-        data.examples_per_client,
-        keyed_generator(seed, "partition"),
-        dataset.train_owners,
-    )
+    try:
+        owned = config.partition.assign(
+            dataset.train_y,
+            dataset.n_classes,
+            data.clients,
+            data.examples_per_client,
+            keyed_generator(seed, "partition"),
+            dataset.train_owners,
+        )
+    except ConfigError as error:
+        raise ConfigError(f"data: {dataset.name}: {error}") from error
+    empty = [i for i, own in enumerate(owned) if not len(own)]
+    if empty:
+        raise ConfigError(
+            f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
+            "use fewer clients or another partition"
+        )
     histograms = [histogram(dataset.train_y, own, dataset.n_classes).tolist() for own in owned]
     consent = keyed_generator(seed, "consent").permutation(data.clients) < round(data.share_examples * data.clients)
     clients = tuple(
@@ -96,8 +110,12 @@ def run_to_folder(
 ) -> dict[str, Any]:
     """One run in its own new folder; returns its summary. The folder is claimed before anything is computed."""
     folder = RunFolder.create(path, config.run.seed)
-    folder.config.write_text(config.dump(), encoding="utf-8")
-    summary, _, model = run(config, folder.path, world=world, watch=watch)
+    try:
+        folder.config.write_text(config.dump(), encoding="utf-8")
+        summary, _, model = run(config, folder.path, world=world, watch=watch)
+    except ConfigError:
+        shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
+        raise
     if model is not None:
         save_model(model, folder.models)
     write_json(folder.summary, summary)

@@ -31,9 +31,10 @@ class HoppingSchedule:
     """Forms groups around what is booked and follows them while they live.
 
     visit_s: seconds that each client's visit is expected to take; Delta_i of the FedHusky paper is this, with `guard`
-    as a share on top, rounded up to ticks. horizon: no group is planned to end later. min_attempt_gap_s: attempts to
-    plan come no closer than this, failed ones counted. paced: (pace, length, generator) for random order at a steady
-    pace instead of the exact planner.
+    as a share on top, rounded up to ticks. horizon: no group is planned to end later. max_wait_s: how long a planned
+    group's model may wait before a hop, by default not at all; how long a paced group's may wait in all, by default as
+    long as it takes. min_attempt_gap_s: attempts to plan come no closer than this, failed ones counted. paced: (pace,
+    length, generator) for random order at a steady pace instead of the exact planner.
     """
 
     def __init__(
@@ -44,18 +45,19 @@ class HoppingSchedule:
         horizon: float,
         tick_s: float = 0.1,
         guard: float = 0.0,
-        max_wait_s: float = 0.0,
+        max_wait_s: float | None = None,
         min_attempt_gap_s: float = 0.0,
         paced: tuple[float, int | None, np.random.Generator] | None = None,
     ) -> None:
         self._tick_s, self._guard, self._gap_s = tick_s, guard, min_attempt_gap_s
         durations = [self._ticks_up(seconds * (1 + guard)) for seconds in visit_s]
         end = _FOREVER if math.isinf(horizon) else math.floor(horizon / tick_s + 1e-9)
-        n_clusters, wait = max(cluster) + 1, math.floor(max_wait_s / tick_s)
+        n_clusters = max(cluster) + 1
+        wait = None if max_wait_s is None else math.floor(max_wait_s / tick_s)
         self._rng: np.random.Generator | None = None
         self._planner: GroupPlanner | PacedPlanner
         if paced is None:
-            self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=wait)
+            self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=wait or 0)
         else:
             pace, length, self._rng = paced
             self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length, max_wait=wait)

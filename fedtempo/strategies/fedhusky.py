@@ -63,7 +63,10 @@ class FedHusky:
     guard: Annotated[NonNegative, Doc("share added to every estimate before booking")] = 0.0
     rebook: Annotated[bool, Doc("move the rest of a group that runs late to where its clients are free")] = True
     min_attempt_gap: Annotated[NonNegative, Doc("seconds between attempts to plan a group")] = 0.0
-    max_wait: Annotated[NonNegative, Doc("seconds that a planned group's model may wait before a hop")] = 0.0
+    max_wait: Annotated[
+        NonNegative | None,
+        Doc("seconds: planned, that a model may wait before a hop (none by default); paced, in all (any by default)"),
+    ] = None
     pace: Annotated[float, Interval(gt=0), Le(1), Doc("paced: share of the slowest cluster's capacity to use")] = 0.9
     length: Annotated[Count | None, Doc("paced: clusters that a group visits; all where not given")] = None
 

@@ -197,6 +197,19 @@ def test_cancelled_timers_do_not_pile_up() -> None:
     assert clock.run(main()) < 300
 
 
+def test_timers_that_ran_do_not_count_as_cancelled() -> None:
+    """`asyncio.sleep` cancels its timer after it ran; counting those would rebuild the heap for nothing."""
+
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.VirtualLoop)
+        for _ in range(1000):
+            await asyncio.sleep(1)
+        return loop._cancelled_timers
+
+    assert clock.run(main()) == 0
+
+
 @pytest.mark.parametrize("when", [float("inf"), float("nan")])
 def test_a_timer_needs_a_finite_time(when: float) -> None:
     async def main() -> None:

@@ -62,9 +62,7 @@ def assert_clients_do_one_thing_at_a_time(records: Records) -> None:
 def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
     clients: int, classes: int, seed: int, commit: str, order: str
 ) -> None:
-    strategy = husky(
-        commit=commit, correction=commit == "hop", order=order, max_wait=0.0 if order == "planned" else 50.0
-    )
+    strategy = husky(commit=commit, correction=commit == "hop", order=order)
     records = run(strategy, clients, classes, seed=seed, horizon=120.0)
     cluster = records.note("clusters")
     found = groups_of(records)
@@ -146,7 +144,7 @@ def test_attempts_can_be_kept_apart() -> None:
 
 
 def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
-    records = run(husky(order="paced", max_wait=100.0, pace=0.6), 20, 4, horizon=2000.0)
+    records = run(husky(order="paced", pace=0.6), 20, 4, horizon=2000.0)
     cluster = records.note("clusters")
     last = [cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 4]
     counts = np.bincount(last, minlength=4)
