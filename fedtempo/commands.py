@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -92,10 +93,11 @@ def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
     """Predictions side by side: one row a strategy."""
-    table = Table(title="Predicted, without training", title_style="bold", title_justify="left", header_style="dim")
-    columns = ("strategy", "busy, mean", "lowest", "highest", "groups alive", "most", "visits", "commits", "staleness")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "strategy" else "right")
+    title = "Predicted, without training"
+    table = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=box.SIMPLE)
+    table.add_column("strategy", no_wrap=True)
+    for column in ("busy", "lowest", "highest", "groups alive", "most", "visits", "commits", "staleness"):
+        table.add_column(column, justify="right")
     for label, summary in summaries.items():
         busy, alive, staleness = summary["busy_ratio"], summary["active_groups"], summary["staleness"]["mean"]
         table.add_row(

@@ -36,9 +36,7 @@ async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, coun
     tell; needs no training). Raises ConfigError where the histograms or the trained models are missing.
     """
     if isinstance(by, int) and by > len(fed.clients):
-        raise ConfigError(
-            f"strategy.clusters = {by}: there are {len(fed.clients)} clients, so at most as many clusters"
-        )
+        raise ConfigError(f"strategy.clusters = {by}: more clusters than there are clients, {len(fed.clients)}")
     if by == "labels":
         gram, known = _histogram_gram(fed), list(range(len(fed.clients)))
         wanted: int | None = len(fed.clients[0].label_histogram or ())
