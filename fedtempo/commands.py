@@ -92,17 +92,19 @@ def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) 
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
-    """Predictions side by side: one row a strategy."""
+    """Predictions side by side: busy ratios over clients, groups alive (mean, most), mean staleness of commits."""
     title = "Predicted, without training"
-    table = Table(title=title, title_style="bold", title_justify="left", header_style="dim", box=box.SIMPLE)
+    table = Table(
+        title=title, title_style="bold", title_justify="left", header_style="dim", box=box.SIMPLE, padding=(0, 1)
+    )
     table.add_column("strategy", no_wrap=True)
-    for column in ("busy", "lowest", "highest", "groups alive", "most", "visits", "commits", "staleness"):
-        table.add_column(column, justify="right")
+    for column in ("busy %", "low", "high", "alive", "most", "visits", "commits", "stale"):
+        table.add_column(column, justify="right", no_wrap=True)
     for label, summary in summaries.items():
         busy, alive, staleness = summary["busy_ratio"], summary["active_groups"], summary["staleness"]["mean"]
         table.add_row(
             label,
-            *(f"{100 * busy[name]:.1f} %" for name in ("mean", "min", "max")),
+            *(f"{100 * busy[name]:.1f}" for name in ("mean", "min", "max")),
             f"{alive['mean']:.1f}",
             f"{alive['max']}",
             f"{summary['visits']:,}",

@@ -32,7 +32,9 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as progress:
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(f"{config.label}, seed {config.run.seed}", total=total, state="starting")
         stop = threading.Event()
         threads: list[threading.Thread] = []

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -30,45 +29,18 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.fleet.variation import Factors
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.client_state import ClientState, Stay
+from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.runtime.turns import Turns
 
+_UNLIMITED = contextlib.nullcontext()
 _STUCK = 1_000_000
 """Visits at one instant after which a run is taken to be stuck there."""
-
-
-class _ClientState:
-    """What the runtime keeps of a client: whose turn it is, how often it was visited, what it was sent directly."""
-
-    __slots__ = ("compute_factors", "delivered", "failures", "link_factors", "sent", "turns", "visits")
-
-    def __init__(self, compute_factors: Factors, link_factors: Factors, failures: np.random.Generator) -> None:
-        self.turns = Turns()
-        self.visits = 0
-        self.compute_factors, self.link_factors, self.failures = compute_factors, link_factors, failures
-        self.delivered: set[Model] = set()
-        self.sent: Counter[int] = Counter()
-
-
-@dataclass(slots=True)
-class _Stay:
-    """One visit's record while it lasts (`Visit.state`)."""
-
-    number: int
-    group: int | None
-    queued: float
-    received_at: float | None = None
-    statistics: Mapping[str, float] | None = None
-    computed_model: Model | None = None
-    download_s: float = 0.0
-    compute_s: float = 0.0
-    link_factor: float = 1.0
 
 
 class Simulation:
@@ -96,26 +68,20 @@ class Simulation:
         server_s: seconds that each `on_server` call takes. max_commits: the run ends with that many. size_bytes: what
         sending a model takes; four bytes a parameter where not given.
         """
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop = loop
         self._clients = tuple(clients)
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server_s
         self._labels, self._example_bytes = labels, example_bytes
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
-        self._states = [
-            _ClientState(
-                fleet.speed.factors(self.rng("compute", client.id)),
-                fleet.links.factors(self.rng("links", client.id)),
-                self.rng("failures", client.id),
-            )
-            for client in clients
-        ]
+        self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
         self._downlink = asyncio.Semaphore(downlink) if downlink else None
-        self._configured = [max(1, training.examples_per_visit(client.num_examples)) for client in clients]
         self._model = Model(0, executor.initial())
         self._numbers = 0
         self._held: set[Visit] = set()
@@ -168,24 +134,21 @@ class Simulation:
         return [update for visit in visits if (update := visit.result()) is not None]
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
-        state, queued = self._states[client.id], self.now
+        state = self._states[client.id]
         self._numbers += 1
-        stay = _Stay(self._numbers, group, queued)
+        stay = Stay(self._numbers, group, self.now)
         await state.turns.take()
         visit = Visit(client, model, self.now, self._give_up)
         visit.state = stay
         self._held.add(visit)
         self._count_instant()
+        stay.link_factor = state.link_factor()
         if model in state.delivered:
             state.delivered.discard(model)
-            seconds = 0.0
         else:
-            size = self._size_bytes
-            stay.link_factor = state.link_factors.next()
-            seconds = self._fleet.links.download_s(client.id, size) * stay.link_factor
-            self._recorder.traffic(down=size)
-        stay.download_s = seconds
-        await self._phase(visit, seconds, "receiving", self._downlink)
+            stay.download_s = state.download_s * stay.link_factor
+            self._recorder.traffic(down=self._size_bytes)
+        await self._phase(visit, stay.download_s, "receiving", self._downlink)
         stay.received_at = self.now
         return visit
 
@@ -193,9 +156,9 @@ class Simulation:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
-        seconds = self._mean_compute_s(client, examples) * state.compute_factors.next()
+        seconds = state.mean_compute_s(examples) * state.compute_factor()
         state.visits += 1
-        stay.compute_s = seconds * self._configured[client.id] / max(1, examples)
+        stay.compute_s = state.as_configured_s(seconds, examples)
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
             await self._phase(visit, seconds * fails_at, "computing", None)
@@ -209,23 +172,22 @@ class Simulation:
         visit.computed = self.now
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
-        client, stay, size, links = visit.client, visit.state, self._size_bytes, self._fleet.links
+        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         model, statistics, computed = stay.computed_model, stay.statistics, visit.computed
         if model is None or statistics is None or computed is None:
             raise RunError(f"client {client.id}: upload before compute")
-        seconds = links.upload_s(client.id, size) * stay.link_factor
-        direct = None if to is None else links.peer_s(client.id, to.id, size)
-        if to is not None and direct is not None and direct <= seconds + links.download_s(to.id, size):
+        seconds = state.upload_s * stay.link_factor
+        direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
+        if to is not None and direct is not None and direct <= seconds + self._states[to.id].download_s:
             await self._phase(visit, direct, "sending", None)
             self._states[to.id].delivered.add(model)
-            self._recorder.traffic(relay=size)
+            self._recorder.traffic(relay=self._size_bytes)
         else:
             await self._phase(visit, seconds, "sending", self._uplink)
-            self._recorder.traffic(up=size)
+            self._recorder.traffic(up=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
-        finished = self.now
         update = Update(
-            client, visit.received, model, client.num_examples, statistics, visit.started, computed, finished
+            client, visit.received, model, client.num_examples, statistics, visit.started, computed, self.now
         )
         self._end_visit(visit, "done")
         return update
@@ -282,25 +244,14 @@ class Simulation:
         return self._model
 
     def estimate(self, client: Client) -> Durations:
-        size, links = self._size_bytes, self._fleet.links
-        truth = self._mean_compute_s(client, self._configured[client.id])
-        return Durations(
-            *self._estimator.estimate(
-                client.id, links.download_s(client.id, size), truth, links.upload_s(client.id, size)
-            )
-        )
+        state = self._states[client.id]
+        return Durations(*self._estimator.estimate(client.id, state.download_s, state.mean_compute_s(), state.upload_s))
 
     async def sleep_until(self, time: float) -> None:
         if time <= self._loop.time():
             await asyncio.sleep(0)
-            return
-        future = self._loop.create_future()
-        timer = self._loop.call_at(time, _wake, future)
-        try:
-            await future
-        except BaseException:
-            timer.cancel()
-            raise
+        else:
+            await self._loop.wake_at(time)
 
     def rng(self, purpose: str, *keys: int) -> np.random.Generator:
         return keyed_generator(self._seed, purpose, *keys)
@@ -344,31 +295,25 @@ class Simulation:
     async def _phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
         """Let a phase of a visit go by; ClientUnavailable where the client leaves before its end."""
         client = visit.client
-        if self._preparing:
-            seconds = 0.0
         try:
             if not 0.0 <= seconds < math.inf:
                 raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
-            if channels is None or not seconds:
-                await self._elapse(client, seconds, doing)
-            else:
-                async with channels:
-                    await self._elapse(client, seconds, doing)
+            if self._preparing:
+                return
+            async with channels if channels is not None and seconds else _UNLIMITED:
+                now = self._loop.time()
+                leaves = self._fleet.availability.available_until(client.id, now)
+                if leaves < now + seconds or leaves <= now:
+                    await self.sleep_until(leaves)
+                    raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
+                if seconds:
+                    await self._loop.wake_at(now + seconds)
         except ClientUnavailable:
             self._end_visit(visit, "unavailable")
             raise
         except BaseException:
             visit.release()
             raise
-
-    async def _elapse(self, client: Client, seconds: float, doing: str) -> None:
-        now = self._loop.time()
-        leaves = self._fleet.availability.available_until(client.id, now)
-        if leaves < now + seconds or leaves <= now:
-            await self.sleep_until(leaves)
-            raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
-        if seconds:
-            await self.sleep_until(now + seconds)
 
     def _give_up(self, visit: Visit) -> None:
         """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
@@ -382,7 +327,7 @@ class Simulation:
             return  # cut when the run ended
         visit.finish()
         self._held.discard(visit)
-        stay: _Stay = visit.state
+        stay: Stay = visit.state
         self._recorder.visit(
             (
                 stay.number,
@@ -400,12 +345,6 @@ class Simulation:
             )
         )
         self._states[visit.client.id].turns.give()
-
-    def _mean_compute_s(self, client: Client, examples: int) -> float:
-        """Mean seconds to compute on so many examples; "s/visit" is the time of the configured number."""
-        speed = self._fleet.speed
-        seconds = speed.client_mean_s(client.id, examples)
-        return seconds * examples / self._configured[client.id] if speed.unit == "s/visit" else seconds
 
     def _count_instant(self) -> None:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
@@ -437,11 +376,6 @@ def resolve(training: Training, work: Work) -> Training:
         changes["steps"] = None
     changes["statistics"] = training.statistics | work.statistics
     return replace(training, **changes)
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _models_in(values: Iterable[Any]) -> list[Model]:

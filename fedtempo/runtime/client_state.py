@@ -1,0 +1,86 @@
+"""What the runtime keeps of each client, and of each visit while it lasts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedtempo.federation import Client, Model
+from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.training import Training
+from fedtempo.runtime.turns import Turns
+
+
+@dataclass(slots=True)
+class Stay:
+    """One visit (`Visit.state`). link_factor: this visit's times on the link over their means."""
+
+    number: int
+    group: int | None
+    queued: float
+    link_factor: float = 1.0
+    download_s: float = 0.0
+    compute_s: float = 0.0
+    received_at: float | None = None
+    statistics: Mapping[str, float] | None = None
+    computed_model: Model | None = None
+
+
+class ClientState:
+    """A client's turns, its mean times, what varies from visit to visit, and what it holds.
+
+    visits: begun so far. delivered: models that other clients sent to it directly. sent: examples of each class that
+    it has sent to the server. rng(purpose, client): makes the client's generators.
+    """
+
+    __slots__ = (
+        "_configured",
+        "_speed",
+        "client",
+        "compute_factor",
+        "delivered",
+        "download_s",
+        "failures",
+        "link_factor",
+        "sent",
+        "turns",
+        "upload_s",
+        "visits",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        fleet: Fleet,
+        training: Training,
+        size_bytes: int,
+        rng: Callable[[str, int], np.random.Generator],
+    ) -> None:
+        self.client = client
+        self.turns = Turns()
+        self.visits = 0
+        self.delivered: set[Model] = set()
+        self.sent: Counter[int] = Counter()
+        self.download_s = fleet.links.download_s(client.id, size_bytes)
+        self.upload_s = fleet.links.upload_s(client.id, size_bytes)
+        self.compute_factor = fleet.speed.factors(rng("compute", client.id)).next
+        self.link_factor = fleet.links.factors(rng("links", client.id)).next
+        self.failures = rng("failures", client.id)
+        self._speed = fleet.speed
+        self._configured = max(1, training.examples_per_visit(client.num_examples))
+
+    def mean_compute_s(self, examples: int | None = None) -> float:
+        """Mean seconds to compute on so many examples, those of a configured visit by default.
+
+        "s/visit" is the time of a configured visit, so more work takes proportionally longer.
+        """
+        examples = self._configured if examples is None else examples
+        seconds = self._speed.client_mean_s(self.client.id, examples)
+        return seconds * examples / self._configured if self._speed.unit == "s/visit" else seconds
+
+    def as_configured_s(self, seconds: float, examples: int) -> float:
+        """What a visit that computed `seconds` on so many examples says of a configured visit."""
+        return seconds * self._configured / max(1, examples)
