@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -82,17 +84,29 @@ def simulate(
         try:
             ended = await _until_the_end(strategy, settings, sim, evaluations)
         finally:
-            state["end_s"] = sim.now
-        evaluations.finish(sim.now, sim.model)
+            state["end_s"] = sim.end_s
+        evaluations.finish(sim.end_s, sim.model)
         return ended
 
     try:
-        ended = clock.run(main())
+        with _rare_collections():
+            ended = clock.run(main())
     except KeyboardInterrupt:
         ended = "interrupted"
     sim: Simulation | None = state.get("sim")
     trained = sim is not None and executor.trains
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:

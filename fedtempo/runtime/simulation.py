@@ -97,7 +97,7 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        return min(self._loop.time(), self._horizon)
+        return self._loop.time()
 
     @property
     def horizon(self) -> float:
@@ -277,6 +277,11 @@ class Simulation:
             self._ended.set_result(why)
 
     @property
+    def end_s(self) -> float:
+        """The run's end, were it now: its last instant lies just after the horizon, and does not count."""
+        return min(self._loop.time(), self._horizon)
+
+    @property
     def ended(self) -> asyncio.Future[str]:
         return self._ended
 
@@ -317,7 +322,7 @@ class Simulation:
 
     def _give_up(self, visit: Visit) -> None:
         """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
-        if self._closing and visit.started == self.now:
+        if self._closing and visit.started >= self.end_s:
             self._held.discard(visit)
         else:
             self._end_visit(visit, "cut" if self._closing else "cancelled")
@@ -338,7 +343,7 @@ class Simulation:
                 visit.started,
                 stay.received_at,
                 visit.computed,
-                self.now,
+                self._loop.time() if outcome == "done" else self.end_s,
                 outcome,
                 visit.client.num_examples,
                 stay.statistics.get("loss") if stay.statistics else None,
