@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fedtempo import cli
 from fedtempo.record import load_run
@@ -53,7 +54,7 @@ strategy.server_momentum = 0.5
 @pytest.fixture(autouse=True)
 def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are not folded, so that tests can look for words."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(cli, "console", Console(width=200))
 
 
 @pytest.fixture
