@@ -41,6 +41,9 @@ class DataSettings:
     source: Annotated[str, Doc("digits, fashion-mnist, idx:<folder>, folder:<path>, hf:<name>, or module:function")] = (
         "digits"
     )
+    options: Annotated[dict[str, Any], Doc("options of the source, by name; `fedtempo describe SOURCE` says which")] = (
+        dataclasses.field(default_factory=dict)
+    )
     clients: Annotated[Count, Doc("number of clients, N")] = 50
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,

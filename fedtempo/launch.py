@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tomli_w
 
 import fedtempo
 from fedtempo.config import Config
@@ -51,9 +53,10 @@ class World:
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: str) -> Dataset:
+def _loaded(source: str, options: str) -> Dataset:
+    """options: as TOML, which can be remembered where tables and lists cannot."""
     try:
-        return load(source)
+        return load(source, **tomllib.loads(options))
     except ConfigError as error:
         prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
         raise ConfigError(f"{prefix}{error}") from error
@@ -62,7 +65,7 @@ def _loaded(source: str) -> Dataset:
 def build_world(config: Config) -> World:
     """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
     seed, data = config.run.seed, config.data
-    dataset = _loaded(data.source)
+    dataset = _loaded(data.source, tomli_w.dumps(data.options))
     try:
         owned = config.partition.assign(
             dataset.train_y,

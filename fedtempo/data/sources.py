@@ -115,7 +115,7 @@ SOURCES: dict[str, Callable[..., Dataset]] = {"digits": digits, "fashion-mnist":
 PREFIXES: dict[str, Callable[..., Dataset]] = {"folder": npz, "hf": load_hub, "idx": idx}
 
 
-def load(source: str, **options: Any) -> Dataset:
+def load(source: str, /, **options: Any) -> Dataset:
     """The data set that a configuration names; options are those of its source.
 
     source: `digits`, `fashion-mnist`, `idx:<folder>`, `folder:<file or folder>` (.npz), `hf:<name>` or
