@@ -24,6 +24,7 @@ _FIGURE_5 = (_HUSKY, _LITERAL, "hybrid", "sequential", "fedavg", "fedavg-momentu
 _VARIANTS = (
     _HUSKY,
     "fedhusky-gain1",
+    "fedhusky-unsteady",
     "fedhusky-models",
     "fedhusky-uncorrected",
     _PACED,

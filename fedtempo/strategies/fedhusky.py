@@ -22,6 +22,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "commit": "group",
         "mixing": "model",
         "exponent": 0.9,
+        "gain": 1.0,
+        "steady": False,
         "correction": False,
         "count_warmup": False,
         "rebook": False,
@@ -53,7 +55,8 @@ class FedHusky:
         "change"
     )
     exponent: Annotated[NonNegative, Doc("decay of a stale result's weight; zeta in Eq. 18")] = 1.0
-    gain: Annotated[Positive, Doc("weight of a result that is not stale")] = 1.0
+    gain: Annotated[Positive, Doc("weight of a result that is not stale, before it is cut off at 1")] = 2.0
+    steady: Annotated[bool, Doc("a result fresher than the mean so far counts as stale as the mean")] = True
     correction: Annotated[bool, Doc("correct each hop's change for its cluster, one remembered change a cluster")] = (
         True
     )
@@ -101,6 +104,7 @@ class FedHusky:
             exponent=self.exponent,
             change=self.mixing == "change",
             memory=self.memory if self.correction else None,
+            steady=self.steady,
         )
         async with asyncio.TaskGroup() as groups:
 

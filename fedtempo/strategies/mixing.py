@@ -13,7 +13,9 @@ class Mixer:
     """The server's side of asynchronous training, one commit a result.
 
     A result that started from version tau of the global model, now at version t, has the gap t - tau and the weight
-    gain * (1 + gap)^(-exponent) (FedHusky, Eq. 18). It is mixed as a model, (1 - weight) * w + weight * trained (Eq.
+    gain * (1 + gap)^(-exponent) (FedHusky, Eq. 18), at most 1. With `steady`, a gap below the mean of all gaps so far
+    counts as that mean: results that come in a lull (the start, the last groups) else move the model as much as dozens
+    of others together. It is mixed as a model, (1 - weight) * w + weight * trained (Eq.
     17), or as a change, w + weight * (trained - start). With `memory`, changes are corrected for their cluster.
     """
 
@@ -26,10 +28,13 @@ class Mixer:
         exponent: float,
         change: bool,
         memory: float | None,
+        steady: bool = False,
     ) -> None:
         """cluster: of each client. memory: share of a new change in its cluster's remembered one; None: uncorrected."""
         self._fed, self._cluster = fed, cluster
         self._gain, self._exponent, self._change, self._memory = gain, exponent, change, memory
+        self._steady = steady
+        self._gaps = self._commits = 0
         self._remembered: dict[int, Model] = {}
         self._total: Model | None = None
         self._turn = asyncio.Lock()
@@ -39,7 +44,7 @@ class Mixer:
         async with self._turn:  # the global model must not change between reading and committing it
             fed = self._fed
             gap = fed.model.version - start.version
-            weight = self._gain * polynomial(gap, self._exponent)
+            weight = self._weight(gap)
             if self._memory is not None:
                 mixed = await self._corrected(start, trained, self._cluster[client], weight, self._memory)
             elif self._change:
@@ -47,6 +52,11 @@ class Mixer:
             else:
                 mixed = await fed.mix(fed.model, trained, weight)
             fed.commit(mixed, staleness=gap)
+
+    def _weight(self, gap: int) -> float:
+        self._gaps, self._commits = self._gaps + gap, self._commits + 1
+        counted = max(gap, self._gaps / self._commits) if self._steady else gap
+        return min(1.0, self._gain * polynomial(counted, self._exponent))
 
     async def _corrected(self, start: Model, trained: Model, cluster: int, weight: float, memory: float) -> Model:
         mixed: Model

@@ -58,3 +58,14 @@ def test_the_gap_counts_commits_since_the_start(memory: float | None) -> None:
     _, records = play(script, server_s=0.5)
     assert records.commits["staleness"].tolist() == [0, 1, 2, 3, 0]
     assert records.commits["version"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_weights_follow_the_gap_and_steady_ones_never_exceed_those_of_the_mean_gap() -> None:
+    async def script(fed: Federation) -> None:
+        plain = Mixer(fed, [0], gain=2.0, exponent=1.0, change=True, memory=None)
+        assert [plain._weight(gap) for gap in (0, 1, 3, 0)] == [1.0, 1.0, 0.5, 1.0]
+        steady = Mixer(fed, [0], gain=2.0, exponent=1.0, change=True, memory=None, steady=True)
+        weights = [steady._weight(gap) for gap in (0, 2, 7, 0, 1)]
+        assert weights == pytest.approx([1.0, 2 / 3, 2 / 8, 2 / (1 + 9 / 4), 2 / (1 + 10 / 5)])
+
+    play(script)
