@@ -15,6 +15,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
+from fedtempo.data.shakespeare import shakespeare
 from fedtempo.errors import ConfigError
 
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -111,14 +112,18 @@ def user_function(target: str, **options: Any) -> Dataset:
     return from_arrays(target, *result)
 
 
-SOURCES: dict[str, Callable[..., Dataset]] = {"digits": digits, "fashion-mnist": fashion_mnist}
+SOURCES: dict[str, Callable[..., Dataset]] = {
+    "digits": digits,
+    "fashion-mnist": fashion_mnist,
+    "shakespeare": shakespeare,
+}
 PREFIXES: dict[str, Callable[..., Dataset]] = {"folder": npz, "hf": load_hub, "idx": idx}
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """The data set that a configuration names; options are those of its source.
 
-    source: `digits`, `fashion-mnist`, `idx:<folder>`, `folder:<file or folder>` (.npz), `hf:<name>` or
+    source: a name of `SOURCES`, `idx:<folder>`, `folder:<file or folder>` (.npz), `hf:<name>` or
     `<module>:<function>`. Raises ConfigError for an unknown source or option, and where data are missing or bad.
     """
     prefix, colon, rest = source.partition(":")
