@@ -117,6 +117,7 @@ def reproduce(
 
 def main() -> None:
     """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 interrupted."""
+    sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
     try:
         app()
     except ConfigError as error:
