@@ -10,7 +10,8 @@ from fedtempo.data.plays import roles, speeches
 
 
 def test_speeches_go_on_after_directions_and_blank_lines_and_end_at_headings() -> None:
-    play = "# Title\n\n**ANN**  \nOne,  \n\n_Enter BOB_\n\ntwo.\n\n## ACT II\n\nNobody's.\n\n**BOB**\nThree.\n**BOB**\nFour."
+    play = "# Title\n\n**ANN**  \nOne,  \n\n_Enter BOB_\n\ntwo.\n\n"
+    play += "## ACT II\n\nNobody's.\n\n**BOB**\nThree.\n**BOB**\nFour."
     assert speeches(play) == [("ANN", "One,\ntwo."), ("BOB", "Three."), ("BOB", "Four.")]
 
 
