@@ -1,0 +1,128 @@
+"""Which clients train in a round that must end before a deadline (FedCS, Hybrid-FL Algorithm 1).
+
+A round sends the model to all chosen clients at once, at the rate of the slowest; then they compute in parallel and
+send their models one after the other, in the order in which they were chosen. The greedy choice adds the client that
+makes the round longer by the least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+Imbalance = Literal["printed", "true"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A decision. increase_s, score: the candidate's T_inc and f then. distribution_s, busy_s: as they are afterwards."""
+
+    candidate: int
+    accepted: bool
+    increase_s: float
+    score: float
+    distribution_s: float
+    busy_s: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Who was chosen, and how the round is expected to go. Candidates are positions in the arrays that were given.
+
+    steps: a decision for each candidate, in order. uploads: (candidate, begin, end) of each upload, seconds from the
+    round's start. distribution_s: T^d, until the chosen clients have the model. busy_s: Theta, from then to the last
+    upload's end. window_s: from then to the first upload's begin, None where nobody was chosen.
+    """
+
+    steps: tuple[Step, ...]
+    uploads: tuple[tuple[int, float, float], ...]
+    distribution_s: float
+    busy_s: float
+    window_s: float | None
+
+    @property
+    def chosen(self) -> list[int]:
+        """In the order of their uploads."""
+        return [candidate for candidate, _, _ in self.uploads]
+
+    @property
+    def round_s(self) -> float:
+        """When the last upload ends, after the round's start."""
+        return self.distribution_s + self.busy_s
+
+
+def select_within_deadline(
+    download_s: ArrayLike,
+    compute_s: ArrayLike,
+    upload_s: ArrayLike,
+    deadline_s: float,
+    *,
+    class_counts: ArrayLike | None = None,
+    class_counts_before: ArrayLike | None = None,
+    imbalance: Imbalance = "printed",
+) -> Selection:
+    """FedCS's greedy choice among candidates whose visits take these seconds, each (n_candidates,).
+
+    The candidate of least f is taken, and accepted if the round stays below the deadline (strictly); a refusal does not
+    end the search, but is final. Equal f: the first candidate. f is T_inc, the seconds by which the round grows
+    (t_UD is `compute_s`, t_UL `upload_s`, T_round `deadline_s`), which gives about the most clients that fit; with
+    `class_counts` it is T_inc * CV(N_r) (Hybrid-FL's minCV).
+
+    class_counts: (n_candidates, n_classes), examples that each holds. class_counts_before: (n_classes,), those of all
+    who trained in earlier rounds; zeros by default. imbalance: CV, see `imbalances`.
+
+    Between two acceptances no f changes, so the time is that of n_accepted * n_candidates (* n_classes) additions.
+    """
+    download, compute, upload = (np.asarray(each, dtype=np.float64) for each in (download_s, compute_s, upload_s))
+    counts = None if class_counts is None else np.asarray(class_counts, dtype=np.int64)
+    total: Counts = np.zeros(0 if counts is None else counts.shape[1], dtype=np.int64)
+    if class_counts_before is not None:
+        total = total + np.asarray(class_counts_before, dtype=np.int64)
+    left = np.arange(len(download))
+    distribution = busy = 0.0
+    steps: list[Step] = []
+    sent: list[tuple[int, float, float]] = []
+    while left.size:
+        slowest = np.maximum(distribution, download[left])
+        increase = slowest - distribution + upload[left] + np.maximum(0.0, compute[left] - busy)
+        score = increase if counts is None else increase * imbalances(total + counts[left], imbalance)
+        order = np.argsort(score, kind="stable")
+        fits = distribution + busy + increase[order] < deadline_s
+        n_refused = int(fits.argmax()) if fits.any() else len(order)
+        steps.extend(
+            Step(int(left[i]), False, float(increase[i]), float(score[i]), distribution, busy)
+            for i in order[:n_refused]
+        )
+        for i in order[n_refused : n_refused + 1]:
+            candidate = int(left[i])
+            begin = max(busy, float(compute[candidate]))
+            distribution, busy = float(slowest[i]), begin + float(upload[candidate])
+            steps.append(Step(candidate, True, float(increase[i]), float(score[i]), distribution, busy))
+            sent.append((candidate, begin, busy))
+            if counts is not None:
+                total = total + counts[candidate]
+        left = np.delete(left, order[: n_refused + 1])
+    uploads = tuple((candidate, distribution + begin, distribution + end) for candidate, begin, end in sent)
+    return Selection(tuple(steps), uploads, distribution, busy, window_s=sent[0][1] if sent else None)
+
+
+def imbalances(counts: ArrayLike, kind: Imbalance = "printed") -> Floats:
+    """How unequal the numbers of examples of the classes are; counts (..., n_classes), 0 where there are none at all.
+
+    "printed": variance over mean (Hybrid-FL, Eq. 1), which grows with the amount of data and so favours clients with
+    little. "true": the coefficient of variation, standard deviation over mean. Both are quotients of whole numbers, so
+    that equal data give equal values and balanced data 0.
+    """
+    n = np.asarray(counts, dtype=np.int64)
+    n_classes = n.shape[-1]
+    total = n.sum(axis=-1)
+    spread = n_classes * (n * n).sum(axis=-1) - total * total  # n_classes^2 times the variance
+    divisor = np.maximum(total, 1)
+    values: Floats = spread / (n_classes * divisor) if kind == "printed" else np.sqrt(spread) / divisor
+    return values
