@@ -1,0 +1,49 @@
+"""FedAsync: each client's model is mixed into the global one as it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+from pydantic.dataclasses import dataclass
+
+from fedtempo.federation import Federation, Update, Work
+from fedtempo.fields import STRICT, Doc, Gt, Le, NonNegative
+from fedtempo.scheduling.staleness import constant, hinge, polynomial
+from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+
+
+@dataclass(frozen=True, config=STRICT)
+class FedAsync:
+    """Xie, Koyejo and Gupta, Asynchronous Federated Optimization, 2019, Alg. 1.
+
+    A model trained from version tau that meets version t becomes (1 - a) * w + a * trained with a = alpha * s(t - tau),
+    s one of the paper's three functions (Section 5), 1 for a fresh result.
+    """
+
+    clients_at_once: ClientsAtOnce = None
+    alpha: Annotated[float, Gt(0), Le(1), Doc("weight of a result that is not stale")] = 0.6
+    staleness: Annotated[
+        Literal["constant", "polynomial", "hinge"], Doc("how that weight falls with the commits that a result missed")
+    ] = "polynomial"
+    exponent: Annotated[NonNegative, Doc("polynomial: (1 + missed)^-exponent; a in the paper")] = 0.5
+    slope: Annotated[NonNegative, Doc("hinge: 1 / (slope * (missed - knee) + 1) above the knee; a in the paper")] = 10.0
+    knee: Annotated[NonNegative, Doc("hinge: commits that may be missed without loss of weight; b in the paper")] = 4.0
+    proximal: Annotated[NonNegative, Doc("mu of mu / 2 * |w - w_received|^2 in local training; rho in Alg. 1")] = 0.005
+
+    async def run(self, fed: Federation) -> None:
+        turn = asyncio.Lock()
+
+        async def mix(update: Update) -> None:
+            async with turn:  # the global model must not change between reading and committing it
+                missed = fed.model.version - update.base_version
+                mixed = await fed.mix(fed.model, update.model, self.alpha * self.freshness(missed))
+                fed.commit(mixed, staleness=missed)
+
+        await train_always(fed, self.clients_at_once, mix, Work(proximal=self.proximal))
+
+    def freshness(self, missed: int) -> float:
+        """s(missed): the share of its weight that a result keeps after so many commits."""
+        if self.staleness == "polynomial":
+            return polynomial(missed, self.exponent)
+        return hinge(missed, self.slope, self.knee) if self.staleness == "hinge" else constant(missed)

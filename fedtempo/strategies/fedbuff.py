@@ -1,0 +1,58 @@
+"""FedBuff: the server collects changes in a buffer and commits when it is full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic.dataclasses import dataclass
+
+from fedtempo.federation import Federation, Update, Vector
+from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.scheduling.staleness import polynomial
+from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+
+
+@dataclass(frozen=True, config=STRICT)
+class FedBuff:
+    """Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Alg. 1.
+
+    When K changes have arrived, w <- w + server_lr / K * sum of (1 + missed)^(-1/2) * (trained - received), missed
+    being the commits since a change's start. Dividing by K, not by the sum of weights, stale changes move w less.
+    """
+
+    clients_at_once: ClientsAtOnce = None
+    buffer: Annotated[Count, Doc("changes in a commit; K in the paper")] = 10
+    exponent: Annotated[NonNegative, Doc("a change that missed x commits has the weight (1 + x)^-exponent")] = 0.5
+    server_lr: Annotated[Positive, Doc("step size at the server; eta_g in the paper")] = 1.0
+
+    async def run(self, fed: Federation) -> None:
+        turn = asyncio.Lock()
+        collected: list[Update] = []
+
+        async def collect(update: Update) -> None:
+            collected.append(update)
+            if len(collected) < self.buffer:
+                return
+            taken = collected.copy()
+            collected.clear()
+            async with turn:  # the global model must not change between reading and committing it
+                missed = [fed.model.version - update.base_version for update in taken]
+                stepped = await fed.on_server(
+                    add_changes,
+                    fed.model,
+                    starts=[update.received for update in taken],
+                    ends=[update.model for update in taken],
+                    weights=[self.server_lr / self.buffer * polynomial(x, self.exponent) for x in missed],
+                )
+                fed.commit(stepped, staleness=max(missed))
+
+        await train_always(fed, self.clients_at_once, collect)
+
+
+def add_changes(model: Vector, *, starts: Sequence[Vector], ends: Sequence[Vector], weights: Sequence[float]) -> Vector:
+    """model + sum of weight * (end - start), in the order given."""
+    for start, end, weight in zip(starts, ends, weights):
+        model = model + weight * (end - start)
+    return model

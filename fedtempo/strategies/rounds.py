@@ -1,0 +1,18 @@
+"""Training in rounds: clients train the global model at once, and the server waits for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedtempo.federation import Client, Federation, Update, Work
+
+
+async def train_round(fed: Federation, clients: Sequence[Client], work: Work | None = None) -> list[Update]:
+    """What came back of a round, in the order asked.
+
+    A round in which nobody came costs its expected time, since the server cannot know sooner.
+    """
+    updates = await fed.train_all(clients, fed.model, work)
+    if not updates:
+        await fed.sleep_until(fed.now + max(fed.estimate(client).visit_s for client in clients))
+    return updates
