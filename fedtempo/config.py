@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 from fedtempo.data.partitions import PARTITIONS, Partition
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Strategy
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Share
+from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive, Share
 from fedtempo.fleet.availability import AVAILABILITY
 from fedtempo.fleet.distributions import DISTRIBUTIONS
 from fedtempo.fleet.estimates import ESTIMATES
@@ -54,7 +54,23 @@ class DataSettings:
     tell_labels: Annotated[bool, Doc("whether clients tell the server how many examples of each class they hold")] = (
         False
     )
+    label_noise_epsilon: Annotated[
+        Positive | None,
+        Doc(
+            "clients add Laplace noise of scale 1 / this to each count that they tell: differential privacy of whether "
+            "one example is among theirs, but for their number of examples; no noise where not given"
+        ),
+    ] = None
+    label_pseudo_count: Annotated[
+        NonNegative, Doc("examples added to each class where the classes' shares are taken from what clients tell")
+    ] = 1.0
     share_examples: Annotated[Share, Doc("share of the clients that agree to upload raw examples")] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.label_noise_epsilon is not None and not self.tell_labels:
+            raise ValueError(
+                f"label_noise_epsilon = {self.label_noise_epsilon}: without tell_labels = true clients tell no counts"
+            )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,7 +9,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.losses import label_prior
+from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, Records, RunFolder, summarise, write_json
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
@@ -42,13 +44,17 @@ Watch = Callable[[Simulation, Evaluations], None]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all strategies of a comparison share under one seed: data, who holds them, and the fleet."""
+    """What all strategies of a comparison share under one seed: data, who holds them, and the fleet.
+
+    histograms: examples of each class that each client holds. told: what it tells of them; None where it tells nothing.
+    """
 
     dataset: Dataset
     owned: list[npt.NDArray[np.int64]]
     test: npt.NDArray[np.int64]
     clients: tuple[Client, ...]
     histograms: list[list[int]]
+    told: npt.NDArray[np.float64] | None
     fleet: Fleet
 
 
@@ -84,18 +90,46 @@ def build_world(config: Config) -> World:
             "use fewer clients or another partition"
         )
     histograms = [histogram(dataset.train_y, own, dataset.n_classes).tolist() for own in owned]
+    told = np.array([_told(config, i, own) for i, own in enumerate(histograms)]) if data.tell_labels else None
     consent = keyed_generator(seed, "consent").permutation(data.clients) < round(data.share_examples * data.clients)
     clients = tuple(
         Client(
             id=i,
             num_examples=len(own),
-            label_histogram=tuple(histograms[i]) if data.tell_labels else None,
+            label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
             shares_examples=bool(consent[i]),
         )
         for i, own in enumerate(owned)
     )
     fleet = config.fleet.build(data.clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
-    return World(dataset, owned, _test_examples(config, dataset), clients, histograms, fleet)
+    return World(dataset, owned, _test_examples(config, dataset), clients, histograms, told, fleet)
+
+
+def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:
+    """The counts of examples of each class that a client tells: its own, under noise where the configuration asks."""
+    counts, epsilon = np.array(histogram, dtype=np.float64), config.data.label_noise_epsilon
+    if epsilon is None:
+        return counts
+    return counts + keyed_generator(config.run.seed, "label noise", client).laplace(scale=1 / epsilon, size=len(counts))
+
+
+def training_of(config: Config, world: World) -> Training:
+    """Local training as configured; a class's prior is its share of what clients tell where none is given.
+
+    Raises ConfigError for a loss that needs the prior where clients tell nothing.
+    """
+    training = config.training
+    if training.prior:
+        return training
+    if world.told is not None:
+        counts = np.maximum(world.told.sum(axis=0), 0).tolist()
+        return replace(training, prior=label_prior(counts, config.data.label_pseudo_count))
+    if training.loss == "logit-adjusted":
+        raise ConfigError(
+            "training.loss = 'logit-adjusted': the classes' shares are unknown; set data.tell_labels = true if clients "
+            "tell theirs, or give training.prior"
+        )
+    return training
 
 
 def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
@@ -133,11 +167,12 @@ def run(
     folder: where `run.sqlite` is written; None keeps the records in memory.
     """
     world = build_world(config) if world is None else world
+    training = training_of(config, world)
     recorder = Recorder(folder)
     began = time.perf_counter()
     try:
         with make_executor(config, world) as executor:
-            for name, value in _facts(config, world, executor).items():
+            for name, value in _facts(config, world, training, executor).items():
                 recorder.fact(name, value)
 
             def make(**settings: Any) -> Simulation:
@@ -145,7 +180,7 @@ def run(
                     clients=world.clients,
                     fleet=world.fleet,
                     executor=executor,
-                    training=config.training,
+                    training=training,
                     recorder=recorder,
                     seed=config.run.seed,
                     server_s=config.server.seconds,
@@ -189,7 +224,7 @@ def make_executor(config: Config, world: World) -> Executor:
     return Processes(job, workers=settings.workers or os.cpu_count() or 1, start_method=settings.start_method)
 
 
-def _facts(config: Config, world: World, executor: Executor) -> Mapping[str, Any]:
+def _facts(config: Config, world: World, training: Training, executor: Executor) -> Mapping[str, Any]:
     """What holds for the whole run, known before it begins."""
     positions = world.fleet.links.positions
     return {
@@ -208,6 +243,8 @@ def _facts(config: Config, world: World, executor: Executor) -> Mapping[str, Any
         "version": fedtempo.__version__,
         "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
         "label_histograms": world.histograms,
+        "label_noise_epsilon": config.data.label_noise_epsilon,
+        "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
     }
 
