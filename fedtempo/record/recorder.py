@@ -54,7 +54,8 @@ class Recorder:
     target_accuracy, data (an object: source, train, test, sha256), version, size_bytes (of the model),
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
-    positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended), model_sha256, wall_s.
+    positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
+    model_sha256, wall_s.
     Written by the recorder: bytes (totals of `traffic`), events_sha256.
 
     Every method that writes raises RunError naming the file where the disk does not take it.
