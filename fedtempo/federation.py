@@ -204,6 +204,14 @@ class Federation(Protocol):
         """First phase of a visit: wait for the client's turn (first come, first served), send it the model."""
         ...
 
+    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        """First phase of several visits at once: one transmission, at the rate of the slowest client.
+
+        Each client is held from its turn on, and the transmission begins when all are; each client must be named once.
+        Returns the visits of the clients that stayed to its end, in the order asked; lost ones are in the records.
+        """
+        ...
+
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         """Second phase: the client trains."""
         ...
@@ -212,8 +220,19 @@ class Federation(Protocol):
         """Third phase: the client sends its model and is free."""
         ...
 
-    async def upload_examples(self, client: Client, per_class: Sequence[int]) -> Examples:
-        """Ask for up to `per_class[c]` examples of each class c. Raises ConsentError without consent."""
+    async def upload_examples(
+        self, client: Client, per_class: Sequence[int], *, until: float | None = None
+    ) -> Examples:
+        """Ask for up to `per_class[c]` examples of each class c that the client has not sent yet.
+
+        They wait for the client's turn and use the uplink like a model. until: the instant at which the client stops;
+        it keeps what has not come whole by then. Raises ConsentError without consent, ClientUnavailable if the client
+        leaves, and then nothing was sent.
+        """
+        ...
+
+    async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
+        """The server trains `model` on all of these examples. It takes the server's time, as arithmetic does."""
         ...
 
     async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
@@ -238,7 +257,15 @@ class Federation(Protocol):
         ...
 
     def estimate(self, client: Client) -> Durations:
-        """What the server believes that a visit takes: a prior, then what was observed."""
+        """What the server believes that a configured visit takes: a prior, then what was observed.
+
+        Where rates and speeds vary from visit to visit, it knows means at best: what a visit will take shows only as
+        it happens.
+        """
+        ...
+
+    def estimate_example_s(self, client: Client) -> float:
+        """What the server believes that the upload of one raw example takes, seconds."""
         ...
 
     async def sleep_until(self, time: float) -> None:

@@ -36,6 +36,7 @@ from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import simulate
 from fedtempo.runtime.simulation import Simulation
 
@@ -185,8 +186,11 @@ def run(
                     seed=config.run.seed,
                     server_s=config.server.seconds,
                     size_bytes=config.model_bytes,
-                    labels=[world.dataset.train_y[own] for own in world.owned],
-                    example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                    examples=RawExamples(
+                        labels=[world.dataset.train_y[own] for own in world.owned],
+                        rows=world.owned,
+                        example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                    ),
                     **settings,
                 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -32,8 +31,8 @@ class Stay:
 class ClientState:
     """A client's turns, its mean times, what varies from visit to visit, and what it holds.
 
-    visits: begun so far. delivered: models that other clients sent to it directly. sent: examples of each class that
-    it has sent to the server. rng(purpose, client): makes the client's generators.
+    visits: begun so far. delivered: models that other clients sent to it directly. rng(purpose, client): makes the
+    client's generators.
     """
 
     __slots__ = (
@@ -45,7 +44,6 @@ class ClientState:
         "download_s",
         "failures",
         "link_factor",
-        "sent",
         "turns",
         "upload_s",
         "visits",
@@ -63,7 +61,6 @@ class ClientState:
         self.turns = Turns()
         self.visits = 0
         self.delivered: set[Model] = set()
-        self.sent: Counter[int] = Counter()
         self.download_s = fleet.links.download_s(client.id, size_bytes)
         self.upload_s = fleet.links.upload_s(client.id, size_bytes)
         self.compute_factor = fleet.speed.factors(rng("compute", client.id)).next

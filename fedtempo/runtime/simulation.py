@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,7 +37,11 @@ from fedtempo.runtime.client_state import ClientState, Stay
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.raw_examples import RawExamples
+
+T = TypeVar("T")
 
 _UNLIMITED = contextlib.nullcontext()
 _STUCK = 1_000_000
@@ -60,13 +65,12 @@ class Simulation:
         max_commits: int | None = None,
         server_s: float = 0.0,
         size_bytes: int | None = None,
-        labels: Sequence[np.ndarray] | None = None,
-        example_bytes: int = 0,
+        examples: RawExamples | None = None,
     ) -> None:
-        """labels: each client's labels in the order of its examples, example_bytes: size of one, for `upload_examples`.
+        """server_s: seconds that each operation at the server takes. max_commits: the run ends with that many.
 
-        server_s: seconds that each `on_server` call takes. max_commits: the run ends with that many. size_bytes: what
-        sending a model takes; four bytes a parameter where not given.
+        size_bytes: what sending a model takes; four bytes a parameter where not given. examples: what clients may
+        upload, None in a run without data.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -75,7 +79,7 @@ class Simulation:
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server_s
-        self._labels, self._example_bytes = labels, example_bytes
+        self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
@@ -129,20 +133,11 @@ class Simulation:
             except ClientUnavailable:
                 return None
 
-        async with asyncio.TaskGroup() as tasks:
-            visits = [tasks.create_task(one(client)) for client in clients]
-        return [update for visit in visits if (update := visit.result()) is not None]
+        return [update for update in await _at_once(map(one, clients)) if update is not None]
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
-        state = self._states[client.id]
-        self._numbers += 1
-        stay = Stay(self._numbers, group, self.now)
-        await state.turns.take()
-        visit = Visit(client, model, self.now, self._give_up)
-        visit.state = stay
-        self._held.add(visit)
-        self._count_instant()
-        stay.link_factor = state.link_factor()
+        visit = await self._begin(client, model, group)
+        stay, state = visit.state, self._states[client.id]
         if model in state.delivered:
             state.delivered.discard(model)
         else:
@@ -151,6 +146,38 @@ class Simulation:
         await self._phase(visit, stay.download_s, "receiving", self._downlink)
         stay.received_at = self.now
         return visit
+
+    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        asked = list(clients)
+        if len(set(asked)) < len(asked):
+            raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
+        begun: dict[Client, Visit] = {}
+
+        async def begin(client: Client) -> None:
+            begun[client] = await self._begin(client, model, group)
+
+        async def receive(visit: Visit) -> Visit | None:
+            try:
+                await self._phase(visit, slowest_s, "receiving", None)
+            except ClientUnavailable:
+                return None
+            visit.state.received_at = self.now
+            return visit
+
+        try:
+            await _at_once(map(begin, asked))
+            for client, visit in begun.items():  # what its own link needs; what it waits for is the slowest's
+                visit.state.download_s = self._states[client.id].download_s * visit.state.link_factor
+            slowest_s = max((visit.state.download_s for visit in begun.values()), default=0.0)
+            async with self._downlink or _UNLIMITED:
+                if begun:
+                    self._recorder.traffic(down=self._size_bytes)
+                received = await _at_once(receive(begun[client]) for client in asked)
+        except BaseException:
+            for visit in begun.values():
+                visit.release()
+            raise
+        return [visit for visit in received if visit is not None]
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
@@ -192,25 +219,41 @@ class Simulation:
         self._end_visit(visit, "done")
         return update
 
-    async def upload_examples(self, client: Client, per_class: Sequence[int]) -> Examples:
+    async def upload_examples(
+        self, client: Client, per_class: Sequence[int], *, until: float | None = None
+    ) -> Examples:
         if not client.shares_examples:
             raise ConsentError(f"client {client.id} did not agree to share examples")
-        if self._labels is None:
-            raise RunError("this run has no data: examples cannot be uploaded")
-        state, labels = self._states[client.id], self._labels[client.id]
+        store, state = self._raw_examples(), self._states[client.id]
+
+        def seconds(count: int) -> float:
+            return self._fleet.links.upload_s(client.id, count * store.example_bytes) * factor
+
         await state.turns.take()
         try:
-            chosen = []
-            for label, wanted in enumerate(per_class):
-                fresh = np.flatnonzero(labels == label)[state.sent[label] : state.sent[label] + wanted]
-                state.sent[label] += len(fresh)
-                chosen.append(fresh)
-            size = self._example_bytes * sum(map(len, chosen))
-            await self.sleep_until(self.now + self._fleet.links.upload_s(client.id, size))
-            self._recorder.traffic(up=size)
-            return Examples(client, tuple(map(len, chosen)), size, np.concatenate(chosen))
+            factor = state.link_factor()
+            async with self._uplink or _UNLIMITED:
+                chosen = store.unsent(client, per_class)
+                if until is not None:
+                    chosen = chosen[: bisect_right(range(1, len(chosen) + 1), until - self.now, key=seconds)]
+                if len(chosen):
+                    await self._pass_time(client, seconds(len(chosen)), "sending examples")
+                examples = store.send(client, chosen, len(per_class))
+                self._recorder.traffic(up=examples.size_bytes)
+                return examples
         finally:
             state.turns.give()
+
+    async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
+        if not any(each.size_bytes for each in examples):
+            raise RunError("training at the server needs at least one example")
+        training = self._training if work is None else resolve(self._training, work)
+        self._server_visits += 1
+        rows = self._raw_examples().rows(examples)
+        pending = self._executor.train_rows(model.location, rows, self._server_visits, training)
+        if self._server_s:
+            await self.sleep_until(self.now + self._server_s)
+        return Model(model.version, pending.result().location)
 
     async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
         if not updates:
@@ -228,10 +271,10 @@ class Simulation:
     async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
-        given = [*models, *_models_in(arguments.values())]
+        given = [*models, *models_in(arguments.values())]
         version = given[0].version if given else self._model.version
         result = self._executor.apply(
-            function, [model.location for model in models], {name: _located(value) for name, value in arguments.items()}
+            function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
         )
         return self._as_model(result, version)
 
@@ -246,6 +289,11 @@ class Simulation:
     def estimate(self, client: Client) -> Durations:
         state = self._states[client.id]
         return Durations(*self._estimator.estimate(client.id, state.download_s, state.mean_compute_s(), state.upload_s))
+
+    def estimate_example_s(self, client: Client) -> float:
+        state = self._states[client.id]
+        true_s = self._fleet.links.upload_s(client.id, self._raw_examples().example_bytes)
+        return true_s * self.estimate(client).upload_s / state.upload_s if state.upload_s else true_s
 
     async def sleep_until(self, time: float) -> None:
         if time <= self._loop.time():
@@ -297,28 +345,43 @@ class Simulation:
 
     # Phases ---------------------------------------------------------------------------------------------------------
 
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        """Wait for the client's turn and hold it for a visit."""
+        self._numbers += 1
+        stay, state = Stay(self._numbers, group, self.now), self._states[client.id]
+        await state.turns.take()
+        visit = Visit(client, model, self.now, self._give_up)
+        visit.state = stay
+        self._held.add(visit)
+        self._count_instant()
+        stay.link_factor = state.link_factor()
+        return visit
+
     async def _phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
         """Let a phase of a visit go by; ClientUnavailable where the client leaves before its end."""
-        client = visit.client
         try:
-            if not 0.0 <= seconds < math.inf:
-                raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
-            if self._preparing:
-                return
             async with channels if channels is not None and seconds else _UNLIMITED:
-                now = self._loop.time()
-                leaves = self._fleet.availability.available_until(client.id, now)
-                if leaves < now + seconds or leaves <= now:
-                    await self.sleep_until(leaves)
-                    raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
-                if seconds:
-                    await self._loop.wake_at(now + seconds)
+                await self._pass_time(visit.client, seconds, doing)
         except ClientUnavailable:
             self._end_visit(visit, "unavailable")
             raise
         except BaseException:
             visit.release()
             raise
+
+    async def _pass_time(self, client: Client, seconds: float, doing: str) -> None:
+        """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
+        if not 0.0 <= seconds < math.inf:
+            raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
+        if self._preparing:
+            return
+        now = self._loop.time()
+        leaves = self._fleet.availability.available_until(client.id, now)
+        if leaves < now + seconds or leaves <= now:
+            await self.sleep_until(leaves)
+            raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
+        if seconds:
+            await self._loop.wake_at(now + seconds)
 
     def _give_up(self, visit: Visit) -> None:
         """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
@@ -363,12 +426,24 @@ class Simulation:
                 "give it a link or a computing time, or end the run by max_commits"
             )
 
+    def _raw_examples(self) -> RawExamples:
+        if self._examples is None:
+            raise RunError("this run has no data: examples cannot be uploaded")
+        return self._examples
+
     def _as_model(self, result: Any, version: int) -> Any:
         if self._executor.is_location(result):
             return Model(version, result)
         if isinstance(result, tuple):
             return tuple(self._as_model(item, version) for item in result)
         return result
+
+
+async def _at_once(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of it returned, in the order given."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(each) for each in work]
+    return [task.result() for task in running]
 
 
 @lru_cache(maxsize=4096)
@@ -381,24 +456,3 @@ def resolve(training: Training, work: Work) -> Training:
         changes["steps"] = None
     changes["statistics"] = training.statistics | work.statistics
     return replace(training, **changes)
-
-
-def _models_in(values: Iterable[Any]) -> list[Model]:
-    found: list[Model] = []
-    for value in values:
-        if isinstance(value, Model):
-            found.append(value)
-        elif isinstance(value, list | tuple):
-            found.extend(_models_in(value))
-    return found
-
-
-def _located(value: Any) -> Any:
-    """`value` with each Model replaced by its location, in lists, tuples and dicts too."""
-    if isinstance(value, Model):
-        return value.location
-    if isinstance(value, list | tuple):
-        return [_located(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _located(item) for key, item in value.items()}
-    return value

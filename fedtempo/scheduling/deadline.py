@@ -21,7 +21,7 @@ Imbalance = Literal["printed", "true"]
 
 @dataclass(frozen=True)
 class Step:
-    """A decision. increase_s, score: the candidate's T_inc and f then. distribution_s, busy_s: as they are afterwards."""
+    """A decision. increase_s, score: the candidate's T_inc and f then. distribution_s, busy_s: what they are after it."""
 
     candidate: int
     accepted: bool

@@ -14,6 +14,7 @@ from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, Records
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Outcome, RunSettings, simulate
 from fedtempo.runtime.simulation import Simulation
 
@@ -54,6 +55,7 @@ def play(
     plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability)
     fleet = plan.build(clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
     recorder = Recorder(None)
+    rows = np.split(np.arange(sum(map(len, labels or []))), np.cumsum(list(map(len, labels or [])))[:-1])
     everyone = [
         Client(i, examples, histograms[i] if histograms is not None else None, shares_examples=consent)
         for i in range(clients)
@@ -68,8 +70,7 @@ def play(
             recorder=recorder,
             seed=seed,
             server_s=server_s,
-            labels=labels,
-            example_bytes=100,
+            examples=None if labels is None else RawExamples(labels, rows, example_bytes=100),
             **settings,
         )
 

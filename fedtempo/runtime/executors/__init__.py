@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
+Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 class Pending(Protocol[T_co]):
@@ -69,6 +70,13 @@ class Executor(Protocol):
 
     def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
         """Train the model at `location` on a client's examples. visit: its number at that client, for random draws."""
+        ...
+
+    def train_rows(self, location: Any, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
+        """Train the model at `location` on these rows of the run's training examples, each as often as it is named.
+
+        visit: number of this training at the server, for random draws.
+        """
         ...
 
     def evaluate(self, location: Any) -> Pending[Evaluation]:

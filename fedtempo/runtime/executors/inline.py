@@ -11,7 +11,7 @@ from fedtempo.errors import WorkerError
 from fedtempo.learning.evaluation import combine, parts
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Evaluation, Trained, Vector
+from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import apply, read_only
 from fedtempo.runtime.executors.job import Job, Trainer
 
@@ -70,9 +70,15 @@ class Inline:
         return self._initial
 
     def train(self, location: Held, client: int, visit: int, training: Training) -> Deferred[Trained]:
+        return self._deferred(self._trainer.train, location, client, visit, training)
+
+    def train_rows(self, location: Held, rows: Rows, visit: int, training: Training) -> Deferred[Trained]:
+        return self._deferred(self._trainer.train_rows, location, rows, visit, training)
+
+    def _deferred(self, train: Callable[..., dict[str, float]], location: Held, *arguments: Any) -> Deferred[Trained]:
         def operation() -> Trained:
             out = np.empty_like(location.vector)
-            statistics = self._trainer.train(location.vector, out, client, visit, training)
+            statistics = train(location.vector, out, *arguments)
             return Trained(Held(out), statistics)
 
         return Deferred(operation)

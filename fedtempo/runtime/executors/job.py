@@ -14,7 +14,7 @@ from fedtempo.learning.local import train
 from fedtempo.learning.networks import Network, create
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.keyed import keyed_generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -57,7 +57,17 @@ class Trainer:
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> dict[str, float]:
         """One visit, from `received` to `out` (both flat); returns its statistics."""
         rng = keyed_generator(self._seed, "training", client, visit)
-        statistics = train(self.model, self._examples, training, rng, received, self._clients[client])
+        return self._train(received, out, self._clients[client], rng, training)
+
+    def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> dict[str, float]:
+        """Likewise, on these rows of x: the server's own training, numbered by `visit`."""
+        rng = keyed_generator(self._seed, "server training", visit)
+        return self._train(received, out, np.asarray(rows, dtype=np.int64), rng, training)
+
+    def _train(
+        self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training
+    ) -> dict[str, float]:
+        statistics = train(self.model, self._examples, training, rng, received, rows)
         np.copyto(out, self.model.vector.numpy())
         return statistics
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from fedtempo.runtime.executors import Evaluation, Trained, Vector
+from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import apply
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class NoTraining:
         return self._location
 
     def train(self, location: Empty, client: int, visit: int, training: Training) -> Done[Trained]:
+        return self._trained
+
+    def train_rows(self, location: Empty, rows: Rows, visit: int, training: Training) -> Done[Trained]:
         return self._trained
 
     def evaluate(self, location: Empty) -> Done[Evaluation]:

@@ -90,11 +90,19 @@ def _train(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any)
     return trainer.train(slots.view(received), slots.view(out), *visit)
 
 
+def _train_rows(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> dict[str, float]:
+    return trainer.train_rows(slots.view(received), slots.view(out), *visit)
+
+
 def _evaluate_part(trainer: Trainer, slots: Slots, slot: int, start: int, stop: int) -> tuple[int, float]:
     return trainer.evaluate_part(slots.view(slot), start, stop)
 
 
-_OPERATIONS: dict[str, Callable[..., Any]] = {"train": _train, "evaluate": _evaluate_part}
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "train": _train,
+    "train_rows": _train_rows,
+    "evaluate": _evaluate_part,
+}
 
 
 def _leave_signals_to_parent() -> None:
