@@ -38,9 +38,7 @@ def _pair(value: Any) -> Any:
 class DataSettings:
     """The `[data]` table: which examples there are and who holds them."""
 
-    source: Annotated[str, Doc("digits, fashion-mnist, idx:<folder>, folder:<path>, hf:<name>, or module:function")] = (
-        "digits"
-    )
+    source: Annotated[str, Doc("as `fedtempo list sources` says, idx:<folder>, ..., or module:function")] = "digits"
     options: Annotated[dict[str, Any], Doc("options of the source, by name; `fedtempo describe SOURCE` says which")] = (
         dataclasses.field(default_factory=dict)
     )

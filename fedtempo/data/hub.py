@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,34 +24,73 @@ def load_hub(name: str, subset: str | None = None, feature: str | None = None, l
 
     Raises ConfigError where the library is missing, it cannot load the data set, or the columns cannot be told.
     """
+    return from_hub(f"hf:{name}", name, subset, feature, label)
+
+
+def from_hub(known_as: str, name: str, subset: str | None, feature: str | None, label: str | None) -> Dataset:
+    """As `load_hub`; known_as: what the data set is called from then on."""
+    splits = hub_splits(name, subset, needed=("train", "test"))
+    train, test = splits["train"], splits["test"]
+    features: Mapping[str, Any] = train.features
+    feature = feature or _only(name, "feature", [c for c, kind in features.items() if _kind(kind) in _FEATURES])
+    labels = [column for column, kind in features.items() if _kind(kind) == "ClassLabel"]
+    integers = [c for c, kind in features.items() if _kind(kind) == "Value" and str(kind.dtype).startswith("int")]
+    label = label or _only(name, "label", labels or integers)
+    need_columns(name, features, (feature, label))
+    return from_arrays(
+        known_as,
+        stacked(name, train[feature]),
+        np.asarray(list(train[label])),
+        stacked(name, test[feature]),
+        np.asarray(list(test[label])),
+        getattr(features[label], "num_classes", None),
+    )
+
+
+def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
+    """The splits of a data set as the library has them. Raises ConfigError where one is missing."""
+    splits: Mapping[str, Any] = _asked(name, lambda library: library.load_dataset(name, subset))
+    for split in needed:
+        if split not in splits:
+            raise ConfigError(f"hf:{name}: has no split {split!r}, only {', '.join(map(str, splits))}")
+    return splits
+
+
+def hub_files(name: str, files: Iterable[str]) -> list[Path]:
+    """Files of a repository as they are, where the library keeps them."""
+    urls = [f"hf://datasets/{name}/{file}" for file in files]
+    return [Path(path) for path in _asked(name, lambda library: library.DownloadManager().download(urls))]
+
+
+def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
+    """Raises ConfigError for a column that is not there."""
+    for column in needed:
+        if column not in features:
+            raise ConfigError(f"hf:{name}: has no column {column!r}, only {', '.join(features)}")
+
+
+def stacked(name: str, column: Iterable[Any]) -> npt.NDArray[Any]:
+    """A column as one array; images with channels come as (height, width, channels) and leave channels first."""
+    rows = [np.asarray(row) for row in column]
+    shapes = {row.shape for row in rows}
+    if len(shapes) != 1:
+        raise ConfigError(f"hf:{name}: examples have {len(shapes)} different shapes; they must have one")
+    values = np.stack(rows)
+    is_colour = values.dtype == np.uint8 and values.ndim == 4
+    return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
+
+
+def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
+    """What the library answers. Raises ConfigError where it is missing or fails."""
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
         raise ConfigError(f"hf:{name}: needs the datasets library: pip install 'fedtempo[hf]'") from error
     try:
-        splits = library.load_dataset(name, subset)
+        return ask(library)
     except Exception as error:  # errors of the library, the network and files
-        raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {error}") from error
-    for split in ("train", "test"):
-        if split not in splits:
-            raise ConfigError(f"hf:{name}: has no split {split!r}, only {', '.join(map(str, splits))}")
-    features: Mapping[str, Any] = splits["train"].features
-    feature = feature or _only(name, "feature", [c for c, kind in features.items() if _kind(kind) in _FEATURES])
-    labels = [column for column, kind in features.items() if _kind(kind) == "ClassLabel"]
-    integers = [c for c, kind in features.items() if _kind(kind) == "Value" and str(kind.dtype).startswith("int")]
-    label = label or _only(name, "label", labels or integers)
-    for column in (feature, label):
-        if column not in features:
-            raise ConfigError(f"hf:{name}: has no column {column!r}, only {', '.join(features)}")
-    train, test = splits["train"], splits["test"]
-    return from_arrays(
-        f"hf:{name}",
-        _array(name, train[feature]),
-        np.asarray(list(train[label])),
-        _array(name, test[feature]),
-        np.asarray(list(test[label])),
-        getattr(features[label], "num_classes", None),
-    )
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 
 
 def _kind(feature: object) -> str:
@@ -63,14 +103,3 @@ def _only(name: str, option: str, columns: list[str]) -> str:
         found = f"columns {', '.join(columns)} could each be it" if columns else "no column looks like one"
         raise ConfigError(f"hf:{name}: {found}; name it with {option} = ...")
     return columns[0]
-
-
-def _array(name: str, column: Any) -> npt.NDArray[Any]:
-    """A column as one array; images with channels come as (height, width, channels) and leave channels first."""
-    rows = [np.asarray(row) for row in column]
-    shapes = {row.shape for row in rows}
-    if len(shapes) != 1:
-        raise ConfigError(f"hf:{name}: examples have {len(shapes)} different shapes; they must have one")
-    values = np.stack(rows)
-    is_colour = values.dtype == np.uint8 and values.ndim == 4
-    return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values

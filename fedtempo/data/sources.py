@@ -1,4 +1,4 @@
-"""Where data come from: `load("digits")`, `load("idx:/some/folder")`, ... Only `hf:` ever uses the network."""
+"""Where data come from: `load("digits")`, `load("idx:/some/folder")`, ... Only data sets of the hub use the network."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
+from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
 from fedtempo.errors import ConfigError
 
@@ -113,8 +114,14 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 
 SOURCES: dict[str, Callable[..., Dataset]] = {
+    "cifar10": cifar10,
+    "cifar100": cifar100,
     "digits": digits,
+    "emnist": emnist,
     "fashion-mnist": fashion_mnist,
+    "femnist": femnist,
+    "ham10000": ham10000,
+    "mnist": mnist,
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {"folder": npz, "hf": load_hub, "idx": idx}
