@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 
 def convolutional(
-    depth: int, channels: Sequence[int], kernel: int, padding: str, pool_after: Collection[int], batch_norm: bool
+    depth: int,
+    channels: Sequence[int],
+    kernel: int,
+    padding: str,
+    pool_after: Collection[int],
+    batch_norm: bool,
+    running_statistics: bool,
 ) -> nn.Sequential:
     """Convolution, ReLU, then batch normalisation and 2x2 max pooling where asked; layers count from 1.
 
@@ -22,7 +28,7 @@ def convolutional(
         stack.append(nn.Conv2d(depth, width, kernel, padding=padding))
         after: list[nn.Module] = [nn.ReLU(inplace=True)]
         if batch_norm:
-            after.append(nn.BatchNorm2d(width))
+            after.append(nn.BatchNorm2d(width, track_running_stats=running_statistics))
         if layer in pool_after:
             after.insert(len(after) if batch_norm else 0, nn.MaxPool2d(2))
         stack.extend(after)
@@ -30,12 +36,14 @@ def convolutional(
     return stack
 
 
-def dense(widths: Sequence[int]) -> nn.Sequential:
-    """Flatten, then linear layers of these widths (input first) with ReLU between them."""
+def dense(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
+    """Flatten, then linear layers of these widths (input first) with ReLU, and dropout if asked, between them."""
     stack = nn.Sequential(nn.Flatten())
     for position, (inputs, outputs) in enumerate(pairwise(widths)):
         if position:
             stack.append(nn.ReLU(inplace=True))
+            if dropout:
+                stack.append(nn.Dropout(dropout))
         stack.append(nn.Linear(inputs, outputs))
     return stack
 

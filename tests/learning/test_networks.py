@@ -17,9 +17,11 @@ from fedtempo.learning.networks import (
     LeNet,
     Logistic,
     Mlp,
+    ResNet18,
     UserNetwork,
     create,
 )
+from fedtempo.learning.state import FlatModel
 
 
 def parameters(network, shape, n_classes):
@@ -38,10 +40,24 @@ def parameters(network, shape, n_classes):
         (CharLstm(), (80,), 80, 819_920),
         (CharLstm(bias_vectors=1), (80,), 80, 817_872),
         (Logistic(), (1, 8, 8), 10, 650),
+        (ResNet18(), (3, 32, 32), 10, 11_173_962),
+        (ResNet18(), (1, 28, 28), 62, 11_172_810 + 52 * 513),
     ],
 )
 def test_default_networks_have_the_papers_sizes(network, shape, n_classes, count):
     assert parameters(network, shape, n_classes) == count
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "megabytes"),
+    [
+        (LeNet(), (1, 28, 28), 1.7),  # FedHusky, Section IV-A
+        (CnnFedcs(), (3, 32, 32), 18.3),  # Hybrid-FL, Section V-A, CIFAR-10
+        (CnnFedcs(), (1, 28, 28), 14.4),  # and Fashion-MNIST
+    ],
+)
+def test_networks_have_the_megabytes_that_the_papers_print(network, shape, megabytes):
+    assert round(4 * parameters(network, shape, 10) / 1e6, 1) == megabytes
 
 
 @pytest.mark.parametrize("name", sorted(NETWORKS))
@@ -118,3 +134,43 @@ def test_user_networks_get_the_shape_where_they_take_it(monkeypatch):
         create(UserNetwork("builtins:dict"), (4,), 2, 0)
     with pytest.raises(ConfigError, match="cannot import 'no_such_module'"):
         create(UserNetwork("no_such_module:Net"), (4,), 2, 0)
+
+
+def test_dropout_is_in_training_alone_and_after_every_hidden_layer():
+    module = create(CnnHam10000(), (3, 32, 32), 7, 0)
+    assert [part.p for part in module.modules() if isinstance(part, nn.Dropout)] == [0.5]
+    inputs = torch.ones(4, 3, 32, 32)
+    assert not torch.equal(module(inputs), module(inputs))
+    module.eval()
+    assert torch.equal(module(inputs), module(inputs))
+    deeper = create(Cnn(hidden=(8, 8), dropout=0.25), (1, 8, 8), 7, 0)
+    assert sum(isinstance(part, nn.Dropout) for part in deeper.modules()) == 2
+    assert not any(isinstance(part, nn.Dropout) for part in create(Cnn(), (1, 8, 8), 7, 0).modules())
+    with pytest.raises(ValueError, match="dropout"):
+        Cnn(dropout=1.0)
+
+
+def test_batch_norm_without_running_statistics_has_nothing_but_weights_to_send():
+    with_them = FlatModel(create(CnnFedcs(), (3, 32, 32), 10, 0), (3, 32, 32))
+    without = FlatModel(create(CnnFedcs(running_statistics=False), (3, 32, 32), 10, 0), (3, 32, 32))
+    assert without.size == without.n_parameters == with_them.n_parameters
+    assert with_them.size - without.size == 2 * (32 + 32 + 64 + 64 + 128 + 128)
+    without.module.eval()
+    few, more = torch.rand(2, 3, 32, 32), torch.rand(2, 3, 32, 32)
+    together = without.module(torch.cat([few, more]))[:2]
+    assert not torch.allclose(together, without.module(few))  # normalised by the batch it is in
+
+
+def test_residual_networks_normalise_within_an_example():
+    module = create(ResNet18(channels=(4, 8)), (1, 8, 8), 3, 0)
+    inputs = torch.rand(3, 1, 8, 8)
+    torch.testing.assert_close(module(inputs)[:1], module(inputs[:1]))
+    assert not any(True for _ in module.buffers())
+    strides = [
+        part.stride[0] for part in module.modules() if isinstance(part, nn.Conv2d) and part.kernel_size == (3, 3)
+    ]
+    assert strides == [1, 1, 1, 1, 1, 2, 1, 1, 1]
+    with pytest.raises(ValueError, match="groups = 3: must divide every stage's channels, 64 among them"):
+        ResNet18(groups=3)
+    with pytest.raises(ConfigError, match="needs images"):
+        create(ResNet18(), (8,), 3, 0)
