@@ -1,0 +1,136 @@
+"""FedAsync, FedBuff and FedProx: who trains when, what is committed, and where they are plain federated averaging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedtempo.config import parse
+from fedtempo.launch import run
+from fedtempo.learning.aggregation import buffered_step
+from fedtempo.strategies import FedAsync, FedBuff, FedProx
+from fedtempo.strategies.fedbuff import add_changes
+from tests.runtime.world import play
+
+SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.0}}
+TRAINED: dict[str, Any] = {
+    "run": {"max_commits": 3},
+    "data": {"clients": 4, "examples_per_client": 20, "test_examples": 50},
+    "model": {"network": "logistic"},
+    "training": {"lr": 0.1},
+    "fleet": {"compute": {"unit": "s/visit", "speed": 2.0}, "link": "none", "estimates": "exact"},
+    "executor": {"kind": "inline"},
+}
+
+
+def trained(name: str, **fields: Any) -> tuple[np.ndarray, list[float]]:
+    """The final model of a small run, and when it was committed to."""
+    _, records, model = run(parse({**TRAINED, "strategy": {"name": name, **fields}}))
+    assert model is not None
+    return model, records.commits["time"].tolist()
+
+
+def test_fedasync_commits_whenever_a_client_ends_and_starts_it_again() -> None:
+    _, records = play(FedAsync(), compute=[1.0, 2.0, 4.0], clients=3, horizon=4.0)
+    assert records.commits["time"].tolist() == [1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 4.0]
+    visits = zip(*(records.visits[name].tolist() for name in ("client", "started", "base_version", "finished")))
+    done = [visit for visit in visits if visit[3] > visit[1]]
+    assert sorted(done) == [
+        (0, 0.0, 0, 1.0),
+        (0, 1.0, 1, 2.0),
+        (0, 2.0, 3, 3.0),
+        (0, 3.0, 4, 4.0),
+        (1, 0.0, 0, 2.0),
+        (1, 2.0, 3, 4.0),
+        (2, 0.0, 0, 4.0),
+    ]
+    # Where several end at once, the one that began first comes first.
+    assert records.commits["staleness"].tolist() == [0, 1, 1, 0, 4, 2, 2]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 8])
+def test_so_many_clients_train_at_any_time_and_all_take_their_turns(at_once: int) -> None:
+    _, records = play(FedAsync(clients_at_once=at_once), compute=2.0, clients=8, horizon=800.0)
+    assert records.commits["version"].size == 400 * at_once
+    counts = np.bincount(records.visits["client"][records.visits["finished"] > records.visits["started"]], minlength=8)
+    expected = 400 * at_once / 8
+    assert np.abs(counts - expected).max() <= 5 * (400 * at_once / 8 * (7 / 8)) ** 0.5
+    assert (counts == 400).all() or at_once < 8
+
+
+def test_a_fedasync_result_loses_weight_with_the_commits_it_missed() -> None:
+    assert [FedAsync(staleness="constant").freshness(x) for x in (0, 7)] == [1.0, 1.0]
+    assert [FedAsync(staleness="polynomial").freshness(x) for x in (0, 3)] == [1.0, 0.5]
+    assert [FedAsync(staleness="hinge").freshness(x) for x in (0, 4, 5)] == [1.0, 1.0, 1 / 11]
+
+
+def test_fedbuff_commits_when_its_buffer_is_full() -> None:
+    _, records = play(FedBuff(buffer=3), compute=[1.0, 2.0, 4.0], clients=3, horizon=8.0)
+    # Ends at 1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 7, 8, 8, 8: every third makes a commit.
+    assert records.commits["time"].tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert records.commits["staleness"].tolist() == [0, 1, 1, 1]
+
+
+def test_fedbuff_is_fedavg_when_all_end_together_and_the_buffer_holds_all() -> None:
+    average, times = trained("fedavg")
+    buffered, same_times = trained("fedbuff", buffer=4)
+    assert times == same_times == [2.0, 4.0, 6.0]
+    np.testing.assert_allclose(buffered, average, rtol=1e-5, atol=1e-6)
+    half, _ = trained("fedbuff", buffer=4, server_lr=0.5)
+    assert np.abs(half - average).max() > 1e-3
+
+
+def test_fedasync_of_one_client_at_full_weight_is_sequential_training() -> None:
+    alone, _ = trained("fedasync", clients_at_once=1, alpha=1.0, proximal=0.0)
+    same, _ = trained("fedasync", clients_at_once=1, alpha=1.0, proximal=0.0, staleness="constant")
+    assert alone.tobytes() == same.tobytes()
+    mixed, _ = trained("fedasync", clients_at_once=1, alpha=0.5, proximal=0.0)
+    assert np.abs(mixed - alone).max() > 1e-3
+
+
+def test_fedprox_is_fedavg_whose_clients_stay_near() -> None:
+    average, times = trained("fedavg")
+    free, same_times = trained("fedprox", mu=0.0)
+    assert free.tobytes() == average.tobytes()
+    assert times == same_times
+    start, _ = trained("fedavg", server_lr=1e-9)
+    held, _ = trained("fedprox", mu=5.0)
+    assert np.linalg.norm(held - start) < 0.8 * np.linalg.norm(average - start)
+
+
+def test_a_fedprox_round_without_clients_costs_its_expected_time() -> None:
+    windows = [[(10.0, 1000.0)]] * 4
+    availability = {"kind": "windows", "windows": windows}
+    _, records = play(FedProx(), compute=4.0, availability=availability, horizon=20.0)
+    assert records.commits["time"].tolist() == [16.0, 20.0]
+
+
+@pytest.mark.parametrize("strategy", [FedAsync(clients_at_once=3), FedBuff(clients_at_once=3, buffer=2)], ids=str)
+def test_lost_visits_cost_their_expected_time_and_others_go_on(strategy: Any) -> None:
+    windows = [[], *[[(0.0, 50.0), (100.0, 1000.0)]] * 5]
+    availability = {"kind": "windows", "windows": windows}
+    _, records = play(strategy, compute=SPEEDS, clients=6, availability=availability, horizon=200.0, link="none")
+    away = (records.commits["time"] > 50.0) & (records.commits["time"] < 100.0)
+    assert not away.any()
+    assert (records.commits["time"] > 100.0).sum() > 20
+    assert records.visits["number"].size < 3 * 200
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.floats(-9, 9), st.floats(-9, 9), st.floats(0, 2)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_buffered_changes_add_up(changes: list[tuple[float, float, float]]) -> None:
+    model = np.array([1.0, -2.0])
+    starts, ends = ([np.array([change[i], -change[i]]) for change in changes] for i in (0, 1))
+    weights = [change[2] for change in changes]
+    stepped = add_changes(model, starts=starts, ends=ends, weights=[w / len(weights) for w in weights])
+    deltas = [end - start for start, end in zip(starts, ends)]
+    np.testing.assert_allclose(stepped, buffered_step(model, deltas, weights), atol=1e-9)

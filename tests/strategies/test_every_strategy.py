@@ -1,0 +1,121 @@
+"""What holds for every strategy that is registered: a new one is tested here without a line, or with one in SPECIAL."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fedtempo.config import parse
+from fedtempo.errors import ConfigError
+from fedtempo.launch import run
+from fedtempo.record import Records
+from fedtempo.strategies import STRATEGIES
+
+CLIENTS = 20
+
+# Settings that a strategy needs on this small fleet: dotted keys of the configuration.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "fch": {"strategy.clients_per_round": 4},
+    "fedhusky": {"strategy.clusters": "labels"},
+    "hybrid": {"strategy.clusters": "labels"},
+}
+
+BASE: dict[str, Any] = {
+    "run": {"horizon": 120.0},
+    "data": {
+        "clients": CLIENTS,
+        "examples_per_client": [8, 16],
+        "test_examples": 40,
+        "tell_labels": True,
+        "share_examples": 1.0,
+        "partition": {"kind": "dirichlet", "alpha": 0.5},
+    },
+    "model": {"network": "logistic"},
+    "training": {"lr": 0.05, "batch_size": 6},
+    "fleet": {
+        "compute": {"unit": "s/visit", "kind": "uniform", "low": 1.0, "high": 3.0},
+        "link": {"kind": "fixed", "download_s": 0.25, "upload_s": 0.25},
+        "estimates": "exact",
+    },
+}
+
+everyone = pytest.mark.parametrize("name", sorted(STRATEGIES))
+
+
+def played(name: str, changes: dict[str, Any] | None = None) -> Records:
+    """One run of a strategy, without training unless the changes (dotted keys of the configuration) say otherwise."""
+    config = parse({**BASE, "strategy": {"name": name}, "executor": {"kind": "none"}})
+    _, records, _ = run(config.with_changes(SPECIAL.get(name, {}) | (changes or {})))
+    return records
+
+
+@everyone
+def test_it_works_until_the_horizon_and_not_beyond(name: str) -> None:
+    records = played(name)
+    assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
+    assert records.commits["version"].size >= 2
+    assert records.commits["time"].max() <= 120.0
+    assert records.visits["finished"].max() <= 120.0
+
+
+@everyone
+@pytest.mark.parametrize(
+    "availability",
+    [
+        {"kind": "dropout", "probability": 0.3},
+        {"kind": "on-off", "mean_on_s": 15.0, "mean_off_s": 5.0},
+        {"kind": "windows", "windows": [[[0.0, 120.0]]] * (CLIENTS - 2) + [[], [[0.0, 5.0]]]},
+        {"kind": "windows", "windows": [[[0.0, 30.0], [60.0, 120.0]]] * CLIENTS},
+        {"kind": "windows", "windows": [[[40.0, 120.0]]] * CLIENTS},
+    ],
+    ids=["dropout", "on-off", "some never there", "nobody for a while", "nobody at first"],
+)
+def test_it_survives_clients_that_vanish(name: str, availability: dict[str, Any]) -> None:
+    records = played(name, {"fleet.availability": availability})
+    assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
+    visits = records.visits
+    assert (visits["outcome"] == "unavailable").any()
+    assert visits["queued"].max() > 90.0
+    assert (visits["outcome"] == "done").any()
+    assert records.commits["time"].max() > 60.0
+
+
+@everyone
+def test_it_refuses_an_unknown_option_with_the_nearest_name(name: str) -> None:
+    for field in dataclasses.fields(STRATEGIES[name]):
+        with pytest.raises(ConfigError, match=rf"strategy.{field.name}x: unknown key; did you mean '\w+'\?"):
+            parse({**BASE, "strategy": {"name": name, f"{field.name}x": 1}})
+    with pytest.raises(ConfigError, match=r"strategy.no_such_option: unknown key"):
+        parse({**BASE, "strategy": {"name": name, "no_such_option": 1}})
+
+
+@everyone
+def test_the_same_seed_gives_the_same_events_and_another_seed_others(name: str) -> None:
+    first, again, other = (played(name, {"run.seed": seed}).facts["events_sha256"] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@everyone
+def test_it_runs_on_a_fleet_whose_links_take_turns_and_whose_estimates_are_wrong(name: str) -> None:
+    records = played(
+        name,
+        {
+            "fleet.link": {"kind": "fixed", "download_s": 0.25, "upload_s": 0.25, "channels": 5},
+            "fleet.estimates": {"kind": "noisy", "error": 0.5},
+        },
+    )
+    assert records.facts["elapsed_s"] == 120.0
+    assert records.commits["version"].size >= 1
+
+
+@everyone
+def test_its_bits_do_not_depend_on_where_it_is_trained(name: str) -> None:
+    results = set()
+    for kind, workers in (("inline", 1), ("processes", 1), ("processes", 2)):
+        records = played(name, {"executor.kind": kind, "executor.workers": workers, "run.horizon": 40.0})
+        assert records.commits["version"].size >= 1
+        results.add((records.facts["model_sha256"], records.facts["events_sha256"]))
+    assert len(results) == 1
+    assert None not in results.pop()
