@@ -33,19 +33,16 @@ from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
-from fedtempo.runtime.client_state import ClientState, Stay
+from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
+from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
-
-_UNLIMITED = contextlib.nullcontext()
-_STUCK = 1_000_000
-"""Visits at one instant after which a run is taken to be stuck there."""
 
 
 class Simulation:
@@ -87,10 +84,7 @@ class Simulation:
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
         self._downlink = asyncio.Semaphore(downlink) if downlink else None
         self._model = Model(0, executor.initial())
-        self._numbers = 0
-        self._held: set[Visit] = set()
-        self._closing = self._preparing = False
-        self._instant, self._at_instant = 0.0, 0
+        self._visits = Visits(loop, self._states, fleet.availability, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
 
     # What a strategy sees -------------------------------------------------------------------------------------------
@@ -136,14 +130,14 @@ class Simulation:
         return [update for update in await _at_once(map(one, clients)) if update is not None]
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
-        visit = await self._begin(client, model, group)
+        visit = await self._visits.begin(client, model, group)
         stay, state = visit.state, self._states[client.id]
         if model in state.delivered:
             state.delivered.discard(model)
         else:
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        await self._phase(visit, stay.download_s, "receiving", self._downlink)
+        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
         stay.received_at = self.now
         return visit
 
@@ -154,11 +148,11 @@ class Simulation:
         begun: dict[Client, Visit] = {}
 
         async def begin(client: Client) -> None:
-            begun[client] = await self._begin(client, model, group)
+            begun[client] = await self._visits.begin(client, model, group)
 
         async def receive(visit: Visit) -> Visit | None:
             try:
-                await self._phase(visit, slowest_s, "receiving", None)
+                await self._visits.phase(visit, slowest_s, "receiving", None)
             except ClientUnavailable:
                 return None
             visit.state.received_at = self.now
@@ -169,7 +163,7 @@ class Simulation:
             for client, visit in begun.items():  # what its own link needs; what it waits for is the slowest's
                 visit.state.download_s = self._states[client.id].download_s * visit.state.link_factor
             slowest_s = max((visit.state.download_s for visit in begun.values()), default=0.0)
-            async with self._downlink or _UNLIMITED:
+            async with self._downlink or UNLIMITED:
                 if begun:
                     self._recorder.traffic(down=self._size_bytes)
                 received = await _at_once(receive(begun[client]) for client in asked)
@@ -188,11 +182,11 @@ class Simulation:
         stay.compute_s = state.as_configured_s(seconds, examples)
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
-            await self._phase(visit, seconds * fails_at, "computing", None)
-            self._end_visit(visit, "unavailable")
+            await self._visits.phase(visit, seconds * fails_at, "computing", None)
+            self._visits.end(visit, "unavailable")
             raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
         pending = self._executor.train(visit.received.location, client.id, state.visits, training)
-        await self._phase(visit, seconds, "computing", None)
+        await self._visits.phase(visit, seconds, "computing", None)
         trained = pending.result()
         stay.statistics = trained.statistics
         stay.computed_model = Model(visit.received.version, trained.location)
@@ -206,17 +200,17 @@ class Simulation:
         seconds = state.upload_s * stay.link_factor
         direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
         if to is not None and direct is not None and direct <= seconds + self._states[to.id].download_s:
-            await self._phase(visit, direct, "sending", None)
+            await self._visits.phase(visit, direct, "sending", None)
             self._states[to.id].delivered.add(model)
             self._recorder.traffic(relay=self._size_bytes)
         else:
-            await self._phase(visit, seconds, "sending", self._uplink)
+            await self._visits.phase(visit, seconds, "sending", self._uplink)
             self._recorder.traffic(up=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
         update = Update(
             client, visit.received, model, client.num_examples, statistics, visit.started, computed, self.now
         )
-        self._end_visit(visit, "done")
+        self._visits.end(visit, "done")
         return update
 
     async def upload_examples(
@@ -232,12 +226,12 @@ class Simulation:
         await state.turns.take()
         try:
             factor = state.link_factor()
-            async with self._uplink or _UNLIMITED:
+            async with self._uplink or UNLIMITED:
                 chosen = store.unsent(client, per_class)
                 if until is not None:
                     chosen = chosen[: bisect_right(range(1, len(chosen) + 1), until - self.now, key=seconds)]
                 if len(chosen):
-                    await self._pass_time(client, seconds(len(chosen)), "sending examples")
+                    await self._visits.pass_time(client, seconds(len(chosen)), "sending examples")
                 examples = store.send(client, chosen, len(per_class))
                 self._recorder.traffic(up=examples.size_bytes)
                 return examples
@@ -308,11 +302,11 @@ class Simulation:
     def preparation(self) -> Iterator[None]:
         if self._loop.time() > 0:
             raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
-        self._preparing = True
+        self._visits.preparing = True
         try:
             yield
         finally:
-            self._preparing = False
+            self._visits.preparing = False
 
     def note(self, name: str, value: Any) -> None:
         self._recorder.note(name, value)
@@ -326,8 +320,8 @@ class Simulation:
 
     @property
     def end_s(self) -> float:
-        """The run's end, were it now: its last instant lies just after the horizon, and does not count."""
-        return min(self._loop.time(), self._horizon)
+        """The run's end, were it now."""
+        return self._visits.end_s
 
     @property
     def ended(self) -> asyncio.Future[str]:
@@ -335,96 +329,11 @@ class Simulation:
 
     @property
     def visits_begun(self) -> int:
-        return self._numbers
+        return self._visits.begun
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
-        self._closing = True
-        for visit in sorted(self._held, key=lambda visit: visit.state.number):
-            visit.release()
-
-    # Phases ---------------------------------------------------------------------------------------------------------
-
-    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
-        """Wait for the client's turn and hold it for a visit."""
-        self._numbers += 1
-        stay, state = Stay(self._numbers, group, self.now), self._states[client.id]
-        await state.turns.take()
-        visit = Visit(client, model, self.now, self._give_up)
-        visit.state = stay
-        self._held.add(visit)
-        self._count_instant()
-        stay.link_factor = state.link_factor()
-        return visit
-
-    async def _phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """Let a phase of a visit go by; ClientUnavailable where the client leaves before its end."""
-        try:
-            async with channels if channels is not None and seconds else _UNLIMITED:
-                await self._pass_time(visit.client, seconds, doing)
-        except ClientUnavailable:
-            self._end_visit(visit, "unavailable")
-            raise
-        except BaseException:
-            visit.release()
-            raise
-
-    async def _pass_time(self, client: Client, seconds: float, doing: str) -> None:
-        """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
-        if not 0.0 <= seconds < math.inf:
-            raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
-        if self._preparing:
-            return
-        now = self._loop.time()
-        leaves = self._fleet.availability.available_until(client.id, now)
-        if leaves < now + seconds or leaves <= now:
-            await self.sleep_until(leaves)
-            raise ClientUnavailable(client, f"it left while {doing} at t = {self.now:g} s")
-        if seconds:
-            await self._loop.wake_at(now + seconds)
-
-    def _give_up(self, visit: Visit) -> None:
-        """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
-        if self._closing and visit.started >= self.end_s:
-            self._held.discard(visit)
-        else:
-            self._end_visit(visit, "cut" if self._closing else "cancelled")
-
-    def _end_visit(self, visit: Visit, outcome: str) -> None:
-        if visit not in self._held:
-            return  # cut when the run ended
-        visit.finish()
-        self._held.discard(visit)
-        stay: Stay = visit.state
-        self._recorder.visit(
-            (
-                stay.number,
-                visit.client.id,
-                stay.group,
-                visit.received.version,
-                stay.queued,
-                visit.started,
-                stay.received_at,
-                visit.computed,
-                self._loop.time() if outcome == "done" else self.end_s,
-                outcome,
-                visit.client.num_examples,
-                stay.statistics.get("loss") if stay.statistics else None,
-            )
-        )
-        self._states[visit.client.id].turns.give()
-
-    def _count_instant(self) -> None:
-        """A strategy that begins visits without end while time stands still is an error, not a hang."""
-        now = self._loop.time()
-        if now != self._instant:
-            self._instant, self._at_instant = now, 0
-        self._at_instant += 1
-        if self._at_instant > _STUCK:
-            raise RunError(
-                f"{_STUCK:,} visits began at t = {now:g} s and time did not move: visits take no time on this fleet; "
-                "give it a link or a computing time, or end the run by max_commits"
-            )
+        self._visits.close()
 
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:

@@ -354,7 +354,7 @@ def test_waiting_for_nothing_is_a_deadlock_where_no_horizon_ends_it() -> None:
 
 
 def test_time_that_stands_still_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedtempo.runtime.simulation._STUCK", 1000)
+    monkeypatch.setattr("fedtempo.runtime.visits._STUCK", 1000)
 
     async def script(fed: Federation) -> None:
         while True:
