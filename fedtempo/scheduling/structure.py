@@ -28,7 +28,7 @@ class Constants:
     """What the best structure depends on. Only two ratios count: B to sigma^2, and t-bar to kappa."""
 
     gradient_variance: Annotated[
-        NonNegative, Doc("mean squared distance of a client's gradients from its mean, sigma^2")
+        NonNegative, Doc("mean squared distance of a client's stochastic gradients from its mean, sigma^2")
     ]
     gradient_spread: Annotated[NonNegative, Doc("mean squared distance of clients' gradients from their mean, B")]
     visit_s: Annotated[Positive, Doc("mean time of a visit, seconds, t-bar")]

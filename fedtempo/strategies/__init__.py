@@ -1,5 +1,6 @@
 """Strategies by the names that a configuration uses. Users' own are named `module:Class`."""
 
+from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.fch import FchFl
 from fedtempo.strategies.fedasync import FedAsync
 from fedtempo.strategies.fedavg import FedAvg
@@ -8,9 +9,11 @@ from fedtempo.strategies.fedhusky import FedHusky
 from fedtempo.strategies.fedprox import FedProx
 from fedtempo.strategies.hybrid import Hybrid
 from fedtempo.strategies.oort import Oort
+from fedtempo.strategies.psfl import Psfl
 from fedtempo.strategies.sequential import Sequential
 
 STRATEGIES: dict[str, type] = {
+    "csgd": CsGd,
     "fch": FchFl,
     "fedasync": FedAsync,
     "fedavg": FedAvg,
@@ -19,11 +22,13 @@ STRATEGIES: dict[str, type] = {
     "fedprox": FedProx,
     "hybrid": Hybrid,
     "oort": Oort,
+    "psfl": Psfl,
     "sequential": Sequential,
 }
 
 __all__ = [
     "STRATEGIES",
+    "CsGd",
     "FchFl",
     "FedAsync",
     "FedAvg",
@@ -32,5 +37,6 @@ __all__ = [
     "FedProx",
     "Hybrid",
     "Oort",
+    "Psfl",
     "Sequential",
 ]

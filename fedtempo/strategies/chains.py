@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from fedtempo.federation import Client, ClientUnavailable, Federation, Model
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Update
 
 
-async def train_in_sequence(fed: Federation, clients: Sequence[Client], model: Model, *, group: int) -> Model:
+async def train_in_sequence(
+    fed: Federation,
+    clients: Sequence[Client],
+    model: Model,
+    *,
+    group: int,
+    observe: Callable[[Update], None] = lambda update: None,
+) -> Model:
     """Each client trains what its predecessor sent; the model passes by those that are unavailable.
 
-    Returns the model that the last client sent to the server; `model` itself where no client was there. A visit that
-    fails costs its expected time, since the server cannot know sooner.
+    observe: called with what each visit brought back. Returns the model that the last client sent to the server;
+    `model` itself where no client was there. A visit that fails costs its expected time, since the server cannot know
+    sooner.
     """
     for client, successor in zip(clients, [*clients[1:], None]):
         asked = fed.now
         try:
-            model = (await fed.train(client, model, group=group, to=successor)).model
+            update = await fed.train(client, model, group=group, to=successor)
         except ClientUnavailable:
             await fed.sleep_until(asked + fed.estimate(client).visit_s)
+        else:
+            observe(update)
+            model = update.model
     return model

@@ -1,0 +1,98 @@
+"""CS-GD: clients clustered by computing time send cluster after cluster, while slower ones still compute."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic.dataclasses import dataclass
+
+from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
+from fedtempo.fields import STRICT, Count, Doc, NonNegative
+from fedtempo.scheduling.pipeline import Clusters, cluster_by_time, last_opening, openings
+from fedtempo.strategies.fedavg import uniform_sample
+
+GRADIENT = Work(full_batch=True, epochs=1)
+"""One step along the gradient of all examples: the mean of such models is one step along the mean gradient (Eq. 5)."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class CsGd:
+    """Keçeci, Shaqfeh, Al-Qahtani, Ismail and Serpedin, Clustered Scheduling and Communication Pipelining for Efficient
+    Resource Management of Wireless Federated Learning, IEEE Internet of Things Journal 2023, Algorithms 1 and 2.
+
+    Clients are clustered by computing time once, when the run begins. Each round N clients of every cluster receive the
+    model and compute at once; cluster after cluster sends in a frame of its own, so that N sub-channels serve K N
+    clients, and the mean of their models, weighted by examples, is the next global model. One cluster is conventional
+    training. Computing times tau_m are what the server believes of a configured visit; a frame lasts tau_com, the
+    longest upload of any client; clients begin to compute when the longest download is over. Who is later than its
+    frame sends later.
+    """
+
+    clusters: Annotated[Count, Doc("clusters, and frames of a round, K")] = 2
+    channels: Annotated[Count, Doc("clients of a cluster that send at once, N; all of a smaller cluster")] = 1
+    extra_s: Annotated[NonNegative, Doc("time added to each round, for more even clusters; Delta_global")] = 0.0
+    mode: Annotated[
+        Literal["gradient", "local-sgd"], Doc("one step of each client's whole gradient, or [training] as it is")
+    ] = "gradient"
+    slowest: Annotated[
+        Literal["all", "sampled"],
+        Doc("whose computing time frames wait for: the slowest of all clients (Eq. 20), or of a round's (Eq. 6)"),
+    ] = "all"
+
+    async def run(self, fed: Federation) -> None:
+        estimates = [fed.estimate(client) for client in fed.clients]
+        compute_s = [estimate.compute_s for estimate in estimates]
+        upload_s = max(estimate.upload_s for estimate in estimates)
+        found = cluster_by_time(compute_s, self.clusters, upload_s, self.extra_s)
+        note_clusters(fed, found)
+        for round_number in itertools.count():
+            began, rng = fed.now, fed.rng("sampling", round_number)
+            chosen = [uniform_sample([fed.clients[i] for i in own], self.channels, rng) for own in found.members]
+            opens_s: Sequence[float] = found.opens_s
+            if self.slowest == "sampled":
+                ids = [[client.id for client in clients] for clients in chosen]
+                opens_s = openings(last_opening(compute_s, ids, upload_s), self.clusters, upload_s)
+            computing = began + max(estimate.download_s for estimate in estimates)
+            async with asyncio.TaskGroup() as tasks:
+                visits = [
+                    tasks.create_task(self.visit(fed, client, computing, computing + opens_s[k], round_number))
+                    for k, clients in enumerate(chosen)
+                    for client in clients
+                ]
+            await fed.sleep_until(computing + opens_s[-1] + upload_s)
+            updates = [update for visit in visits if (update := visit.result()) is not None]
+            if updates:
+                fed.commit(await fed.average(updates))
+            if round_number == 0 and fed.now > began:
+                used_s = len(updates) * upload_s
+                fed.note("spectral_utilisation", used_s / (self.channels * (fed.now - began)))
+
+    async def visit(
+        self, fed: Federation, client: Client, computing: float, opens: float, round_number: int
+    ) -> Update | None:
+        """A client's part in a round: it computes from `computing` on and sends from `opens` on."""
+        try:
+            with await fed.download(client, fed.model, group=round_number) as visit:
+                await fed.sleep_until(computing)
+                await fed.compute(visit, GRADIENT if self.mode == "gradient" else None)
+                await fed.sleep_until(opens)
+                return await fed.upload(visit)
+        except ClientUnavailable:
+            return None
+
+
+def note_clusters(fed: Federation, found: Clusters) -> None:
+    """Put the clusters into the records, with a warning where some are empty."""
+    cluster = [0] * len(fed.clients)
+    for k, members in enumerate(found.members):
+        for client in members:
+            cluster[client] = k
+    fed.note("clusters", cluster)
+    fed.note("pipeline", {"opens_s": found.opens_s, "done": found.done, "sizes": found.sizes})
+    if empty := [k for k, size in enumerate(found.sizes) if not size]:
+        fed.note(
+            "warning", f"clusters {empty} are empty: their frames stay unused; fewer clusters, or more extra_s, help"
+        )
