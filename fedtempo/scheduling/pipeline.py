@@ -71,7 +71,7 @@ def cluster_by_time(compute_s: ArrayLike, n_clusters: int, upload_s: float, extr
     largest = largest_n_clusters(times, upload_s, extra_s)
     if largest is not None and n_clusters > largest:
         raise ConfigError(
-            f"clusters = {n_clusters}: the first frame would open before the fastest client is done; with computing "
+            f"n_clusters = {n_clusters}: the first frame would open before the fastest client is done; with computing "
             f"times of {times.min():g} to {times.max():g} s, {extra_s:g} s of extra time and uploads of {upload_s:g} s "
             f"the largest number is {largest}"
         )

@@ -31,7 +31,7 @@ class CsGd:
     frame sends later.
     """
 
-    clusters: Annotated[Count, Doc("clusters, and frames of a round, K")] = 2
+    n_clusters: Annotated[Count, Doc("clusters, and frames of a round, K")] = 2
     channels: Annotated[Count, Doc("clients of a cluster that send at once, N; all of a smaller cluster")] = 1
     extra_s: Annotated[NonNegative, Doc("time added to each round, for more even clusters; Delta_global")] = 0.0
     mode: Annotated[
@@ -46,7 +46,7 @@ class CsGd:
         estimates = [fed.estimate(client) for client in fed.clients]
         compute_s = [estimate.compute_s for estimate in estimates]
         upload_s = max(estimate.upload_s for estimate in estimates)
-        found = cluster_by_time(compute_s, self.clusters, upload_s, self.extra_s)
+        found = cluster_by_time(compute_s, self.n_clusters, upload_s, self.extra_s)
         note_clusters(fed, found)
         for round_number in itertools.count():
             began, rng = fed.now, fed.rng("sampling", round_number)
@@ -54,7 +54,7 @@ class CsGd:
             opens_s: Sequence[float] = found.opens_s
             if self.slowest == "sampled":
                 ids = [[client.id for client in clients] for clients in chosen]
-                opens_s = openings(last_opening(compute_s, ids, upload_s), self.clusters, upload_s)
+                opens_s = openings(last_opening(compute_s, ids, upload_s), self.n_clusters, upload_s)
             computing = began + max(estimate.download_s for estimate in estimates)
             async with asyncio.TaskGroup() as tasks:
                 visits = [

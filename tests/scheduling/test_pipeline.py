@@ -77,7 +77,7 @@ def test_clusters_part_the_clients_and_everyone_is_done_in_time(
     slowest_first = [max((times[c], c) for c in members) for members in found.members if members]
     fastest_next = [min((times[c], c) for c in members) for members in found.members if members]
     assert all(slow < fast for slow, fast in zip(slowest_first, fastest_next[1:]))
-    with pytest.raises(ConfigError, match=rf"clusters = {largest + 1}: .* is {largest}$"):
+    with pytest.raises(ConfigError, match=rf"n_clusters = {largest + 1}: .* is {largest}$"):
         cluster_by_time(times, largest + 1, upload_s, extra_s)
 
 

@@ -27,7 +27,7 @@ def frames(records: Any) -> list[tuple[int, float, float, float]]:
 
 def test_clusters_send_one_after_the_other_as_in_the_timeline() -> None:
     link = {**LINK, "channels": 2}
-    _, records = play(CsGd(clusters=3, channels=2), compute=TIMES, clients=6, link=link, server_s=0.25, horizon=20.0)
+    _, records = play(CsGd(n_clusters=3, channels=2), compute=TIMES, clients=6, link=link, server_s=0.25, horizon=20.0)
     assert records.note("clusters") == [0, 0, 1, 1, 2, 2]
     assert records.note("pipeline") == {"opens_s": [2.0, 3.0, 4.0], "done": [2, 4, 6], "sizes": [2, 2, 2]}
     line = timeline(TIMES, [[0, 1], [2, 3], [4, 5]], [2.0, 3.0, 4.0], 2, 1.0, 0.75)
@@ -44,7 +44,7 @@ def test_more_clusters_serve_more_clients_in_the_same_time() -> None:
     visits, ends = [], []
     for clusters in (1, 2, 4):
         _, records = play(
-            CsGd(clusters=clusters, channels=2), compute=compute, clients=60, link=LINK, horizon=100.0, seed=3
+            CsGd(n_clusters=clusters, channels=2), compute=compute, clients=60, link=LINK, horizon=100.0, seed=3
         )
         ends.append(records.commits["time"].tolist())
         visits.append(len(records.visits["client"]) // len(ends[-1]))
@@ -56,7 +56,7 @@ def test_more_clusters_serve_more_clients_in_the_same_time() -> None:
 def test_every_client_of_a_cluster_is_equally_likely() -> None:
     rounds = 2000
     _, records = play(
-        CsGd(clusters=2, channels=2), compute=TIMES, clients=6, link=LINK, horizon=None, max_commits=rounds
+        CsGd(n_clusters=2, channels=2), compute=TIMES, clients=6, link=LINK, horizon=None, max_commits=rounds
     )
     counts = np.bincount(records.visits["client"][: 4 * rounds], minlength=6)
     assert counts.sum() == 4 * rounds
@@ -65,7 +65,7 @@ def test_every_client_of_a_cluster_is_equally_likely() -> None:
 
 @pytest.mark.parametrize(("slowest", "expected"), [("all", {5.5}), ("sampled", {2.5, 3.5, 4.5, 5.5})])
 def test_one_cluster_is_the_conventional_round(slowest: str, expected: set[float]) -> None:
-    strategy = CsGd(clusters=1, channels=1, slowest=slowest)  # type: ignore[arg-type]
+    strategy = CsGd(n_clusters=1, channels=1, slowest=slowest)  # type: ignore[arg-type]
     _, records = play(strategy, compute=TIMES, clients=6, link=LINK, horizon=300.0)
     assert set(np.diff(records.commits["time"], prepend=0.0).tolist()) == expected
 
@@ -73,8 +73,8 @@ def test_one_cluster_is_the_conventional_round(slowest: str, expected: set[float
 def test_frames_for_those_sampled_close_sooner_and_wait_for_all() -> None:
     compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 9.0}}
     world = {"compute": compute, "clients": 40, "link": LINK, "horizon": 400.0}
-    _, fixed = play(CsGd(clusters=3, channels=2), **world)
-    _, sampled = play(CsGd(clusters=3, channels=2, slowest="sampled"), **world)
+    _, fixed = play(CsGd(n_clusters=3, channels=2), **world)
+    _, sampled = play(CsGd(n_clusters=3, channels=2, slowest="sampled"), **world)
     assert len(sampled.commits["time"]) > len(fixed.commits["time"])
     for records in (fixed, sampled):
         visits = records.visits
@@ -87,14 +87,14 @@ def test_frames_for_those_sampled_close_sooner_and_wait_for_all() -> None:
 
 
 def test_an_infeasible_number_of_clusters_names_the_largest_feasible_one() -> None:
-    with pytest.raises(ConfigError, match=r"clusters = 5: .* the largest number is 4$"):
-        play(CsGd(clusters=5), compute=TIMES, clients=6, link=LINK)
-    _, records = play(CsGd(clusters=5, extra_s=1.0), compute=TIMES, clients=6, link=LINK, horizon=20.0)
+    with pytest.raises(ConfigError, match=r"n_clusters = 5: .* the largest number is 4$"):
+        play(CsGd(n_clusters=5), compute=TIMES, clients=6, link=LINK)
+    _, records = play(CsGd(n_clusters=5, extra_s=1.0), compute=TIMES, clients=6, link=LINK, horizon=20.0)
     assert records.commits["time"][0] == 0.5 + 4.0 + 1.0 + 1.0
 
 
 def test_empty_clusters_warn_and_keep_their_frames() -> None:
-    _, records = play(CsGd(clusters=4), compute=[1.0, 2.5, 4.0, 4.0], link=LINK, horizon=20.0)
+    _, records = play(CsGd(n_clusters=4), compute=[1.0, 2.5, 4.0, 4.0], link=LINK, horizon=20.0)
     sizes = records.note("pipeline")["sizes"]
     empty = [k for k, size in enumerate(sizes) if not size]
     assert empty
@@ -104,14 +104,14 @@ def test_empty_clusters_warn_and_keep_their_frames() -> None:
 
 def test_unequal_uploads_make_frames_of_the_longest() -> None:
     link = {"kind": "fixed", "download_s": 0.0, "upload_s": [0.25, 0.5, 1.0, 0.5]}
-    _, records = play(CsGd(clusters=2, channels=2), compute=[1.0, 1.0, 3.0, 3.0], link=link, horizon=20.0)
+    _, records = play(CsGd(n_clusters=2, channels=2), compute=[1.0, 1.0, 3.0, 3.0], link=link, horizon=20.0)
     assert records.note("pipeline")["opens_s"] == [2.0, 3.0]
     assert records.commits["time"][:2].tolist() == [4.0, 8.0]
 
 
 def test_who_is_late_sends_late_and_the_round_waits() -> None:
     estimates = {"kind": "observed", "prior_s": [0.0, 2.0, 1.0]}
-    _, records = play(CsGd(clusters=1, channels=4), compute=[1.0, 1.0, 1.0, 5.0], link=LINK, estimates=estimates)
+    _, records = play(CsGd(n_clusters=1, channels=4), compute=[1.0, 1.0, 1.0, 5.0], link=LINK, estimates=estimates)
     assert records.commits["time"][0] == 0.5 + 5.0 + 1.0
     assert sorted(records.visits["finished"][:4].tolist()) == [3.0, 3.0, 3.0, 6.5]
 
@@ -119,11 +119,11 @@ def test_who_is_late_sends_late_and_the_round_waits() -> None:
 def test_a_round_in_which_nobody_is_there_costs_its_time() -> None:
     windows = {"kind": "windows", "windows": [[(6.0, 1000.0)]] * 6}
     _, records = play(
-        CsGd(clusters=3, channels=2), compute=TIMES, clients=6, link=LINK, availability=windows, horizon=23.0
+        CsGd(n_clusters=3, channels=2), compute=TIMES, clients=6, link=LINK, availability=windows, horizon=23.0
     )
     assert records.commits["time"].tolist() == [16.5, 22.0]
     _, away = play(
-        CsGd(clusters=3, channels=2),
+        CsGd(n_clusters=3, channels=2),
         compute=TIMES,
         clients=6,
         link=LINK,
@@ -144,5 +144,5 @@ def test_one_cluster_with_everyone_is_federated_averaging_bit_for_bit(mode: str)
     }
     plain, _, _ = run(parse({**tables, "strategy": {"name": "fedavg"}}))
     tables["training"] = {"lr": 0.5, "batch_size": 16}
-    csgd, _, _ = run(parse({**tables, "strategy": {"name": "csgd", "clusters": 1, "channels": 6, "mode": mode}}))
+    csgd, _, _ = run(parse({**tables, "strategy": {"name": "csgd", "n_clusters": 1, "channels": 6, "mode": mode}}))
     assert csgd["model_sha256"] == plain["model_sha256"]

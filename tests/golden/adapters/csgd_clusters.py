@@ -21,7 +21,7 @@ def check(case: dict[str, Any]) -> None:
     same([largest, largest - 1], [expected["largest_K_eq21"], expected["largest_K_eq22"]], "largest K")
     close(openings(max(tau) + extra, k, tau_com), expected["theta"], rel=1e-9, abs=1e-9, where="theta")
     if not expected["feasible"]:
-        with pytest.raises(ConfigError, match=rf"clusters = {k}: .* is {largest}$"):
+        with pytest.raises(ConfigError, match=rf"n_clusters = {k}: .* is {largest}$"):
             cluster_by_time(tau, k, tau_com, extra)
         return
     found = cluster_by_time(tau, k, tau_com, extra)
