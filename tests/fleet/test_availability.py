@@ -131,4 +131,4 @@ def test_windows_for_another_number_of_clients() -> None:
 
 
 def test_registry() -> None:
-    assert set(AVAILABILITY) == {"always", "dropout", "on-off", "windows"}
+    assert set(AVAILABILITY) == {"always", "diurnal", "dropout", "on-off", "trace", "windows"}

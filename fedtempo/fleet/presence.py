@@ -1,0 +1,133 @@
+"""Who is there when, as a run asks for it. Times are seconds of the run's clock, intervals half-open: [begin, end)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+
+from fedtempo.fleet.streams import Streams
+
+
+class Availability(Protocol):
+    """The comings and goings of a fleet's clients. Answers do not depend on the order of the questions."""
+
+    def available_until(self, client: int, t: float) -> float:
+        """When the client leaves: `t` itself if it is not there at `t`, infinity if it stays."""
+        ...
+
+    def next_available(self, client: int, t: float) -> float:
+        """The first time from `t` on at which the client is there: `t` if it is, infinity if it never comes."""
+        ...
+
+    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+        """Share of the computing after which this visit fails; None if it does not."""
+        ...
+
+
+class Present:
+    """Clients that are always there, whose visits fail with some probability."""
+
+    def __init__(self, failure: float = 0.0) -> None:
+        self._failure = failure
+
+    def available_until(self, client: int, t: float) -> float:
+        return math.inf
+
+    def next_available(self, client: int, t: float) -> float:
+        return t
+
+    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+        if self._failure == 0:
+            return None
+        u = visit_rng.random()
+        return u / self._failure if u < self._failure else None  # u is uniform below the probability
+
+
+class Switching:
+    """Clients that come and go at times drawn as far as they are asked for."""
+
+    def __init__(self, on_at_start: list[bool], mean_on_s: float, mean_off_s: float, streams: Streams) -> None:
+        self._on_at_start = on_at_start
+        self._mean_s = {True: mean_on_s, False: mean_off_s}
+        self._streams = streams
+        self._changes: list[list[float]] = [[] for _ in on_at_start]
+
+    def _state(self, client: int, t: float) -> tuple[bool, float]:
+        """Whether the client is there at `t`, and when that ends."""
+        changes = self._changes[client]
+        while not changes or changes[-1] <= t:
+            on = self._on_at_start[client] ^ (len(changes) % 2 == 1)
+            stay_s = self._mean_s[on] * self._streams[client].standard_exponential()
+            changes.append((changes[-1] if changes else 0.0) + stay_s)
+        passed = bisect_right(changes, t)
+        return self._on_at_start[client] ^ (passed % 2 == 1), changes[passed]
+
+    def available_until(self, client: int, t: float) -> float:
+        on, until = self._state(client, t)
+        return until if on else t
+
+    def next_available(self, client: int, t: float) -> float:
+        on, until = self._state(client, t)
+        return t if on else until
+
+    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+        return None
+
+
+class Scheduled:
+    """Clients with known windows, sorted and apart, in cycles of `period` seconds or, with None, once."""
+
+    def __init__(self, windows: list[list[tuple[float, float]]], period: float | None) -> None:
+        self._begins = [[begin for begin, _ in own] for own in windows]
+        self._ends = [[end for _, end in own] for own in windows]
+        self._period = period
+
+    def _cycle(self, t: float) -> int:
+        """The cycle that `t` lies in, by the same arithmetic as `_time`: a division may round past a boundary."""
+        if self._period is None:
+            return 0
+        cycle = math.floor(t / self._period)
+        return cycle + (self._time(cycle + 1, 0.0) <= t) - (self._time(cycle, 0.0) > t)
+
+    def _time(self, cycle: int, inside: float) -> float:
+        return inside if self._period is None else cycle * self._period + inside
+
+    def _latest(self, client: int, cycle: int, t: float) -> int:
+        """Position of the last window that began by `t` in this cycle, -1 for none."""
+        return bisect_right(self._begins[client], t, key=lambda begin: self._time(cycle, begin)) - 1
+
+    def available_until(self, client: int, t: float) -> float:
+        begins, ends, cycle = self._begins[client], self._ends[client], self._cycle(t)
+        position = self._latest(client, cycle, t)
+        if position < 0 or t >= self._time(cycle, ends[position]):
+            return t
+        if ends[position] == self._period and begins[0] == 0:  # the window goes on in the next cycle
+            return math.inf if ends[0] == self._period else self._time(cycle + 1, ends[0])
+        return self._time(cycle, ends[position])
+
+    def next_available(self, client: int, t: float) -> float:
+        begins, cycle = self._begins[client], self._cycle(t)
+        if self.available_until(client, t) > t:
+            return t
+        position = self._latest(client, cycle, t) + 1
+        if position < len(begins):
+            return self._time(cycle, begins[position])
+        return self._time(cycle + 1, begins[0]) if begins and self._period is not None else math.inf
+
+    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+        return None
+
+
+def merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same times as windows that are sorted and do not meet."""
+    apart: list[tuple[float, float]] = []
+    for begin, end in sorted(windows):
+        if apart and begin <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        else:
+            apart.append((begin, end))
+    return apart

@@ -1,0 +1,94 @@
+"""Availability as it was recorded."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fedtempo.errors import ConfigError
+from fedtempo.fields import STRICT, Doc, Positive
+from fedtempo.fleet.presence import Availability, Scheduled, merged
+
+Interval = Annotated[tuple[int, float, float], Field(strict=False)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Trace:
+    """Clients come and go as was recorded, in a file or inline."""
+
+    file: Annotated[
+        str | None, Doc("CSV with a header and the columns client, begin_s, end_s; any names with `sample`")
+    ] = None
+    intervals: Annotated[
+        tuple[Interval, ...], Field(strict=False), Doc("inline: [client, begin, end] in seconds, clients from 0")
+    ] = ()
+    sample: Annotated[
+        bool,
+        Doc(
+            "each client follows a recorded one that is drawn, each once where there are enough; else those with its "
+            "own number, and one that is not recorded never comes"
+        ),
+    ] = False
+    period_s: Annotated[Positive | None, Doc("the trace repeats after so many seconds; once without it")] = None
+
+    def __post_init__(self) -> None:
+        if (self.file is None) == (not self.intervals):
+            raise ValueError("file, intervals: give one of them")
+
+    def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
+        """Raises ConfigError for an unusable file or interval, or a client that the fleet does not have."""
+        rows: Iterable[tuple[str, str, float, float]]
+        if self.file is not None:
+            where, rows = f"fleet.availability: {self.file}", _csv_rows(self.file)
+        else:
+            where = "fleet.availability: intervals"
+            rows = ((f"number {i}", str(c), begin, end) for i, (c, begin, end) in enumerate(self.intervals))
+        latest = math.inf if self.period_s is None else self.period_s
+        recorded: dict[str, list[tuple[float, float]]] = {}
+        for place, client, begin, end in rows:
+            if not 0 <= begin < end <= latest:
+                most = "" if self.period_s is None else f" <= period_s = {latest}"
+                raise ConfigError(f"{where} {place}: [{begin}, {end}] must have 0 <= begin < end{most}")
+            recorded.setdefault(client, []).append((begin, end))
+        if self.sample:
+            names = sorted(recorded)
+            drawn = rng.choice(len(names), n_clients, replace=len(names) < n_clients)
+            followed = [names[i] for i in drawn.tolist()]
+        else:
+            followed = [str(client) for client in range(n_clients)]
+            if strange := sorted(recorded.keys() - set(followed)):
+                raise ConfigError(
+                    f"{where}: client {strange[0]!r} is none of the fleet's, 0 to {n_clients - 1}; "
+                    "set sample = true to let its clients follow recorded ones"
+                )
+        return Scheduled([merged(recorded.get(client, [])) for client in followed], self.period_s)
+
+
+def _csv_rows(file: str) -> Iterator[tuple[str, str, float, float]]:
+    """(which line, client, begin, end) of each line of a trace. Raises ConfigError where it is no trace."""
+    where = f"fleet.availability: {file}"
+    empty = True
+    try:
+        with Path(file).expanduser().open(encoding="utf-8", newline="") as lines:
+            reader = csv.DictReader(lines)
+            if missing := {"client", "begin_s", "end_s"} - set(reader.fieldnames or ()):
+                raise ConfigError(f"{where} has no column {min(missing)!r}; a trace has client, begin_s and end_s")
+            for row in reader:
+                empty = False
+                try:
+                    client, begin, end = row["client"].strip(), float(row["begin_s"]), float(row["end_s"])
+                except (AttributeError, TypeError, ValueError):
+                    line = f"line {reader.line_num}"
+                    raise ConfigError(f"{where} {line}: give a client, and begin_s and end_s in seconds") from None
+                yield f"line {reader.line_num}", client, begin, end
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if empty:
+        raise ConfigError(f"{where} holds no interval")
