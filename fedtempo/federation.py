@@ -65,9 +65,9 @@ class Work:
     """What one visit does where it differs from the configuration's `[training]`; None means as configured.
 
     epochs, steps: passes over the client's data, or optimiser steps (steps wins). full_batch: one step is the gradient
-    of all examples. lr: step size. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss.
-    statistics: which measurements to return beside the mean loss, of {"squared_loss", "gradient_variance",
-    "gradient_norm"}.
+    of all examples. lr: step size. lr_scale: factor on it, or on the configured one. proximal: weight mu of
+    mu/2 * |w - w_received|^2. loss: name of the loss. statistics: which measurements to return beside the mean loss, of
+    {"squared_loss", "gradient_variance", "gradient_norm"}.
     """
 
     epochs: int | None = None
@@ -75,6 +75,7 @@ class Work:
     batch_size: int | None = None
     full_batch: bool | None = None
     lr: float | None = None
+    lr_scale: float | None = None
     proximal: float | None = None
     loss: str | None = None
     statistics: frozenset[str] = frozenset()
@@ -152,12 +153,16 @@ class Visit:
 
 @dataclass(frozen=True)
 class Examples:
-    """Handle on raw examples that a consenting client sent to the server. counts: examples of each class."""
+    """Handle on raw examples that a consenting client sent to the server.
+
+    counts: examples of each class. cut: there were more, which did not come in time.
+    """
 
     client: Client
     counts: tuple[int, ...]
     size_bytes: int
     location: Any = field(repr=False)
+    cut: bool = False
 
 
 class Federation(Protocol):
@@ -221,13 +226,13 @@ class Federation(Protocol):
         ...
 
     async def upload_examples(
-        self, client: Client, per_class: Sequence[int], *, until: float | None = None
+        self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
         """Ask for up to `per_class[c]` examples of each class c that the client has not sent yet.
 
-        They wait for the client's turn and use the uplink like a model. until: the instant at which the client stops;
-        it keeps what has not come whole by then. Raises ConsentError without consent, ClientUnavailable if the client
-        leaves, and then nothing was sent.
+        It is a visit that receives and computes nothing: it waits for the client's turn, and uses the uplink as a model
+        does. until: the instant at which the client stops; it keeps what has not come whole by then. Raises
+        ConsentError without consent, ClientUnavailable if the client leaves, and then nothing was sent.
         """
         ...
 

@@ -15,11 +15,15 @@ from fedtempo.runtime.turns import Turns
 
 @dataclass(slots=True)
 class Stay:
-    """One visit (`Visit.state`). link_factor: this visit's times on the link over their means."""
+    """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
+
+    trains: False where the client sends raw examples instead.
+    """
 
     number: int
     group: int | None
     queued: float
+    trains: bool = True
     link_factor: float = 1.0
     download_s: float = 0.0
     compute_s: float = 0.0

@@ -31,11 +31,11 @@ class RawExamples:
         chosen = [np.flatnonzero(unsent & (labels == label))[:wanted] for label, wanted in enumerate(per_class)]
         return np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
 
-    def send(self, client: Client, chosen: Ids, n_classes: int) -> Examples:
+    def send(self, client: Client, chosen: Ids, n_classes: int, *, cut: bool) -> Examples:
         """These of the client's examples are at the server now."""
         self._unsent[client.id][chosen] = False
         counts = np.bincount(self._labels[client.id][chosen], minlength=n_classes)
-        return Examples(client, tuple(counts.tolist()), self.example_bytes * len(chosen), chosen)
+        return Examples(client, tuple(counts.tolist()), self.example_bytes * len(chosen), chosen, cut)
 
     def rows(self, examples: Sequence[Examples]) -> Ids:
         """Row numbers of these examples, in the order given."""

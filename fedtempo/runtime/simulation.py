@@ -214,29 +214,29 @@ class Simulation:
         return update
 
     async def upload_examples(
-        self, client: Client, per_class: Sequence[int], *, until: float | None = None
+        self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
         if not client.shares_examples:
             raise ConsentError(f"client {client.id} did not agree to share examples")
-        store, state = self._raw_examples(), self._states[client.id]
+        store = self._raw_examples()
+        visit = await self._visits.begin(client, self._model, group, trains=False)
+        visit.state.received_at = visit.computed = self.now
+        factor: float = visit.state.link_factor
 
         def seconds(count: int) -> float:
             return self._fleet.links.upload_s(client.id, count * store.example_bytes) * factor
 
-        await state.turns.take()
-        try:
-            factor = state.link_factor()
+        with visit:
             async with self._uplink or UNLIMITED:
-                chosen = store.unsent(client, per_class)
+                asked = chosen = store.unsent(client, per_class)
                 if until is not None:
-                    chosen = chosen[: bisect_right(range(1, len(chosen) + 1), until - self.now, key=seconds)]
+                    chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
                 if len(chosen):
-                    await self._visits.pass_time(client, seconds(len(chosen)), "sending examples")
-                examples = store.send(client, chosen, len(per_class))
-                self._recorder.traffic(up=examples.size_bytes)
-                return examples
-        finally:
-            state.turns.give()
+                    await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
+            examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
+            self._recorder.traffic(up=examples.size_bytes)
+            self._visits.end(visit, "done")
+            return examples
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         if not any(each.size_bytes for each in examples):
@@ -359,8 +359,12 @@ async def _at_once(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def resolve(training: Training, work: Work) -> Training:
     """The configured training with what this visit does differently."""
     changes: dict[str, Any] = {
-        name: value for name, value in vars(work).items() if value is not None and name != "statistics"
+        name: value
+        for name, value in vars(work).items()
+        if value is not None and name not in ("lr_scale", "statistics")
     }
+    if work.lr_scale is not None:
+        changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
     if work.epochs is not None and work.steps is None:
         changes["steps"] = None
     changes["statistics"] = training.statistics | work.statistics

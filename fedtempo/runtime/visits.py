@@ -39,10 +39,10 @@ class Visits:
         self._held: set[Visit] = set()
         self._instant, self._at_instant = 0.0, 0
 
-    async def begin(self, client: Client, model: Model, group: int | None) -> Visit:
+    async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit:
         """Wait for the client's turn and hold it for a visit."""
         self.begun += 1
-        stay, state = Stay(self.begun, group, self._loop.time()), self._states[client.id]
+        stay, state = Stay(self.begun, group, self._loop.time(), trains), self._states[client.id]
         await state.turns.take()
         visit = Visit(client, model, self._loop.time(), self._give_up)
         visit.state = stay
@@ -96,7 +96,7 @@ class Visits:
                 visit.computed,
                 self._loop.time() if outcome == "done" else self.end_s,
                 outcome,
-                visit.client.num_examples,
+                visit.client.num_examples if stay.trains else 0,
                 stay.statistics.get("loss") if stay.statistics else None,
             )
         )
