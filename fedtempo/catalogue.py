@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import tomli_w
 from annotated_types import Ge, Gt, Interval, Le, Lt
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,7 @@ from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.fleet import FleetPlan
+from fedtempo.fleet.presets import PRESETS
 from fedtempo.learning.training import Training
 from fedtempo.parts import nearest
 from fedtempo.runtime.runner import RunSettings
@@ -38,9 +40,13 @@ def _sources() -> dict[str, Any]:
     return {**SOURCES, **{f"{prefix}:<...>": function for prefix, function in PREFIXES.items()}}
 
 
+def _kinds() -> dict[str, Mapping[str, Any]]:
+    return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": _SECTIONS}
+
+
 def list_parts(console: Console, what: str | None) -> None:
     """One table of names with what each is; all kinds where `what` is None. Raises ConfigError for an unknown kind."""
-    kinds: dict[str, Mapping[str, Any]] = {**REGISTRIES, "sources": _sources(), "sections": _SECTIONS}
+    kinds = _kinds()
     if what is not None and what not in kinds:
         raise ConfigError(f"list {what}: no such kind{nearest(what, kinds)}")
     for kind in kinds if what is None else [what]:
@@ -51,17 +57,36 @@ def list_parts(console: Console, what: str | None) -> None:
 
 
 def describe(console: Console, name: str) -> None:
-    """A part's docstring and its fields: type, default, meaning. Raises ConfigError for an unknown name."""
-    parts: dict[str, Any] = {**_SECTIONS, **_sources()}
-    for registry in REGISTRIES.values():
-        parts.update(registry)
-    parts.update({section.strip("[]"): part for section, part in _SECTIONS.items()})
-    if name not in parts:
-        raise ConfigError(f"describe {name}: no such part{nearest(name, parts)}")
-    part = parts[name]
-    console.print(Text(inspect.cleandoc(part.__doc__ or "")))
-    if not dataclasses.is_dataclass(part):
-        return
+    """Each part of that name: its docstring, and its fields with type, default, meaning, or a fleet's tables.
+
+    Raises ConfigError for an unknown name.
+    """
+    kinds = _kinds()
+    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in (key, key.strip("[]"))]
+    if not found:
+        known = {key for parts in kinds.values() for key in parts}
+        raise ConfigError(f"describe {name}: no such part{nearest(name, known)}")
+    for position, (kind, part) in enumerate(found):
+        if position:
+            console.print()
+        if len(found) > 1:
+            console.print(Text(kind, style="bold"))
+        console.print(Text(inspect.cleandoc(part.__doc__ or "")))
+        if kind == "fleets":
+            console.print(Text(tomli_w.dumps({"fleet": part()}).strip(), style="dim"))
+        elif kind == "sources":
+            console.print(Text(f"options: {_options(part)}", style="dim"))
+        elif dataclasses.is_dataclass(part):
+            console.print(_fields(part))
+
+
+def _options(source: Any) -> str:
+    """A source's options with their defaults; what follows the colon of its name is none."""
+    parameters = inspect.signature(source).parameters.values()
+    return ", ".join(f"{p.name} = {p.default}" for p in parameters if p.default is not p.empty) or "none"
+
+
+def _fields(part: Any) -> Table:
     table = Table(header_style="dim", title_justify="left")
     for column in ("field", "type", "default", "meaning"):
         table.add_column(column, overflow="fold")
@@ -69,7 +94,7 @@ def describe(console: Console, name: str) -> None:
     for field in dataclasses.fields(part):
         kind, limits, meaning = explained(hints[field.name])
         table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(_default(field)), Text(meaning))
-    console.print(table)
+    return table
 
 
 def explained(hint: Any) -> tuple[str, str, str]:
@@ -108,6 +133,8 @@ def _type_name(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return " | ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in typing.get_args(hint))
     arguments = [argument for argument in typing.get_args(hint) if argument is not type(None)]
+    if typing.get_origin(hint) is dict:
+        return "table"
     if typing.get_origin(hint) in (tuple, frozenset):
         return "list of " + _type_name(arguments[0])
     if arguments:

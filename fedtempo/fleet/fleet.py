@@ -8,8 +8,9 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, model_validator
 from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
 
 from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
@@ -17,6 +18,7 @@ from fedtempo.fleet.component import component
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
 from fedtempo.fleet.links import LINKS, Link, Links
+from fedtempo.fleet.presets import completed
 
 
 class Generators(Protocol):
@@ -82,7 +84,7 @@ def _from(registry: Mapping[str, type], what: str) -> BeforeValidator:
 
 @dataclass(frozen=True, config=STRICT)
 class FleetPlan:
-    """A fleet as a configuration describes it. No timing has a default."""
+    """A fleet as a configuration describes it. No timing has a default; a preset is a paper's fleet as a whole."""
 
     compute: Annotated[Compute, BeforeValidator(compute_from), Doc("how fast the clients compute: {unit, speed, ...}")]
     link: Annotated[Link, _from(LINKS, "link"), Doc("how long bytes take: {kind, ...}; 'none' for no time")]
@@ -92,6 +94,15 @@ class FleetPlan:
     availability: Annotated[
         AvailabilityKind, _from(AVAILABILITY, "kind of availability"), Doc("when clients are there: {kind, ...}")
     ] = Always()
+    preset: Annotated[
+        str | None, Doc("a paper's fleet, by name; what is given beside it takes precedence, field by field")
+    ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: ArgsKwargs) -> ArgsKwargs:
+        given = values.kwargs or {}
+        return ArgsKwargs(values.args, given if given.get("preset") is None else completed(given))
 
     def build(self, n_clients: int, rng: Generators) -> Fleet:
         """The fleet of `n_clients`; each part draws from its own generator, so that none moves another.
