@@ -21,6 +21,7 @@ from fedtempo.experiments.reproduction import write_rows
 from fedtempo.launch import World, build_world, run_to_folder
 from fedtempo.launch import run as run_in_memory
 from fedtempo.parts import nearest
+from fedtempo.planning_views import explain_plan
 from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.report.html import write_report
@@ -78,17 +79,22 @@ def _world_tables(config: Config) -> tuple[Any, ...]:
 
 
 def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) -> None:
-    """Schedule-only runs: predicted utilisation as a table."""
+    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule."""
     base = load(path, sets)
-    summaries = {}
+    summaries, plans = {}, []
     for label in [base.label] if strategies is None else _names(strategies):
         config = base if strategies is None else base.for_comparison(label)
         changes: dict[str, Any] = {"executor.kind": "none", "data.tell_labels": True, "run.stop_at_target": False}
         if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
             changes["strategy.clusters"] = "labels"
+        planned = config.with_changes(changes, label=label)
+        world = build_world(planned)
         with progress.shown(console, config) as watch:
-            summaries[label], *_ = run_in_memory(config.with_changes(changes, label=label), watch=watch)
+            summaries[label], *_ = run_in_memory(planned, world=world, watch=watch)
+        plans.append((planned, world))
     console.print(plan_table(summaries))
+    for planned, world in plans:
+        explain_plan(console, planned, world)
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:

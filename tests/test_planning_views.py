@@ -1,0 +1,78 @@
+"""What `fedtempo plan` explains: PSFL's objective with its optimum, CS-GD's clusters and frames."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedtempo.config import parse
+from fedtempo.launch import build_world
+from fedtempo.planning_views import explain_plan
+
+TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5, "visit_variance": 1.0}
+
+
+def explained(strategy: dict[str, Any], fleet: dict[str, Any] | None = None) -> str:
+    config = parse(
+        {
+            "run": {"horizon": 50.0},
+            "data": {"clients": 12, "examples_per_client": 10},
+            "model": {"network": "logistic"},
+            "fleet": {
+                "compute": {"unit": "s/visit", "speed": [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 4.0, 4.0, 4.0]},
+                "link": {"kind": "fixed", "download_s": 0.25, "upload_s": 1.0},
+                "estimates": "exact",
+                **(fleet or {}),
+            },
+            "strategy": strategy,
+        }
+    )
+    console = Console(width=79, record=True, file=io.StringIO())
+    explain_plan(console, config, build_world(config))
+    return console.export_text()
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.split()]
+
+
+def test_psfl_shows_the_objective_with_its_least_and_what_trains() -> None:
+    text = explained({"name": "psfl", "clients_per_round": 10, "constants": TABLE_ONE})
+    assert "least at W = 4.59" in text
+    shown = {line[0]: line for line in rows(text) if line[0].isdigit()}
+    assert list(shown) == [str(w) for w in range(1, 11)]
+    assert shown["1"][1:3] == ["10.00", "10"]
+    assert [w for w, line in shown.items() if "least" in line or "least," in line] == ["5"]
+    assert "trains, as 5 x 2" in text
+    fixed = explained({"name": "psfl", "width": 3, "length": 3, "constants": TABLE_ONE})
+    assert [line[0] for line in rows(fixed) if "trains," in line] == ["3"]
+
+
+def test_csgd_shows_clusters_hull_and_frames() -> None:
+    text = explained({"name": "csgd", "n_clusters": 4, "channels": 2})
+    shown = {line[0]: line for line in rows(text)}
+    assert "a round of 5.25 s serves 8 clients on 2 sub-channels" in text
+    assert [shown[str(k)][4] for k in range(4)] == ["1", "2", "3", "4"]  # opens, s
+    assert [shown[str(k)][6] for k in range(4)] == ["3", "6", "9", "12"]  # done
+    for k in range(4):
+        bar = shown[str(k)][-1]
+        assert bar.count("━") == pytest.approx(24 * (k + 1) / 5.25, abs=1)
+        assert bar.count("█") == pytest.approx(24 / 5.25, abs=1)
+    assert "76.2 %" in text  # 4 / 5.25
+    assert "19.0 %" in text
+    assert "up to 4 clusters" in text
+    assert max(map(len, text.splitlines())) <= 79
+
+
+def test_csgd_shows_what_the_server_believes() -> None:
+    believed = explained({"name": "csgd", "n_clusters": 1}, {"estimates": {"kind": "observed", "prior_s": [0, 9.0, 1]}})
+    assert "9 to 9" in believed
+    assert "a round of 10 s" in believed
+
+
+@pytest.mark.parametrize("strategy", [{"name": "fedavg"}, {"name": "psfl", "width": 3, "length": 3}])
+def test_of_other_strategies_there_is_nothing_to_say(strategy: dict[str, Any]) -> None:
+    assert explained(strategy) == ""
