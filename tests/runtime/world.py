@@ -41,24 +41,29 @@ def play(
     horizon: float | None = 1000.0,
     max_commits: int | None = None,
     seed: int = 1,
-    examples: int = 10,
-    consent: bool = False,
+    examples: int | list[int] = 10,
+    consent: bool | list[bool] = False,
     server_s: float = 0.0,
     labels: list[np.ndarray] | None = None,
     histograms: list[tuple[int, ...]] | None = None,
+    training: Training | None = None,
 ) -> tuple[Outcome, Records]:
     """Run a strategy, or a function of `fed`, on a fleet without training; returns how it ended and what it left.
 
-    compute: seconds a visit, or a table for `fleet.compute`.
+    compute: seconds a visit, or a table for `fleet.compute`. examples, consent: of all clients, or one a client.
     """
     table = {"unit": "s/visit", "speed": compute} if not isinstance(compute, dict) else compute
     plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability)
     fleet = plan.build(clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
     recorder = Recorder(None)
+
+    def of_each(value: Any) -> list[Any]:
+        return value if isinstance(value, list) else [value] * clients
+
     rows = np.split(np.arange(sum(map(len, labels or []))), np.cumsum(list(map(len, labels or [])))[:-1])
     everyone = [
-        Client(i, examples, histograms[i] if histograms is not None else None, shares_examples=consent)
-        for i in range(clients)
+        Client(i, size, histograms[i] if histograms is not None else None, shares_examples=agrees)
+        for i, (size, agrees) in enumerate(zip(of_each(examples), of_each(consent), strict=True))
     ]
 
     def make(**settings: Any) -> Simulation:
@@ -66,7 +71,7 @@ def play(
             clients=everyone,
             fleet=fleet,
             executor=executor,
-            training=Training(),
+            training=training or Training(),
             recorder=recorder,
             seed=seed,
             server_s=server_s,

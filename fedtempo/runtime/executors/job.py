@@ -62,7 +62,7 @@ class Trainer:
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> dict[str, float]:
         """Likewise, on these rows of x: the server's own training, numbered by `visit`."""
         rng = keyed_generator(self._seed, "server training", visit)
-        return self._train(received, out, np.asarray(rows, dtype=np.int64), rng, training)
+        return self._train(received, out, np.array(rows, dtype=np.int64, order="C"), rng, training)
 
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training
