@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Client, Federation
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model
 from fedtempo.fields import STRICT
-from fedtempo.strategies.chains import train_in_sequence
+from fedtempo.strategies.chains import OnLoss, train_in_sequence
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
 
 
@@ -25,6 +25,7 @@ class Hybrid:
     clusters: ClusterChoice = "models"
     warmup_epochs: WarmupEpochs = 3
     count_warmup: CountWarmup = True
+    on_loss: OnLoss = "skip"
 
     async def run(self, fed: Federation) -> None:
         cluster = await find_clusters(fed, self.clusters, self.warmup_epochs, self.count_warmup)
@@ -35,11 +36,18 @@ class Hybrid:
                 ends = []
                 for number, group in enumerate(groups):
                     order = fed.rng("order", round_number, number).permutation(len(group))
-                    chain = train_in_sequence(
-                        fed, [group[i] for i in order], fed.model, group=round_number * len(groups) + number
-                    )
+                    chain = self.sequence(fed, [group[i] for i in order], round_number * len(groups) + number)
                     ends.append(tasks.create_task(chain))
-            fed.commit(await fed.average([end.result() for end in ends]))
+            models = [model for end in ends if (model := end.result()) is not None]
+            if models:
+                fed.commit(await fed.average(models))
+
+    async def sequence(self, fed: Federation, clients: Sequence[Client], number: int) -> Model | None:
+        """What a group makes of the global model; None where it was aborted."""
+        try:
+            return await train_in_sequence(fed, clients, fed.model, group=number, on_loss=self.on_loss)
+        except ClientUnavailable:
+            return None
 
 
 def fixed_groups(clients: Sequence[Client], cluster: Sequence[int]) -> list[list[Client]]:

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Federation
+from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.fields import STRICT, Count, Doc
-from fedtempo.strategies.chains import train_in_sequence
+from fedtempo.strategies.chains import OnLoss, train_in_sequence
 from fedtempo.strategies.fedavg import uniform_sample
 
 
@@ -23,6 +23,7 @@ class Sequential:
 
     clients_per_round: Annotated[Count | None, Doc("clients of a round; all where not given")] = None
     commit: Annotated[Literal["visit", "round"], Doc("when the travelling model becomes the global one")] = "visit"
+    on_loss: OnLoss = "skip"
 
     async def run(self, fed: Federation) -> None:
         for round_number in itertools.count():
@@ -30,5 +31,9 @@ class Sequential:
             chosen = uniform_sample(fed.clients, self.clients_per_round, rng)
             order = [chosen[i] for i in rng.permutation(len(chosen))]
             parts = [order] if self.commit == "round" else [[client] for client in order]
-            for part in parts:
-                fed.commit(await train_in_sequence(fed, part, fed.model, group=round_number))
+            try:
+                for part in parts:
+                    model = await train_in_sequence(fed, part, fed.model, group=round_number, on_loss=self.on_loss)
+                    fed.commit(model)
+            except ClientUnavailable:
+                continue  # aborted: the next round begins
