@@ -21,6 +21,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fch": {"strategy.clients_per_round": 4},
     "fedhusky": {"strategy.clusters": "labels"},
     "hybrid": {"strategy.clusters": "labels"},
+    "psfl": {"strategy.width": 2, "strategy.length": 3},
+    "psfl": {"strategy.width": 4, "strategy.length": 3},
 }
 
 BASE: dict[str, Any] = {
@@ -116,7 +118,7 @@ def test_it_runs_on_a_fleet_whose_links_take_turns_and_whose_estimates_are_wrong
 def test_its_bits_do_not_depend_on_where_it_is_trained(name: str) -> None:
     results = set()
     for kind, workers in (("inline", 1), ("processes", 1), ("processes", 2)):
-        records = played(name, {"executor.kind": kind, "executor.workers": workers, "run.horizon": 40.0})
+        records = played(name, {"executor.kind": kind, "executor.workers": workers, "run.horizon": 30.0})
         assert records.commits["version"].size >= 1
         results.add((records.facts["model_sha256"], records.facts["events_sha256"]))
     assert len(results) == 1
