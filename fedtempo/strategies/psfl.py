@@ -44,7 +44,10 @@ class Psfl:
     constants: Annotated[
         Constants | None,
         BeforeValidator(_constants),
-        Doc("what the best structure depends on: {gradient_variance, ...}; measured in a warm-up where not given"),
+        Doc(
+            "what Eq. 21 depends on, {gradient_variance, gradient_spread, visit_s, visit_variance}: sigma^2, B, t-bar "
+            "in seconds, kappa^2; measured in a warm-up where not given"
+        ),
     ] = None
     c0: Annotated[float, Gt(0), Lt(0.2), Doc("bound of the learning rate, c0 / (L S), in Theorem 1")] = 0.1
     rounding: Annotated[Rounding, Doc("to whole W and S: the best pair of neighbours, or nearest, cut to N-tilde")] = (
