@@ -21,6 +21,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fch": {"strategy.clients_per_round": 4},
     "fedhusky": {"strategy.clusters": "labels"},
     "hybrid": {"strategy.clusters": "labels"},
+    "psfl": {"strategy.width": 4, "strategy.length": 3},
 }
 
 BASE: dict[str, Any] = {
