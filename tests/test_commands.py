@@ -250,15 +250,18 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
     process = subprocess.Popen(
         [*command, *overrides, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if (out / "run.sqlite").exists() and load_run(out).visits["number"].size > 0:
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - began < 5.0  # two seconds on a quiet machine
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if (out / "run.sqlite").exists() and load_run(out).visits["number"].size > 0:
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+        assert time.monotonic() - began < 5.0  # two seconds on a quiet machine
+    finally:
+        process.kill()
     assert process.returncode == 130, errors.decode()
     run = load_run(out)
     assert run.summary is not None
