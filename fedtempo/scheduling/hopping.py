@@ -67,6 +67,16 @@ class HoppingSchedule:
         """For each living group the tick from which on its next visit is booked."""
 
     @property
+    def alive(self) -> bool:
+        """Whether any group lives."""
+        return bool(self._next_begin)
+
+    @property
+    def next_attempt(self) -> float:
+        """When the next attempt may be made."""
+        return self._last_attempt + self._gap_s
+
+    @property
     def interval_s(self) -> float:
         """Paced: seconds between the starts of groups."""
         assert isinstance(self._planner, PacedPlanner)
@@ -77,7 +87,7 @@ class HoppingSchedule:
 
         head: the client that goes first (OPT-j); free where not given (OPT-k). Heads are not subject to the gap.
         """
-        if head is None and now - self._last_attempt < self._gap_s:
+        if head is None and now < self.next_attempt:
             return None
         self._last_attempt = now
         t0 = self._ticks_up(now)
@@ -113,15 +123,16 @@ class HoppingSchedule:
         """Replace what a client's visit is expected to take; what is booked stays as it is."""
         self._planner.set_duration(client, self._ticks_up(visit_s * (1 + self._guard)))
 
-    def goes_on(self, group: Group, position: int, now: float, *, rebook: bool) -> bool:
+    def goes_on(self, group: Group, position: int, now: float, *, rebook: bool, abort: bool = False) -> bool:
         """Whether a group has another visit after the one at `position`, which ended now.
 
-        A group that runs late is moved to where its clients are free (`rebook`). One that can no longer end by the
-        horizon is dropped: its bookings are given back.
+        A group that runs late is moved to where its clients are free (`rebook`). One that is aborted, or can no longer
+        end by the horizon, is dropped: its bookings are given back.
         """
         left = group.stops[position + 1 :]
         del self._next_begin[group.number]
-        if not left:
+        if abort or not left:
+            self._release(left)
             return False
         planner, ready = self._planner, self._ticks_up(now)
         end = ready + sum(planner.durations[client] for client, _ in left)
@@ -131,11 +142,14 @@ class HoppingSchedule:
             client, begin = left[-1]
             end = begin + planner.durations[client]
         if end > planner.horizon:
-            for client, begin in left:
-                planner.release(client, begin)
+            self._release(left)
             return False
         self._next_begin[group.number] = left[0][1]
         return True
+
+    def _release(self, stops: Sequence[tuple[int, int]]) -> None:
+        for client, begin in stops:
+            self._planner.release(client, begin)
 
     def _ticks_up(self, seconds: float) -> int:
         return max(1, math.ceil(seconds / self._tick_s - 1e-9)) if seconds > 0 else 0

@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "correction": False,
         "count_warmup": False,
         "rebook": False,
+        "on_loss": "skip",
     },
 }
 
@@ -64,6 +65,9 @@ class FedHusky:
     order: Annotated[Literal["planned", "paced"], Doc("exact planner, or random order at a steady pace")] = "planned"
     tick_s: Annotated[Positive, Doc("the calendars' unit, seconds")] = 0.1
     guard: Annotated[NonNegative, Doc("share added to every estimate before booking")] = 0.0
+    on_loss: Annotated[
+        Literal["abort", "skip"], Doc("a group that loses a client ends and gives back its later bookings, or goes on")
+    ] = "abort"
     rebook: Annotated[bool, Doc("move the rest of a group that runs late to where its clients are free")] = True
     min_attempt_gap: Annotated[NonNegative, Doc("seconds between attempts to plan a group")] = 0.0
     max_wait: Annotated[
@@ -114,9 +118,15 @@ class FedHusky:
                     name = f"group {group.number}"
                     groups.create_task(self.live(fed, schedule, mixer, group, released), name=name)
 
+            async def attempt_later() -> None:
+                await fed.sleep_until(schedule.next_attempt)
+                attempt()
+
             def released() -> None:
                 if self.order == "planned":
                     attempt()
+                    if not schedule.alive and schedule.next_attempt > fed.now:  # nobody will be released any more
+                        groups.create_task(attempt_later(), name="next attempt")
 
             if self.order == "planned":
                 for client in fed.clients:
@@ -138,17 +148,19 @@ class FedHusky:
                 start = model = fed.model
             last = position + 1 == len(group.stops)
             to = None if last or self.commit == "hop" else fed.clients[group.client(position + 1)]
+            abort = False
             try:
                 update = await fed.train(client, model, group=group.number, to=to)
             except ClientUnavailable:
                 await fed.sleep_until(schedule.ends(group, position))
+                abort = self.on_loss == "abort"
             else:
                 model = update.model
                 if self.commit == "hop":
                     await mixer.commit(start, model, client.id)
-            if self.commit == "group" and last and model is not start:
+            if self.commit == "group" and last and model is not start and not abort:
                 await mixer.commit(start, model, client.id)
             schedule.learn(client.id, fed.estimate(client).visit_s)
-            alive = schedule.goes_on(group, position, fed.now, rebook=self.rebook)
+            alive = schedule.goes_on(group, position, fed.now, rebook=self.rebook, abort=abort)
             position += 1
             released()
