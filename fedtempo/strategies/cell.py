@@ -13,7 +13,7 @@ import numpy as np
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Visit, Work
 from fedtempo.fields import Doc, Interval, Positive
 from fedtempo.scheduling.deadline import Imbalance, Selection, select_within_deadline
-from fedtempo.strategies.fedavg import uniform_sample
+from fedtempo.strategies.rounds import uniform_sample
 
 CandidateShare = Annotated[
     float, Interval(gt=0, le=1), Doc("share of the clients that are asked each round, drawn uniformly; C in the paper")

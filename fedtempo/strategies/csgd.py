@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
 from fedtempo.fields import STRICT, Count, Doc, NonNegative
 from fedtempo.scheduling.pipeline import Clusters, cluster_by_time, last_opening, openings
-from fedtempo.strategies.fedavg import uniform_sample
+from fedtempo.strategies.rounds import uniform_sample
 
 GRADIENT = Work(full_batch=True, epochs=1)
 """One step along the gradient of all examples: the mean of such models is one step along the mean gradient (Eq. 5)."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Client, Federation, Vector
+from fedtempo.federation import Federation, Vector
 from fedtempo.fields import STRICT, Count, Doc, Ge, Lt, Positive
+from fedtempo.strategies.rounds import train_round, uniform_sample
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -30,9 +29,8 @@ class FedAvg:
         velocity = None
         for round_number in itertools.count():
             chosen = uniform_sample(fed.clients, self.clients_per_round, fed.rng("sampling", round_number))
-            updates = await fed.train_all(chosen, fed.model)
+            updates = await train_round(fed, chosen)
             if not updates:
-                await fed.sleep_until(fed.now + max(fed.estimate(client).visit_s for client in chosen))
                 continue
             mean = await fed.average(updates)
             if self.server_momentum or self.server_lr != 1.0:
@@ -54,10 +52,3 @@ def momentum_step(
     gradient = model - mean
     velocity = gradient if velocity is None else momentum * velocity + gradient
     return model - lr * velocity, velocity
-
-
-def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.Generator) -> list[Client]:
-    """`count` different clients, uniformly, in ascending order; all of them where `count` is None or larger."""
-    if count is None or count >= len(clients):
-        return list(clients)
-    return [clients[i] for i in sorted(rng.choice(len(clients), size=count, replace=False))]

@@ -9,8 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Work
 from fedtempo.fields import STRICT, Count, Doc, NonNegative
-from fedtempo.strategies.fedavg import uniform_sample
-from fedtempo.strategies.rounds import train_round
+from fedtempo.strategies.rounds import train_round, uniform_sample
 
 
 @dataclass(frozen=True, config=STRICT)

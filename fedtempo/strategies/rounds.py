@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fedtempo.federation import Client, Federation, Update, Work
 
 
@@ -16,3 +18,10 @@ async def train_round(fed: Federation, clients: Sequence[Client], work: Work | N
     if not updates:
         await fed.sleep_until(fed.now + max(fed.estimate(client).visit_s for client in clients))
     return updates
+
+
+def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.Generator) -> list[Client]:
+    """`count` different clients, uniformly, in ascending order; all of them where `count` is None or larger."""
+    if count is None or count >= len(clients):
+        return list(clients)
+    return [clients[i] for i in sorted(rng.choice(len(clients), size=count, replace=False))]

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.fields import STRICT, Count, Doc
 from fedtempo.strategies.chains import OnLoss, train_in_sequence
-from fedtempo.strategies.fedavg import uniform_sample
+from fedtempo.strategies.rounds import uniform_sample
 
 
 @dataclass(frozen=True, config=STRICT)

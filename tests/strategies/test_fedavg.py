@@ -7,8 +7,9 @@ import pytest
 
 from fedtempo.federation import Client, Federation
 from fedtempo.strategies import FedAvg, Hybrid, Sequential
-from fedtempo.strategies.fedavg import momentum_step, uniform_sample
+from fedtempo.strategies.fedavg import momentum_step
 from fedtempo.strategies.hybrid import fixed_groups
+from fedtempo.strategies.rounds import uniform_sample
 from tests.runtime.world import play
 
 ONE_LABEL = [(10, 0), (0, 10)] * 3
