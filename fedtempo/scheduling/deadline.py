@@ -21,7 +21,7 @@ Imbalance = Literal["printed", "true"]
 
 @dataclass(frozen=True)
 class Step:
-    """A decision. increase_s, score: the candidate's T_inc and f then. distribution_s, busy_s: what they are after it."""
+    """A decision. increase_s, score: the candidate's T_inc and f. distribution_s, busy_s: T^d and Theta afterwards."""
 
     candidate: int
     accepted: bool
