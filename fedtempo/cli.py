@@ -18,8 +18,8 @@ app = typer.Typer(
     add_completion=False,
     help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
 )
-console = Console()
-errors = Console(stderr=True)
+console = Console(emoji=False)
+errors = Console(stderr=True, emoji=False)
 
 ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
@@ -49,6 +49,26 @@ def compare(
 ) -> None:
     """Run several strategies on the same fleet, data and seeds; table, report.html and comparison.json."""
     raise typer.Exit(commands.compare(console, config, strategies, seeds, out, set_))
+
+
+@app.command()
+def tune(
+    config: ConfigFile,
+    strategies: Strategies,
+    lr: Annotated[str, typer.Option(help="learning rates: the largest and the smallest")] = "0.3:0.001",
+    factor: Annotated[float, typer.Option(help="from one learning rate to the next")] = 3.0,
+    seeds: Annotated[
+        str, typer.Option(help="others than those of the comparison that the settings are for")
+    ] = "101,102",
+    budget: Annotated[
+        float | None,
+        typer.Option(help="horizons that each strategy may run a seed; two thirds of the learning rates if not given"),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="runs at once; as many as there are processors")] = None,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Find each strategy's learning rate on one grid with the same budget, by successive halving."""
+    commands.tune(console, config, strategies, lr, factor, seeds, budget, workers, set_)
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from fedtempo import progress
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError
 from fedtempo.experiments.fedhusky import EXPERIMENTS
+from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
 from fedtempo.experiments.reproduction import write_rows
+from fedtempo.experiments.tuning import Changes
+from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.launch import World, build_world, run_to_folder
 from fedtempo.launch import run as run_in_memory
 from fedtempo.parts import nearest
@@ -76,6 +80,43 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
 def _world_tables(config: Config) -> tuple[Any, ...]:
     """What data, partition and fleet depend on: competitors that agree in it share them."""
     return config.run.seed, config.tables["data"], config.tables["fleet"]
+
+
+def tune(
+    console: Console,
+    path: Path,
+    strategies: str,
+    lr: str,
+    factor: float,
+    seeds: str,
+    budget: float | None,
+    workers: int | None,
+    sets: list[str],
+) -> None:
+    """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
+    base, labels, numbers = load(path, sets), _names(strategies), parse_seeds(seeds)
+    points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
+    if budget is None:
+        budget = max(3.0, 2 / 3 * len(points))
+    with console.status("starting") as status:
+
+        def begins(number: int, rung: Rung, horizon_s: float) -> None:
+            runs = len(labels) * rung.points * len(numbers)
+            status.update(
+                f"rung {number + 1}: {rung.points} learning rates a strategy, {runs} runs to {horizon_s:.4g} s"
+            )
+
+        placed = successive_halving(
+            base, labels, points, numbers, budget, workers=workers or os.cpu_count() or 1, begins=begins
+        )
+    for label, found in placed.items():
+        console.print(tuning_table(label, found, numbers))
+    console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
+    for label, found in placed.items():
+        chosen = found[0].trial.changes
+        console.print(comparison_lines(base, label, chosen), markup=False, highlight=False, soft_wrap=True)
+        if len(points) > 1 and chosen in (points[0], points[-1]):
+            console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
 
 def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) -> None:
@@ -206,6 +247,15 @@ def parse_seeds(text: str) -> list[int]:
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"--seeds {text}: a seed is there twice")
     return seeds
+
+
+def _range(text: str) -> tuple[float, float]:
+    """ "0.3:0.001" as (0.3, 0.001). Raises ConfigError for anything else."""
+    high, _, low = text.partition(":")
+    try:
+        return float(high), float(low or high)
+    except ValueError:
+        raise ConfigError(f"--lr {text}: write the largest and the smallest, like 0.3:0.001") from None
 
 
 def _names(text: str) -> list[str]:

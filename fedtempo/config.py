@@ -134,7 +134,7 @@ class Config:
         """
         changes: Table = {"strategy.name": label}
         for key, value in self.variants.get(label, {}).items():
-            changes |= _flat(key, value)
+            changes |= flat(key, value)
         return self.with_changes(changes, label=label)
 
     def dump(self) -> str:
@@ -305,11 +305,11 @@ def _put(tables: Table, key: str, value: Any) -> None:
     table[name] = value
 
 
-def _flat(key: str, value: Any) -> Table:
+def flat(key: str, value: Any) -> Table:
     """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}; tables with a `kind` stay whole."""
     if not isinstance(value, dict) or "kind" in value:
         return {key: value}
-    return {name: item for inner, part in value.items() for name, item in _flat(f"{key}.{inner}", part).items()}
+    return {name: item for inner, part in value.items() for name, item in flat(f"{key}.{inner}", part).items()}
 
 
 REGISTRIES: dict[str, Mapping[str, type]] = {

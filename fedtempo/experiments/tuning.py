@@ -48,21 +48,35 @@ def tune(
     A run ends when it has reached the target. Runs are spread over `workers` processes, one thread each; the results
     do not depend on that. seeds: others than those of the comparison that the settings are for.
     """
-    asked = [(label, changes, seed) for label in labels for changes in grid_points(grid) for seed in seeds]
+    asked = [(label, changes) for label in labels for changes in grid_points(grid)]
+    trials = run_trials(base, asked, seeds, {"run.stop_at_target": True}, workers=workers)
+    found = {label: [trial for trial in trials if trial.label == label] for label in labels}
+    return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in found.items()}
+
+
+def run_trials(
+    base: Config,
+    asked: Sequence[tuple[str, Changes]],
+    seeds: Sequence[int],
+    common: Changes,
+    *,
+    workers: int,
+) -> list[Trial]:
+    """A trial for each (competitor, changes), in order; `common` changes all of them."""
     configs = [
         base.for_comparison(label).with_changes(
-            {**changes, "run.seed": seed, "run.stop_at_target": True, "executor.kind": "inline"}, label=label
+            {**changes, **common, "run.seed": seed, "executor.kind": "inline"}, label=label
         )
-        for label, changes, seed in asked
+        for label, changes in asked
+        for seed in seeds
     ]
     summaries = [finished.summary for finished in run_all(configs, workers=workers)]
-    trials: dict[str, list[Trial]] = {label: [] for label in labels}
-    for start in range(0, len(asked), len(seeds)):
-        label, changes, _ = asked[start]
-        found = summaries[start : start + len(seeds)]
-        times = tuple(summary["time_to_target_s"] for summary in found)
-        trials[label].append(Trial(label, changes, times, tuple(summary["best_accuracy"] for summary in found)))
-    return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in trials.items()}
+    trials = []
+    for number, (label, changes) in enumerate(asked):
+        own = summaries[number * len(seeds) : (number + 1) * len(seeds)]
+        times = tuple(summary["time_to_target_s"] for summary in own)
+        trials.append(Trial(label, changes, times, tuple(summary["best_accuracy"] for summary in own)))
+    return trials
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +88,9 @@ class Finished:
 
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
-    """Runs, in order, several at a time; each in one process and one thread."""
+    """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
+    if workers == 1:
+        return list(map(_finish, configs))
     with ProcessPoolExecutor(min(workers, len(configs)), mp_context=get_context("spawn")) as pool:
         return list(pool.map(_finish, configs))
 

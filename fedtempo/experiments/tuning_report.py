@@ -1,0 +1,57 @@
+"""What tuning found, for reading and for pasting."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+
+import tomli_w
+from rich import box
+from rich.table import Table
+
+from fedtempo.config import Config, flat
+from fedtempo.experiments.halving import Placed
+from fedtempo.experiments.tuning import Changes
+
+
+def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> Table:
+    """One row a learning rate, the best first: how long it was tried, time to target by seed, best accuracy."""
+    table = Table(
+        title=f"{label}: seconds to the target by seed, mean of the best accuracies",
+        title_style="bold",
+        title_justify="left",
+        header_style="dim",
+        box=box.SIMPLE,
+        padding=(0, 1),
+    )
+    for column in ("lr", "tried for", *(f"seed {seed}" for seed in seeds), "best"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for place in found:
+        trial = place.trial
+        table.add_row(
+            f"{trial.changes['training.lr']:g}",
+            f"{place.horizon_s:.4g} s",
+            *("-" if time is None else f"{time:.4g}" for time in trial.times_s),
+            f"{statistics.fmean(trial.accuracies):.4f}",
+        )
+    return table
+
+
+def comparison_lines(base: Config, label: str, changes: Changes) -> str:
+    """`[compare.<label>]` with the settings that the label has in `base` and these changes, as TOML."""
+    settings: Changes = {}
+    for key, value in base.variants.get(label, {}).items():
+        settings |= flat(key, value)
+    name = label if re.fullmatch(r"[\w-]+", label, re.ASCII) else _value(label)
+    lines = [f"[compare.{name}]", *(f"{key} = {_value(value)}" for key, value in (settings | changes).items())]
+    return "\n".join(lines)
+
+
+def _value(value: object) -> str:
+    """A value in one line of TOML."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()
