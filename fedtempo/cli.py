@@ -1,4 +1,7 @@
-"""The commands. No logic of their own: each reads its arguments, calls one function, and shows what came out."""
+"""The commands. No logic of their own: each reads its arguments, calls one function, and shows what came out.
+
+What a command needs is imported when it runs, so that `fedtempo --help` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedtempo import catalogue, commands
 from fedtempo.errors import ConfigError, FedtempoError
 
 app = typer.Typer(
@@ -36,6 +38,8 @@ def run(
     seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
 ) -> None:
     """Run one strategy and leave a folder with everything that happened."""
+    from fedtempo import commands
+
     raise typer.Exit(commands.run(console, config, out, set_, seed))
 
 
@@ -48,6 +52,8 @@ def compare(
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Run several strategies on the same fleet, data and seeds; table, report.html and comparison.json."""
+    from fedtempo import commands
+
     raise typer.Exit(commands.compare(console, config, strategies, seeds, out, set_))
 
 
@@ -68,6 +74,8 @@ def tune(
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Find each strategy's learning rate on one grid with the same budget, by successive halving."""
+    from fedtempo import commands
+
     commands.tune(console, config, strategies, lr, factor, seeds, budget, workers, set_)
 
 
@@ -80,6 +88,8 @@ def plan(
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Predict without training: how busy clients are, groups alive, rounds. Takes seconds."""
+    from fedtempo import commands
+
     commands.plan(console, config, strategies, set_)
 
 
@@ -89,6 +99,8 @@ def report(
     out: Annotated[Path | None, typer.Option(help="file; report.html in the first folder if not given")] = None,
 ) -> None:
     """Draw runs into one self-contained page."""
+    from fedtempo import commands
+
     commands.report(console, runs, out)
 
 
@@ -99,12 +111,16 @@ def export(
     out: Annotated[Path | None, typer.Option(help="folder for the files; tables/ in the run if not given")] = None,
 ) -> None:
     """Write a run's tables for pandas, DuckDB or R."""
+    from fedtempo import commands
+
     commands.export(console, run, to, out)
 
 
 @app.command()
 def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
     """Run a configuration on different executors and worker counts, and say whether every bit agrees."""
+    from fedtempo import commands
+
     raise typer.Exit(commands.check(console, config, set_))
 
 
@@ -113,6 +129,8 @@ def list_(
     what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ...; all if not given")] = None,
 ) -> None:
     """What there is, by name."""
+    from fedtempo import catalogue
+
     catalogue.list_parts(console, what)
 
 
@@ -121,6 +139,8 @@ def describe(
     name: Annotated[str, typer.Argument(help="a name that `fedtempo list` prints", show_default=False)],
 ) -> None:
     """Every field of a part: meaning, unit, default and source."""
+    from fedtempo import catalogue
+
     catalogue.describe(console, name)
 
 
@@ -132,6 +152,8 @@ def reproduce(
     out: Out = None,
 ) -> None:
     """A paper's figure: run, picture, and the paper's numbers beside the measured ones."""
+    from fedtempo import commands
+
     commands.reproduce(console, what, list_only, scale, out)
 
 
