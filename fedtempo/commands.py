@@ -41,10 +41,15 @@ def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: i
     folder = out or RUNS / default_name(config.label, config.run.seed)
     with progress.shown(console, config) as watch:
         summary = run_to_folder(config, folder, watch=watch)
-    write_report(folder / "report.html", [load_run(folder)])
     console.print(run_table(summary))
+    if summary["ended"] == "interrupted":
+        console.print(
+            f"interrupted: `fedtempo report {folder}` draws what was recorded", style="yellow", soft_wrap=True
+        )
+        return INTERRUPTED
+    write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
-    return _exit_code(console, [summary])
+    return 0
 
 
 def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path | None, sets: list[str]) -> int:
@@ -68,7 +73,8 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
             summaries[label].append(summary)
             folders.append(target)
             if summary["ended"] == "interrupted":
-                return _exit_code(console, [summary])
+                console.print(f"interrupted: {folder} holds what was recorded", style="yellow", soft_wrap=True)
+                return INTERRUPTED
     compared = comparison(summaries)
     write_json(folder / "comparison.json", compared)
     write_report(folder / "report.html", [load_run(target) for target in folders], compared)
@@ -286,10 +292,3 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
         inner = sorted(path.parent for path in folder.glob("*/run.sqlite"))
         found.extend(inner if inner and not (folder / "run.sqlite").exists() else [folder])
     return found
-
-
-def _exit_code(console: Console, summaries: list[dict[str, Any]]) -> int:
-    if any(summary["ended"] == "interrupted" for summary in summaries):
-        console.print("interrupted: what was recorded until then can be read", style="yellow")
-        return INTERRUPTED
-    return 0
