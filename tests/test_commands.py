@@ -250,7 +250,11 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
     command = [shutil.which("fedtempo", path=str(Path(sys.executable).parent)) or "fedtempo", "run", str(config)]
     overrides = ["--set", "run.horizon=1e9", "--set", "executor.kind=processes", "--set", "executor.workers=2"]
     process = subprocess.Popen(
-        [*command, *overrides, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, *overrides, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests in the background of a shell has them ignore SIGINT; a user's terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         deadline = time.monotonic() + 60
