@@ -10,7 +10,7 @@ PIP_FLAGS ?=
 .PHONY: demo test lint bench clean
 
 demo: $(READY)
-	$(BIN)/fedtempo compare configs/demo.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
+	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: lint
 	$(BIN)/python -m pytest -n 2
