@@ -14,7 +14,7 @@ from fedtempo.config import Config, parse
 from fedtempo.launch import World, build_world, make_executor, run
 from fedtempo.learning.aggregation import average
 
-ROUNDS, CLIENTS = 6, 40
+ROUNDS, CLIENTS = 15, 40
 
 
 def configuration(workers: int) -> Config:
@@ -58,7 +58,7 @@ def medians(ways: list[Callable[[], float]], repetitions: int) -> list[float]:
     return [statistics.median(column) for column in zip(*times)]
 
 
-def main(repetitions: int = 7) -> None:
+def main(repetitions: int = 5) -> None:
     """Print the two ratios."""
     one, two = configuration(1), configuration(2)
     world = build_world(one)

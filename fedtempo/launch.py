@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import math
 import os
 import shutil
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -160,6 +162,18 @@ def run_to_folder(
     return summary
 
 
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+@rare_collections()
 def run(
     config: Config, folder: Path | None = None, *, world: World | None = None, watch: Watch | None = None
 ) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:

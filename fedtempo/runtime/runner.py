@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -89,24 +87,12 @@ def simulate(
         return ended
 
     try:
-        with _rare_collections():
-            ended = clock.run(main())
+        ended = clock.run(main())
     except KeyboardInterrupt:
         ended = "interrupted"
     sim: Simulation | None = state.get("sim")
     trained = sim is not None and executor.trains
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
-
-
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:

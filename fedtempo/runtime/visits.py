@@ -54,8 +54,11 @@ class Visits:
     async def phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
         """Let a phase of a visit go by; ClientUnavailable, and the visit is over, where the client leaves before."""
         try:
-            async with channels if channels is not None and seconds else UNLIMITED:
+            if channels is None or not seconds:
                 await self.pass_time(visit.client, seconds, doing)
+            else:
+                async with channels:
+                    await self.pass_time(visit.client, seconds, doing)
         except ClientUnavailable:
             self.end(visit, "unavailable")
             raise
