@@ -17,12 +17,11 @@ from typing_extensions import Doc
 
 from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings, ServerSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
 from fedtempo.learning.training import Training
-from fedtempo.parts import nearest
 from fedtempo.runtime.runner import RunSettings
 
 _SECTIONS: dict[str, Any] = {

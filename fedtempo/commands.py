@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fedtempo import progress
 from fedtempo.config import Config, load
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.fedhusky import EXPERIMENTS
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
 from fedtempo.experiments.reproduction import write_rows
@@ -24,7 +24,6 @@ from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.launch import World, build_world, run_to_folder
 from fedtempo.launch import run as run_in_memory
-from fedtempo.parts import nearest
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables

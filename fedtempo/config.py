@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 
 from fedtempo.data.partitions import PARTITIONS, Partition
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive, Share
 from fedtempo.fleet.availability import AVAILABILITY
@@ -23,7 +23,7 @@ from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import LINKS
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import Training
-from fedtempo.parts import construct, lookup, nearest
+from fedtempo.parts import construct, lookup
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.strategies import STRATEGIES
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class FedtempoError(Exception):
     """Root of all errors that fedtempo raises."""
@@ -21,3 +24,11 @@ class DeadlockError(RunError):
 
 class WorkerError(RunError):
     """A worker process died or failed while it trained."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the nearest known one, and all there are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{hint} (there are {', '.join(names)})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
@@ -11,17 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 
 T = TypeVar("T")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, and all there are."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{hint} (there are {', '.join(names)})"
 
 
 def lookup(name: object, registry: Mapping[str, type], what: str, where: str) -> type:

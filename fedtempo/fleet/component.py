@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
+
+from fedtempo.errors import nearest
 
 
 def component(table: Mapping[str, Any], registry: Mapping[str, type], what: str) -> Any:
@@ -17,9 +18,7 @@ def component(table: Mapping[str, Any], registry: Mapping[str, type], what: str)
     fields = dict(table)
     kind = fields.pop("kind", None)
     if kind not in registry:
-        near = difflib.get_close_matches(str(kind), registry, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"kind = {kind!r} is no {what}{hint} (there are {', '.join(sorted(registry))})")
+        raise ValueError(f"kind = {kind!r} is no {what}{nearest(str(kind), registry)}")
     return made(registry[kind], fields, f"{what} {kind!r}")
 
 
