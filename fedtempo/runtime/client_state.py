@@ -10,6 +10,7 @@ import numpy as np
 from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Pending, Trained
 from fedtempo.runtime.turns import Turns
 
 
@@ -17,19 +18,21 @@ from fedtempo.runtime.turns import Turns
 class Stay:
     """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
 
-    trains: False where the client sends raw examples instead.
+    at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
+    client sends raw examples instead. training: what the executor was given, until the model is sent.
     """
 
     number: int
     group: int | None
     queued: float
     trains: bool = True
+    at: float = 0.0
     link_factor: float = 1.0
     download_s: float = 0.0
     compute_s: float = 0.0
     received_at: float | None = None
+    training: Pending[Trained] | None = None
     statistics: Mapping[str, float] | None = None
-    computed_model: Model | None = None
 
 
 class ClientState:

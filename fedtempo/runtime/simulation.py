@@ -114,8 +114,9 @@ class Simulation:
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
-        visit = await self.download(client, model, group=group)
-        await self.compute(visit, work)
+        visit = await self._visits.begin(client, model, group)
+        await self._receive(visit)
+        await self._compute(visit, work)
         return await self.upload(visit, to=to)
 
     async def train_all(
@@ -131,14 +132,8 @@ class Simulation:
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         visit = await self._visits.begin(client, model, group)
-        stay, state = visit.state, self._states[client.id]
-        if model in state.delivered:
-            state.delivered.discard(model)
-        else:
-            stay.download_s = state.download_s * stay.link_factor
-            self._recorder.traffic(down=self._size_bytes)
-        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
-        stay.received_at = self.now
+        await self._receive(visit)
+        await self._visits.catch_up(visit)
         return visit
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
@@ -155,6 +150,7 @@ class Simulation:
                 await self._visits.phase(visit, slowest_s, "receiving", None)
             except ClientUnavailable:
                 return None
+            await self._visits.catch_up(visit)
             visit.state.received_at = self.now
             return visit
 
@@ -174,41 +170,33 @@ class Simulation:
         return [visit for visit in received if visit is not None]
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
-        training = self._training if work is None else resolve(self._training, work)
-        examples = training.examples_per_visit(client.num_examples)
-        seconds = state.mean_compute_s(examples) * state.compute_factor()
-        state.visits += 1
-        stay.compute_s = state.as_configured_s(seconds, examples)
-        fails_at = self._fleet.availability.failure_point(client.id, state.failures)
-        if fails_at is not None:
-            await self._visits.phase(visit, seconds * fails_at, "computing", None)
-            self._visits.end(visit, "unavailable")
-            raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
-        pending = self._executor.train(visit.received.location, client.id, state.visits, training)
-        await self._visits.phase(visit, seconds, "computing", None)
-        trained = pending.result()
-        stay.statistics = trained.statistics
-        stay.computed_model = Model(visit.received.version, trained.location)
-        visit.computed = self.now
+        await self._compute(visit, work)
+        await self._visits.catch_up(visit)
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
-        model, statistics, computed = stay.computed_model, stay.statistics, visit.computed
-        if model is None or statistics is None or computed is None:
+        training, computed = stay.training, visit.computed
+        if training is None or computed is None:
             raise RunError(f"client {client.id}: upload before compute")
         seconds = state.upload_s * stay.link_factor
+        neighbour = None if to is None else self._states[to.id]
         direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
-        if to is not None and direct is not None and direct <= seconds + self._states[to.id].download_s:
+        if neighbour is not None and direct is not None and direct <= seconds + neighbour.download_s:
             await self._visits.phase(visit, direct, "sending", None)
-            self._states[to.id].delivered.add(model)
-            self._recorder.traffic(relay=self._size_bytes)
         else:
+            neighbour = None  # the server relays
             await self._visits.phase(visit, seconds, "sending", self._uplink)
+        await self._visits.catch_up(visit)
+        trained = training.result()
+        model, stay.statistics = Model(visit.received.version, trained.location), trained.statistics
+        if neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
+        else:
+            neighbour.delivered.add(model)
+            self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
         update = Update(
-            client, visit.received, model, client.num_examples, statistics, visit.started, computed, self.now
+            client, visit.received, model, client.num_examples, trained.statistics, visit.started, computed, self.now
         )
         self._visits.end(visit, "done")
         return update
@@ -233,6 +221,7 @@ class Simulation:
                     chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
                 if len(chosen):
                     await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
+                    await self._visits.catch_up(visit)
             examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
             self._recorder.traffic(up=examples.size_bytes)
             self._visits.end(visit, "done")
@@ -334,6 +323,35 @@ class Simulation:
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
         self._visits.close()
+
+    async def _receive(self, visit: Visit) -> None:
+        """The visit's first phase, on its own time."""
+        stay, state = visit.state, self._states[visit.client.id]
+        if visit.received in state.delivered:
+            state.delivered.discard(visit.received)
+        else:
+            stay.download_s = state.download_s * stay.link_factor
+            self._recorder.traffic(down=self._size_bytes)
+        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
+        stay.received_at = stay.at
+
+    async def _compute(self, visit: Visit, work: Work | None) -> None:
+        """The visit's second phase, on its own time; the executor begins with it at once."""
+        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        training = self._training if work is None else resolve(self._training, work)
+        examples = training.examples_per_visit(client.num_examples)
+        seconds = state.mean_compute_s(examples) * state.compute_factor()
+        state.visits += 1
+        stay.compute_s = state.as_configured_s(seconds, examples)
+        fails_at = self._fleet.availability.failure_point(client.id, state.failures)
+        if fails_at is not None:
+            await self._visits.phase(visit, seconds * fails_at, "computing", None)
+            await self._visits.catch_up(visit)
+            self._visits.end(visit, "unavailable")
+            raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
+        stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
+        await self._visits.phase(visit, seconds, "computing", None)
+        visit.computed = stay.at
 
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:

@@ -44,7 +44,8 @@ class Visits:
         self.begun += 1
         stay, state = Stay(self.begun, group, self._loop.time(), trains), self._states[client.id]
         await state.turns.take()
-        visit = Visit(client, model, self._loop.time(), self._give_up)
+        stay.at = self._loop.time()
+        visit = Visit(client, model, stay.at, self._give_up)
         visit.state = stay
         self._held.add(visit)
         self._count_instant()
@@ -52,13 +53,18 @@ class Visits:
         return visit
 
     async def phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """Let a phase of a visit go by; ClientUnavailable, and the visit is over, where the client leaves before."""
+        """Put a phase behind a visit on its own time; ClientUnavailable, and it is over, where the client leaves before.
+
+        The clock follows by `catch_up`: phases that nothing else waits for then cost it one wait together.
+        """
         try:
             if channels is None or not seconds:
-                await self.pass_time(visit.client, seconds, doing)
+                await self._pass_time(visit, seconds, doing)
             else:
+                await self.catch_up(visit)
                 async with channels:
-                    await self.pass_time(visit.client, seconds, doing)
+                    await self._pass_time(visit, seconds, doing)
+                    await self.catch_up(visit)
         except ClientUnavailable:
             self.end(visit, "unavailable")
             raise
@@ -66,19 +72,30 @@ class Visits:
             visit.release()
             raise
 
-    async def pass_time(self, client: Client, seconds: float, doing: str) -> None:
+    async def catch_up(self, visit: Visit) -> None:
+        """Wait until the clock is where the visit is on its own time."""
+        if visit.state.at > self._loop.time():
+            try:
+                await self._loop.wake_at(visit.state.at)
+            except BaseException:
+                visit.release()
+                raise
+
+    async def _pass_time(self, visit: Visit, seconds: float, doing: str) -> None:
         """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
+        client, stay = visit.client, visit.state
         if not 0.0 <= seconds < math.inf:
             raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
         if self.preparing:
             return
         now = self._loop.time()
-        leaves = self._availability.available_until(client.id, now)
-        if leaves < now + seconds or leaves <= now:
-            await (self._loop.wake_at(leaves) if leaves > now else asyncio.sleep(0))
+        begins = stay.at if stay.at > now else now
+        leaves = self._availability.available_until(client.id, begins)
+        if leaves < begins + seconds or leaves <= begins:
+            stay.at = max(leaves, begins)
+            await (self.catch_up(visit) if stay.at > now else asyncio.sleep(0))
             raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.time():g} s")
-        if seconds:
-            await self._loop.wake_at(now + seconds)
+        stay.at = begins + seconds
 
     def end(self, visit: Visit, outcome: str) -> None:
         """A visit is over: "done", "unavailable", "cancelled" or "cut"; its client is free."""
@@ -87,6 +104,7 @@ class Visits:
         visit.finish()
         self._held.discard(visit)
         stay: Stay = visit.state
+        ended = self._loop.time() if outcome == "done" else self.end_s
         self._recorder.visit(
             (
                 stay.number,
@@ -95,9 +113,9 @@ class Visits:
                 visit.received.version,
                 stay.queued,
                 visit.started,
-                stay.received_at,
-                visit.computed,
-                self._loop.time() if outcome == "done" else self.end_s,
+                _if_passed(stay.received_at, ended),
+                _if_passed(visit.computed, ended),
+                ended,
                 outcome,
                 visit.client.num_examples if stay.trains else 0,
                 stay.statistics.get("loss") if stay.statistics else None,
@@ -134,3 +152,8 @@ class Visits:
                 f"{_STUCK:,} visits began at t = {now:g} s and time did not move: visits take no time on this fleet; "
                 "give it a link or a computing time, or end the run by max_commits"
             )
+
+
+def _if_passed(instant: float | None, ended: float) -> float | None:
+    """What lies after a visit's end did not happen."""
+    return instant if instant is None or instant <= ended else None
