@@ -53,7 +53,7 @@ class Visits:
         return visit
 
     async def phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """Put a phase behind a visit on its own time; ClientUnavailable, and it is over, where the client leaves before.
+        """Let a phase go by on the visit's own time; ClientUnavailable, and it is over, where the client leaves before.
 
         The clock follows by `catch_up`: phases that nothing else waits for then cost it one wait together.
         """
