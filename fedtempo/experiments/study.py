@@ -51,10 +51,15 @@ def tuned_study(
     *,
     tuning_seeds: Sequence[int],
     seeds: Sequence[int],
+    tuning_horizon: float | None = None,
     workers: int = 2,
 ) -> Study:
-    """Tune every competitor on the same grid and seeds, then run each with its best setting on `seeds`."""
-    trials = tune(base, labels, grid, tuning_seeds, workers=workers)
+    """Tune every competitor on the same grid and seeds, then run each with its best setting on `seeds`.
+
+    tuning_horizon: seconds after which a run of the tuning ends; that of the configuration by default.
+    """
+    briefly = base if tuning_horizon is None else base.with_changes({"run.horizon": tuning_horizon})
+    trials = tune(briefly, labels, grid, tuning_seeds, workers=workers)
     best = {label: trials[label][0].changes for label in labels}
     return Study(trials, run_settings(base, best, seeds, workers=workers))
 
