@@ -26,7 +26,7 @@ errors = Console(stderr=True, emoji=False)
 ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
-Strategies = Annotated[str, typer.Option(help="comma-separated names, or labels of [compare.<label>] tables")]
+Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of [compare.<label>] tables, or all")]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
@@ -85,12 +85,13 @@ def plan(
     strategies: Annotated[
         str | None, typer.Option(help="comma-separated names; the configuration's own if not given")
     ] = None,
+    out: Annotated[Path | None, typer.Option(help="new folder for pictures; none are drawn if not given")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Predict without training: how busy clients are, groups alive, rounds. Takes seconds."""
     from fedtempo import commands
 
-    commands.plan(console, config, strategies, set_)
+    commands.plan(console, config, strategies, out, set_)
 
 
 @app.command()

@@ -29,6 +29,7 @@ from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, run_table
+from fedtempo.strategies import STRATEGIES
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -55,7 +56,7 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     """Several strategies over the same seeds; returns the exit code."""
     base = load(path, sets)
     numbers = parse_seeds(seeds)
-    labels = _names(strategies)
+    labels = _names(strategies, base)
     configs = {label: base.for_comparison(label) for label in labels}
     folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
     summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
@@ -99,7 +100,8 @@ def tune(
     sets: list[str],
 ) -> None:
     """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
-    base, labels, numbers = load(path, sets), _names(strategies), parse_seeds(seeds)
+    base, numbers = load(path, sets), parse_seeds(seeds)
+    labels = _names(strategies, base)
     points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
     if budget is None:
         budget = max(3.0, 2 / 3 * len(points))
@@ -124,11 +126,15 @@ def tune(
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
 
-def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) -> None:
-    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule."""
+def plan(console: Console, path: Path, strategies: str | None, out: Path | None, sets: list[str]) -> None:
+    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule.
+
+    out: a new folder for pictures of both.
+    """
     base = load(path, sets)
-    summaries, plans = {}, []
-    for label in [base.label] if strategies is None else _names(strategies):
+    folder = None if out is None else _new_folder(out)
+    summaries, records, plans = {}, {}, []
+    for label in [base.label] if strategies is None else _names(strategies, base):
         config = base if strategies is None else base.for_comparison(label)
         changes: dict[str, Any] = {"executor.kind": "none", "data.tell_labels": True, "run.stop_at_target": False}
         if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
@@ -136,11 +142,16 @@ def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) 
         planned = config.with_changes(changes, label=label)
         world = build_world(planned)
         with progress.shown(console, config) as watch:
-            summaries[label], *_ = run_in_memory(planned, world=world, watch=watch)
+            summaries[label], records[label], _ = run_in_memory(planned, world=world, watch=watch)
         plans.append((planned, world))
     console.print(plan_table(summaries))
     for planned, world in plans:
         explain_plan(console, planned, world)
+    if folder is not None:
+        from fedtempo.planning_pictures import draw_plans  # Matplotlib takes a second to load
+
+        for picture in draw_plans(folder, plans, records):
+            console.print(f"{picture}", style="cyan", soft_wrap=True)
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
@@ -263,13 +274,16 @@ def _range(text: str) -> tuple[float, float]:
         raise ConfigError(f"--lr {text}: write the largest and the smallest, like 0.3:0.001") from None
 
 
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
+def _names(text: str, base: Config) -> list[str]:
+    """Competitors as asked for; "all" is every strategy, that of the configuration first."""
+    every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
+    asked = [name.strip() for name in text.split(",") if name.strip()]
+    named = [name for name in asked if name != "all"]
+    if not asked:
         raise ConfigError("--strategies: name at least one")
-    if len(set(names)) < len(names):
+    if len(set(named)) < len(named):
         raise ConfigError(f"--strategies {text}: a name is there twice")
-    return names
+    return list(dict.fromkeys(other for name in asked for other in (every if name == "all" else [name])))
 
 
 def _new_folder(path: Path) -> Path:

@@ -109,7 +109,7 @@ def calendars(
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     panels[-1].set_xlabel("time (s)")
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | str) -> None:
@@ -127,7 +127,7 @@ def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | s
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
     panels[-1].set_xlabel("client (colours are classes)")
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | str) -> None:
@@ -142,7 +142,7 @@ def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | 
         axes.tick_params(length=0, labelsize=7)
     panels[0].set_ylabel("cluster, by mean place", fontsize=8)
     figure.colorbar(image, ax=list(panels), format=PercentFormatter(1.0, decimals=0), label="share of the place")
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:
@@ -174,10 +174,11 @@ def _save(figure: Figure, axes: Axes, path: Path | str) -> None:
     if not axes.get_legend_handles_labels()[1]:
         raise ConfigError(f"{path}: the runs have nothing to draw here")
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9)
-    _write(figure, path)
+    write_figure(figure, path)
 
 
-def _write(figure: Figure, path: Path | str) -> None:
+def write_figure(figure: Figure, path: Path | str) -> None:
+    """Save a picture. Raises RunError where the disk does not take it."""
     try:
         figure.savefig(path, dpi=200)
     except OSError as error:
