@@ -19,7 +19,7 @@ from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.fedhusky import EXPERIMENTS
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import write_rows
+from fedtempo.experiments.reproduction import overall, write_rows
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.launch import World, build_world, run_to_folder
@@ -239,11 +239,14 @@ def reproduce(console: Console, what: str | None, list_only: bool, scale: str, o
     table = Table(
         title=f"{experiment.name}, {scale} scale", title_justify="left", title_style="bold", header_style="dim"
     )
-    for column in ("quantity", "paper", "measured", "remark"):
+    for column in ("quantity", "paper", "measured", "ratio", "verdict", "remark"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in (row.quantity, row.paper, row.measured, row.remark)))
+        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
+        table.add_row(*map(Text, cells))
     console.print(table)
+    if (verdict := overall(rows)) is not None:
+        console.print(f"{experiment.name}: {verdict}", style="bold")
     console.print(f"{folder}", style="cyan", soft_wrap=True)
 
 
