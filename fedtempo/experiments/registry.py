@@ -1,0 +1,10 @@
+"""All figures and tables that `fedtempo reproduce` knows."""
+
+from __future__ import annotations
+
+from fedtempo.experiments import fedhusky, psfl
+from fedtempo.experiments.reproduction import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for module in (fedhusky, psfl) for experiment in module.EXPERIMENTS
+}
