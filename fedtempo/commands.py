@@ -245,7 +245,8 @@ def reproduce(
 def _experiments_table(experiments: Iterable[Experiment]) -> Table:
     table = Table(box=None, header_style="dim")
     for column in ("name", "what", "the paper's data", "minutes on two cores: small", "medium", "full"):
-        table.add_column(column, justify="right" if column[0] == "m" or column == "full" else "left")
+        right = column[0] == "m" or column == "full"
+        table.add_column(column, justify="right" if right else "left", no_wrap=column == "name")
     for experiment in experiments:
         minutes = (f"{minutes:g}" for minutes in experiment.minutes)
         table.add_row(experiment.name, experiment.title, experiment.data or "none", *minutes)

@@ -78,3 +78,14 @@ def _plain(axes: Axes) -> Axes:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     return axes
+
+
+def draw_bars(histogram: tuple[npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str) -> None:
+    """A histogram as NumPy gives it: counts, and the edges of their bins."""
+    counts, edges = (np.asarray(part) for part in histogram)
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = _plain(figure.add_subplot())
+    axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=strategy_colours([""])[""])
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    write_figure(figure, path)

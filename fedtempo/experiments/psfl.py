@@ -251,7 +251,7 @@ def figure_8(asked: Asked) -> list[Row]:
     """Accuracy over time under three ways to deal the data."""
     base = asked.settings("psfl")
     deals = {
-        "Dir(0.2)": {"kind": "class-dirichlet", "alpha": 0.2},
+        "Dir(0.2)": {"kind": "dirichlet", "alpha": 0.2, "by": "class", "min_examples": 5},
         "ExDir(1, 10)": {"kind": "ex-dirichlet", "classes_per_client": 1, "alpha": 10.0},
         "ExDir(2, 5)": {"kind": "ex-dirichlet", "classes_per_client": 2, "alpha": 5.0},
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from fedtempo.experiments import fedhusky, psfl
+from fedtempo.experiments import csgd, fch, fedhusky, hybrid_fl, psfl
 from fedtempo.experiments.reproduction import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for module in (fedhusky, psfl) for experiment in module.EXPERIMENTS
+    experiment.name: experiment
+    for module in (fedhusky, psfl, fch, csgd, hybrid_fl)
+    for experiment in module.EXPERIMENTS
 }
