@@ -242,6 +242,13 @@ def reproduce(
     console.print(f"{folder}", style="cyan", soft_wrap=True)
 
 
+def index_results(console: Console, folder: Path) -> None:
+    """A page over the results below a folder."""
+    from fedtempo.experiments.index import write_index
+
+    console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
+
+
 def _experiments_table(experiments: Iterable[Experiment]) -> Table:
     table = Table(box=None, header_style="dim")
     for column in ("name", "what", "the paper's data", "minutes on two cores: small", "medium", "full"):

@@ -149,11 +149,19 @@ def write_rows(experiment: Experiment, asked: Asked, rows: Sequence[Row]) -> Non
         "experiment": experiment.name,
         "title": experiment.titled(asked),
         "scale": asked.scale,
-        "data": asked.data,
+        "data": measured_on(asked.folder),
         "verdict": overall(rows),
     }
     write_json(asked.folder / "result.json", {**facts, "rows": [asdict(row) for row in rows]})
-    (asked.folder / "result.md").write_text(f"# {experiment.titled(asked)}\n\n{markdown(rows)}", encoding="utf-8")
+    pictures = "\n".join(f"![{path.stem}]({path.name})" for path in sorted(asked.folder.glob("*.png")))
+    page = f"# {experiment.titled(asked)}\n\n{pictures}\n\n{markdown(rows)}"
+    (asked.folder / "result.md").write_text(page, encoding="utf-8")
+
+
+def measured_on(folder: Path) -> str | None:
+    """The source of the data that the configurations left in a folder name; None where there are none."""
+    sources = {tomllib.loads(path.read_text(encoding="utf-8"))["data"]["source"] for path in folder.glob("*.toml")}
+    return ", ".join(sorted(sources)) or None
 
 
 def markdown(rows: Sequence[Row]) -> str:

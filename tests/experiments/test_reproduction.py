@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedtempo.config import load
+from fedtempo.errors import ConfigError
+from fedtempo.experiments.index import write_index
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import SCALES, SETTINGS, Asked, Row, Verdict, claim, number, overall, write_rows
 
@@ -74,3 +76,17 @@ def test_entries_without_training_leave_pictures_and_numbers(name: str, tmp_path
     assert len(result["rows"]) == len(rows) > 0
     assert result["verdict"] in ("reached", None)
     assert sorted(path.suffix for path in tmp_path.glob("fig*") if path.suffix != ".json") == [".png", ".svg"]
+
+
+def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no result"):
+        write_index(tmp_path)
+    folder = tmp_path / "csgd" / "example1"
+    folder.mkdir(parents=True)
+    asked = Asked("small", folder)
+    write_rows(EXPERIMENTS["csgd/example1"], asked, EXPERIMENTS["csgd/example1"].reproduce(asked))
+    lines = write_index(tmp_path).read_text().splitlines()
+    rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
+    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| small | reached |")
+    assert rows["psfl/fig3"].endswith("| not run |")
+    assert len(rows) == 1 + len(EXPERIMENTS)
