@@ -66,10 +66,11 @@ def highest(panels: Panels, ours: str, others: Sequence[str], paper: Mapping[str
 
 def median_to(runs: Sequence[Records], level: float, axis: str = "time") -> float:
     """Median over seeds of the time (s), or the rounds, to an accuracy; infinite where most seeds do not get there."""
-    return statistics.median(_reached(run, level, axis) for run in runs)
+    return statistics.median(reached(run, level, axis) for run in runs)
 
 
-def _reached(run: Records, level: float, axis: str) -> float:
+def reached(run: Records, level: float, axis: str = "time") -> float:
+    """Time (s), or rounds, to an accuracy; infinite for a run that does not get there."""
     time = time_to_target(run.evaluations["time"], run.evaluations["accuracy"], level)
     if time is None:
         return float("inf")

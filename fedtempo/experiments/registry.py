@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fedtempo.experiments import csgd, fch, fedhusky, hybrid_fl, psfl
+from fedtempo.experiments import csgd, directions, fch, fedhusky, hybrid_fl, psfl
 from fedtempo.experiments.reproduction import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (fedhusky, psfl, fch, csgd, hybrid_fl)
+    for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions)
     for experiment in module.EXPERIMENTS
 }
