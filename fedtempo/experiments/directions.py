@@ -13,7 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedtempo.config import Config
-from fedtempo.experiments.panels import draw_curves, final_accuracies, median_to, reached, said, study_panels
+from fedtempo.experiments.panels import (
+    draw_curves,
+    final_accuracies,
+    first_of,
+    median_to,
+    reached,
+    said,
+    study_panels,
+)
 from fedtempo.experiments.pictures import draw_lines
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number
 from fedtempo.experiments.study import Study
@@ -23,7 +31,7 @@ from fedtempo.record import Records
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
 _ROUNDS = {"one-cluster": 981, "two-clusters": 754, "three-clusters": 613, "four-clusters": 506}
 """Table III, one sub-channel: rounds to 96 % on MNIST with the perceptron."""
-_UPLOADING = (0.02, 0.05, 0.1, 0.2)
+_UPLOADING = (0.02, 0.1, 0.2)
 
 
 def psfl(asked: Asked) -> list[Row]:
@@ -46,6 +54,21 @@ def psfl(asked: Asked) -> list[Row]:
     found = [run.note("structure") for run in panels["20 clients a round"].records["psfl-measured"]]
     words = ", ".join(f"{each['width']} x {each['length']}" for each in found)
     return [*rows, Row("structure after the warm-up, W x S of each seed", "5 x 4", words)]
+
+
+def psfl_limits(asked: Asked) -> list[Row]:
+    """Time to the target where noise, not curvature, limits the step: a network of one hidden layer."""
+    shallow = {"model.network": "mlp", "model.hidden": [64], "run.target_accuracy": 0.7, "run.horizon": 600.0}
+    base = asked.settings("psfl-direction").with_changes(shallow)
+    bases = {
+        "one step of 32": base,
+        "six steps of 5": base.with_changes({"training.steps": 6, "training.batch_size": 5}),
+    }
+    panels = study_panels(asked, "psfl-limits", bases, ("psfl", "fedavg"), asked.budget("psfl-direction"))
+    levels = dict.fromkeys(panels, target(base))
+    draw_curves(asked, "psfl-limits", panels, targets=levels)
+    rows = [row for name, study in panels.items() for row in _each(study, name, levels[name], "time")]
+    return [*rows, *first_of(panels, levels, "psfl", ("fedavg",), "psfl first")]
 
 
 def fch(asked: Asked) -> list[Row]:
@@ -160,6 +183,7 @@ def _lr(study: Study, label: str) -> str:
 
 EXPERIMENTS = (
     Experiment("psfl/direction", "parallel sequences reach the target sooner", psfl, (4, 40, 900), "CIFAR-10"),
+    Experiment("psfl/limits", "where parallel sequences do not pay", psfl_limits, (1, 20, 200), "CIFAR-10"),
     Experiment("fch/direction", "the adjusted loss ends higher", fch, (2, 40, 900), "CIFAR-10"),
     Experiment("csgd/direction", "more clusters need fewer rounds", csgd, (1, 20, 200), "MNIST"),
     Experiment("hybrid-fl/direction", "uploads help, one class a client", hybrid_fl, (3, 60, 3000), "CIFAR-10"),
