@@ -80,7 +80,8 @@ def panels(
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     drawn[0].set_ylabel(f"test {column}")
     handles = {label: handle for axes in drawn for handle, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=6, frameon=False, fontsize=8)
+    columns = min(6, 2 * len(shown))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, frameon=False, fontsize=8)
     write_figure(figure, path)
 
 
