@@ -198,7 +198,7 @@ def run(
                     training=training,
                     recorder=recorder,
                     seed=config.run.seed,
-                    server_s=config.server.seconds,
+                    server=config.server,
                     size_bytes=config.model_bytes,
                     examples=RawExamples(
                         labels=[world.dataset.train_y[own] for own in world.owned],
@@ -234,6 +234,7 @@ def make_executor(config: Config, world: World) -> Executor:
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
+        faults=config.fleet.faults,
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)

@@ -26,7 +26,8 @@ ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "visits", "examples_trained" and "participation" count visits that were done; "busy_ratio" is over the time that
+    "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not,
+    by what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
     the run lasted; "active_groups" has the mean over that time and the peak. A value that the run does not have
     (accuracy without training, a target not reached, the staleness of no commit) is None. A run without the fact
     "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
@@ -55,6 +56,7 @@ def summarise(records: Records) -> dict[str, Any]:
         "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),
         "commits": records.commits["version"].size,
         "visits": done.sum(),
+        "visits_lost": {name: (visits["outcome"] == name).sum() for name in ("unavailable", "late", "refused")},
         "examples_trained": visits["examples"][done].sum(),
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
         "active_groups": _active_groups(records),

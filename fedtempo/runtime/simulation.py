@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fedtempo.federation import (
     Visit,
     Work,
 )
+from fedtempo.fleet.faults import REFUSED, Fault
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.training import Training
@@ -40,6 +41,7 @@ from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
+from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
@@ -60,11 +62,11 @@ class Simulation:
         seed: int,
         horizon: float = math.inf,
         max_commits: int | None = None,
-        server_s: float = 0.0,
+        server: ServerSettings = ServerSettings(),  # noqa: B008  it is frozen
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
     ) -> None:
-        """server_s: seconds that each operation at the server takes. max_commits: the run ends with that many.
+        """server: what the server does with time and with updates. max_commits: the run ends with that many.
 
         size_bytes: what sending a model takes; four bytes a parameter where not given. examples: what clients may
         upload, None in a run without data.
@@ -75,7 +77,8 @@ class Simulation:
         self._clients = tuple(clients)
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
-        self._max_commits, self._server_s = max_commits, server_s
+        self._max_commits, self._server, self._server_s = max_commits, server, server.seconds
+        self._faults, self._refused = fleet.faults if fleet.faults.total else None, 0
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
@@ -188,13 +191,16 @@ class Simulation:
             await self._visits.phase(visit, seconds, "sending", self._uplink)
         await self._visits.catch_up(visit)
         trained = training.result()
-        model, stay.statistics = Model(visit.received.version, trained.location), trained.statistics
+        model = Model(visit.received.version, trained.location)
         if neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
         else:
             neighbour.delivered.add(model)
             self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
+        if (flaw := trained.flaw or stay.flaw) is not None:
+            self._refuse(visit, flaw)
+        stay.statistics = trained.statistics
         update = Update(
             client, visit.received, model, client.num_examples, trained.statistics, visit.started, computed, self.now
         )
@@ -332,6 +338,7 @@ class Simulation:
         else:
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
+        self._be_patient(visit)
         await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
         stay.received_at = stay.at
 
@@ -340,18 +347,61 @@ class Simulation:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
-        seconds = state.mean_compute_s(examples) * state.compute_factor()
+        mean_s = state.mean_compute_s(examples)
+        seconds = mean_s * state.compute_factor()
         state.visits += 1
+        fault = self._fault(client, state.visits)
+        if fault == "late":
+            seconds *= self._fleet.faults.late_factor
         stay.compute_s = state.as_configured_s(seconds, examples)
+        self._be_patient(visit, mean_s / state.mean_compute_s())
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
             await self._visits.phase(visit, seconds * fails_at, "computing", None)
             await self._visits.catch_up(visit)
             self._visits.end(visit, "unavailable")
             raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
+        if fault == "hang":
+            stay.silent = True
+            await self._visits.phase(visit, math.inf, "computing", None)
+        if fault in REFUSED and not self._executor.trains:
+            stay.flaw = f"there is no model to look at, but its fault is {fault!r}"
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
         await self._visits.phase(visit, seconds, "computing", None)
         visit.computed = stay.at
+
+    def _be_patient(self, visit: Visit, work: float = 1.0) -> None:
+        """Set how long the server waits for a visit, or add what it takes more where its work is not as configured.
+
+        work: how many times as much computing it is.
+        """
+        stay, factor = visit.state, self._server.deadline
+        if factor is None:
+            return
+        believed = self.estimate(visit.client)
+        if stay.patience_s == math.inf:
+            # A little more than so many times: the estimate may be a sum of the very seconds that are taken off it.
+            stay.patience_s = factor * believed.visit_s * (1 + 1e-9)
+        stay.patience_s += factor * believed.compute_s * (work - 1)
+
+    def _fault(self, client: Client, visit: int) -> Fault | None:
+        """How this visit goes wrong. Whoever trains draws the same, from the same generator."""
+        faults = self._faults
+        return None if faults is None else faults.drawn(client.id, self.rng("faults", client.id, visit))
+
+    def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
+        """What came back of a visit is no update: it is over, and with too many of these the run is."""
+        self._refused += 1
+        self._visits.end(visit, "refused")
+        most = self._server.max_bad_updates
+        if most is not None and self._refused > most and not self._ended.done():
+            self._ended.set_exception(
+                RunError(
+                    f"{self._refused} updates were refused by t = {self.now:g} s, server.max_bad_updates = {most}; the "
+                    f"last was of client {visit.client.id}: {flaw}"
+                )
+            )
+        raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")
 
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:

@@ -64,6 +64,7 @@ def test_summary_worked_out_by_hand():
         "first_time_at_target_s": 1.0,
         "commits": 2,
         "visits": 2,
+        "visits_lost": {"unavailable": 1, "late": 0, "refused": 0},
         "examples_trained": 150,
         # Client 0: 2.5 + 1.5 s of 10; client 1: 3.5 + 4.0 s; clients 2 and 3 were never held.
         "busy_ratio": {"mean": pytest.approx(0.2875), "min": 0.0, "max": 0.75, "per_client": [0.4, 0.75, 0.0, 0.0]},
