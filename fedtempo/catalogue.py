@@ -22,6 +22,7 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
@@ -35,6 +36,7 @@ _SECTIONS: dict[str, Any] = {
     "[fleet.faults]": Faults,
     "[executor]": ExecutorSettings,
     "[server]": ServerSettings,
+    "[server.privacy]": Privacy,
 }
 
 

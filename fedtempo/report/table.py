@@ -66,6 +66,7 @@ def run_table(summary: Mapping[str, Any]) -> Table:
         "groups alive": f"{words.plain_number(alive['mean'])} (at most {words.plain_number(alive['max'])})",
         "staleness": f"{words.plain_number(staleness['mean'])} (at most {words.plain_number(staleness['max'])})",
         "moved down, up, relayed": ", ".join(words.size(moved[way]) for way in ("down", "up", "relay")),
+        "privacy": words.privacy(summary["privacy"]),
         "real time": words.seconds(summary["wall_s"]),
     }
     if summary["target_accuracy"] is not None:

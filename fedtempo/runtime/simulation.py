@@ -29,11 +29,11 @@ from fedtempo.federation import (
     Visit,
     Work,
 )
-from fedtempo.fleet.faults import REFUSED, Fault
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.aggregation import mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
@@ -42,6 +42,7 @@ from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.tolerance import Tolerance
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
@@ -77,8 +78,9 @@ class Simulation:
         self._clients = tuple(clients)
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
-        self._max_commits, self._server, self._server_s = max_commits, server, server.seconds
-        self._faults, self._refused = fleet.faults if fleet.faults.total else None, 0
+        self._max_commits, self._server_s = max_commits, server.seconds
+        self._averaging = Averaging(server, recorder, self.rng)
+        self._tolerance = Tolerance(server, fleet.faults, self.rng)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
@@ -117,6 +119,7 @@ class Simulation:
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
+        self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
         await self._receive(visit)
         await self._compute(visit, work)
@@ -134,12 +137,14 @@ class Simulation:
         return [update for update in await _at_once(map(one, clients)) if update is not None]
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
+        self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
         await self._receive(visit)
         await self._visits.catch_up(visit)
         return visit
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        self._averaging.may_send(model)
         asked = list(clients)
         if len(set(asked)) < len(asked):
             raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
@@ -200,10 +205,9 @@ class Simulation:
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
         if (flaw := trained.flaw or stay.flaw) is not None:
             self._refuse(visit, flaw)
-        stay.statistics = trained.statistics
-        update = Update(
-            client, visit.received, model, client.num_examples, trained.statistics, visit.started, computed, self.now
-        )
+        self._averaging.arrived(model, client)
+        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._visits.end(visit, "done")
         return update
 
@@ -212,6 +216,7 @@ class Simulation:
     ) -> Examples:
         if not client.shares_examples:
             raise ConsentError(f"client {client.id} did not agree to share examples")
+        self._averaging.may_gather()
         store = self._raw_examples()
         visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
@@ -250,7 +255,8 @@ class Simulation:
         if weights is None:
             weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
         models = [update.model if isinstance(update, Update) else update for update in updates]
-        result: Model = await self.on_server(average, models=models, weights=list(weights))
+        function, arguments = self._averaging.of(models, list(weights), self._model)
+        result: Model = await self.on_server(function, **arguments)
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
@@ -258,16 +264,20 @@ class Simulation:
         return result
 
     async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
+        given = [*models, *models_in(arguments.values())]
+        self._averaging.may_compute(function, given)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
-        given = [*models, *models_in(arguments.values())]
         version = given[0].version if given else self._model.version
         result = self._executor.apply(
             function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
         )
-        return self._as_model(result, version)
+        answer = self._as_model(result, version)
+        self._averaging.derived(function, given, answer)
+        return answer
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
+        self._averaging.may_commit(model)
         before, self._model = self._model, Model(self._model.version + 1, model.location)
         self._recorder.commit(self._model.version, self.now, staleness)
         self._evaluations.committed(self.now, before, self._model)
@@ -338,7 +348,7 @@ class Simulation:
         else:
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        self._be_patient(visit)
+        self._tolerance.wait(visit, self.estimate)
         await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
         stay.received_at = stay.at
 
@@ -348,13 +358,12 @@ class Simulation:
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
         mean_s = state.mean_compute_s(examples)
-        seconds = mean_s * state.compute_factor()
         state.visits += 1
-        fault = self._fault(client, state.visits)
-        if fault == "late":
-            seconds *= self._fleet.faults.late_factor
+        fault = self._tolerance.fault(client, state.visits)
+        seconds = mean_s * state.compute_factor() * self._tolerance.compute_factor(fault)
         stay.compute_s = state.as_configured_s(seconds, examples)
-        self._be_patient(visit, mean_s / state.mean_compute_s())
+        if self._tolerance.deadlines:
+            self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
             await self._visits.phase(visit, seconds * fails_at, "computing", None)
@@ -364,43 +373,18 @@ class Simulation:
         if fault == "hang":
             stay.silent = True
             await self._visits.phase(visit, math.inf, "computing", None)
-        if fault in REFUSED and not self._executor.trains:
-            stay.flaw = f"there is no model to look at, but its fault is {fault!r}"
+        if not self._executor.trains:
+            stay.flaw = self._tolerance.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
         await self._visits.phase(visit, seconds, "computing", None)
         visit.computed = stay.at
 
-    def _be_patient(self, visit: Visit, work: float = 1.0) -> None:
-        """Set how long the server waits for a visit, or add what it takes more where its work is not as configured.
-
-        work: how many times as much computing it is.
-        """
-        stay, factor = visit.state, self._server.deadline
-        if factor is None:
-            return
-        believed = self.estimate(visit.client)
-        if stay.patience_s == math.inf:
-            # A little more than so many times: the estimate may be a sum of the very seconds that are taken off it.
-            stay.patience_s = factor * believed.visit_s * (1 + 1e-9)
-        stay.patience_s += factor * believed.compute_s * (work - 1)
-
-    def _fault(self, client: Client, visit: int) -> Fault | None:
-        """How this visit goes wrong. Whoever trains draws the same, from the same generator."""
-        faults = self._faults
-        return None if faults is None else faults.drawn(client.id, self.rng("faults", client.id, visit))
-
     def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
         """What came back of a visit is no update: it is over, and with too many of these the run is."""
-        self._refused += 1
         self._visits.end(visit, "refused")
-        most = self._server.max_bad_updates
-        if most is not None and self._refused > most and not self._ended.done():
-            self._ended.set_exception(
-                RunError(
-                    f"{self._refused} updates were refused by t = {self.now:g} s, server.max_bad_updates = {most}; the "
-                    f"last was of client {visit.client.id}: {flaw}"
-                )
-            )
+        too_many = self._tolerance.refuse(visit.client, flaw, self.now)
+        if too_many is not None and not self._ended.done():
+            self._ended.set_exception(too_many)
         raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")
 
     def _raw_examples(self) -> RawExamples:

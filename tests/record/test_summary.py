@@ -73,6 +73,7 @@ def test_summary_worked_out_by_hand():
         "staleness": {"mean": 1.5, "max": 3},
         "bytes": {"down": 0, "up": 0, "relay": 0},
         "participation": {"min": 0, "max": 1},
+        "privacy": None,
         "data": {"source": "digits", "train": 10, "test": 5, "sha256": "ab"},
         "model_sha256": "cd",
         "events_sha256": None,
