@@ -189,6 +189,8 @@ def run(
         with make_executor(config, world) as executor:
             for name, value in _facts(config, world, training, executor).items():
                 recorder.fact(name, value)
+            if config.data.tell_labels:
+                recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
 
             def make(**settings: Any) -> Simulation:
                 return Simulation(

@@ -19,6 +19,7 @@ from fedtempo.record.summary import summarise
 from fedtempo.report import charts, panels, words
 from fedtempo.report.assets import SCRIPT, STYLE
 from fedtempo.report.columns import comparison_columns
+from fedtempo.report.leaving import leaving
 from fedtempo.report.markup import Markup, element, join
 from fedtempo.report.palette import strategy_colours
 
@@ -163,6 +164,7 @@ def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], ca
                 size="wide",
                 legend=False,
             ),
+            leaving({label: group[0] for label, group in groups.items()}),
         ),
     ]
 

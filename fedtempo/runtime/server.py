@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from fedtempo.fields import STRICT, Doc, Ge, Lt, NonNegative, Positive
@@ -24,16 +24,14 @@ class ServerSettings:
 
     seconds: Annotated[NonNegative, Doc("seconds of the run's clock that each operation at the server takes")] = 0.0
     deadline: Annotated[
-        float | None,
-        Field(ge=1),
+        Annotated[float, Ge(1)] | None,
         Doc(
             "a visit is given up after this many times the estimate of what it takes, waiting for others not counted; "
             "the server waits without end where not given"
         ),
     ] = None
     max_bad_updates: Annotated[
-        int | None,
-        Ge(0),
+        Annotated[int, Ge(0)] | None,
         Doc("updates that may be refused (not finite, of a wrong shape or count) before the run ends with an error"),
     ] = None
     aggregation: Annotated[

@@ -207,6 +207,7 @@ class Simulation:
             self._refuse(visit, flaw)
         self._averaging.arrived(model, client)
         stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        self._recorder.told(statistics=len(told))
         update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._visits.end(visit, "done")
         return update
@@ -234,7 +235,7 @@ class Simulation:
                     await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
                     await self._visits.catch_up(visit)
             examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
-            self._recorder.traffic(up=examples.size_bytes)
+            self._recorder.traffic(up=examples.size_bytes, examples=examples.size_bytes)
             self._visits.end(visit, "done")
             return examples
 
