@@ -147,7 +147,7 @@ def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     changes = dict(map(assignment, sets))
     strategy = tables.get("strategy")
@@ -165,7 +165,7 @@ def assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text}: write it as section.key=value")
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = raw.strip()
     return key.strip(), value
 

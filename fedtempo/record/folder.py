@@ -91,7 +91,7 @@ class RunFolder:
             return bool(json.loads(self.summary.read_text(encoding="utf-8")).get("ended") != "interrupted")
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise ConfigError(f"{self.summary} cannot be read: {error}") from error
 
     def _occupied(self) -> str:
