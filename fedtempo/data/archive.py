@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -13,6 +14,8 @@ from fedtempo.errors import ConfigError
 
 LARGEST_UNPACKED_BYTES = 2**31
 """What compressed arrays may take together; arrays that are not compressed take what their file does."""
+
+_LARGEST_LENGTH = 2**48
 
 
 def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
@@ -58,7 +61,6 @@ def _announced_bytes(content: IO[bytes]) -> int:
     shape, _, dtype = readers[version](content)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, and allow_pickle=False")
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    return size
+    if not all(0 <= length < _LARGEST_LENGTH for length in shape):
+        raise ValueError(f"it announces the shape {shape}")
+    return dtype.itemsize * math.prod(shape)

@@ -133,7 +133,7 @@ def _git_revision() -> str | None:
     """Commit of the current directory, with "-dirty" where files differ from it; None outside a repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  fixed
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip() or None

@@ -89,7 +89,7 @@ class Recorder:
             connection.executescript(TABLES)
             with connection:
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
-                    connection.execute(f"DELETE FROM {table}")
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
         except sqlite3.DatabaseError as error:
             if connection is not None:
                 connection.close()

@@ -116,7 +116,7 @@ def read_records(connection: sqlite3.Connection) -> Records:
 def _read_table(connection: sqlite3.Connection, table: str, order: str) -> Table:
     columns = COLUMNS[table]
     names = ", ".join(f'"{name}"' for name in columns)
-    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")
+    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")  # noqa: S608  names of ours
     chunks: list[list[npt.NDArray[Any]]] = []
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
         chunks.append([_column(values, kind) for values, kind in zip(zip(*rows), columns.values())])
