@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from fedtempo.record.schema import OUTCOMES
 
 MOST_CLIENTS = 10_000_000
-LARGEST_TIME_S = 1e15
+LARGEST_TIME_S = 1e30
 _LARGEST_NUMBER = 10**15
 
 Time = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
@@ -21,7 +21,7 @@ Whole = Annotated[int, Interval(ge=0, le=10**18)]
 Bytes = Annotated[int, Ge(0), Le(10**24)]
 Share = Annotated[float, Interval(ge=0, le=1)]
 Text = Annotated[str, MaxLen(100_000)]
-Coordinate = Annotated[float, Interval(ge=-LARGEST_TIME_S, le=LARGEST_TIME_S)]
+Coordinate = Annotated[float, Interval(ge=-1e30, le=1e30)]
 
 
 class _Part(BaseModel):
@@ -49,7 +49,7 @@ class Facts(_Part):
 
     strategy: Text | None = None
     label: Text | None = None
-    seed: Whole | None = None
+    seed: Annotated[int, Ge(0)] | None = None
     n_clients: Annotated[int, Interval(ge=1, le=MOST_CLIENTS)] | None = None
     horizon_s: Time | None = None
     elapsed_s: Time | None = None
