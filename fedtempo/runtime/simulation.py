@@ -196,15 +196,16 @@ class Simulation:
             await self._visits.phase(visit, seconds, "sending", self._uplink)
         await self._visits.catch_up(visit)
         trained = training.result()
-        model = Model(visit.received.version, trained.location)
         if neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
         else:
-            neighbour.delivered.add(model)
             self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
         if (flaw := trained.flaw or stay.flaw) is not None:
             self._refuse(visit, flaw)
+        model = Model(visit.received.version, trained.location)
+        if neighbour is not None:
+            neighbour.delivered.add(model)
         self._averaging.arrived(model, client)
         stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
         self._recorder.told(statistics=len(told))
