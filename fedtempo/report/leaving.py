@@ -21,7 +21,12 @@ def leaving(runs: Mapping[str, Records]) -> Markup:
     telling = {label: run for label, run in runs.items() if "left_clients" in run.facts}
     if not telling:
         return Markup("")
-    head = element("tr", *(element("th", title, scope="col") for title in ("what", "when", *telling)))
+    head = element(
+        "tr",
+        element("th", "what", scope="col"),
+        element("th", "when", scope="col", class_="text"),
+        *(element("th", label, scope="col") for label in telling),
+    )
     rows = [
         element(
             "tr",
