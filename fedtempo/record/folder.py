@@ -120,7 +120,8 @@ class RunFolder:
 
     def _occupied(self) -> bool:
         """Whether anything is there but what a run leaves that was killed before it began."""
-        return any(path.name not in (_LOCK, self.environment.name) for path in self.path.iterdir())
+        begun = re.compile(r"\.lock|environment\.json|\.(environment\.json|config\.toml)\..*")
+        return not all(begun.fullmatch(path.name) for path in self.path.iterdir())
 
     @property
     def finished(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic.dataclasses import dataclass as component
 
+from fedtempo.errors import FedtempoError
 from fedtempo.federation import Strategy
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.runtime import clock
@@ -184,7 +185,9 @@ def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The one error inside nested exception groups, or the group where there are several."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+    """The one error inside nested exception groups; the first of several of ours, or else the group."""
+    while isinstance(error, BaseExceptionGroup) and (
+        len(error.exceptions) == 1 or error.split(FedtempoError)[1] is None
+    ):
         error = error.exceptions[0]
     return error

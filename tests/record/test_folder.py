@@ -43,7 +43,7 @@ def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
     Recorder(tmp_path).close()
     if summary:
         write_json(folder.summary, summary)
-    with pytest.raises(ConfigError, match="--resume"):
+    with pytest.raises(ConfigError, match="`fedtempo resume .*` goes on with it"):
         RunFolder.create(tmp_path)
     assert RunFolder.resume(tmp_path) == folder
 
