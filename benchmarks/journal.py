@@ -1,24 +1,27 @@
 """What durability costs: a run with a journal against the same run without, and how fast a killed run is live again.
 
-    python benchmarks/journal.py [--repetitions 5] [--checkpoint-every 5]
+    python benchmarks/journal.py [--repetitions 5] [--checkpoint-every 2] [--horizon 150]
 
-FedHusky on digits, trained by worker processes; and the same schedule without training, where the folder is all that
-there is. Ways take turns, medians of wall time are compared. A run is killed at 90 % of its visits and resumed; what
-passes until the first operation that is done again is compared with the whole run.
+FedHusky on digits, trained in one process; and the same schedule without training, where no checkpoint is made. Ways
+take turns, medians are compared, of wall time and of processor time, which a busy machine changes less. A run is killed
+at 90 % of its visits and resumed; what passes until it is where it was is compared with the whole run.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from fedtempo.config import Config, parse
 from fedtempo.folders import complete
@@ -27,14 +30,12 @@ from fedtempo.record.journal import Journal
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.simulation import Simulation
 
-HORIZON_S = 250.0
 
-
-def configuration(kind: str, checkpoint_every: float) -> Config:
+def configuration(kind: str, checkpoint_every: float, horizon_s: float) -> Config:
     """FedHusky's setting on digits."""
     return parse(
         {
-            "run": {"horizon": HORIZON_S, "checkpoint_every": checkpoint_every},
+            "run": {"horizon": horizon_s, "checkpoint_every": checkpoint_every},
             "data": {
                 "clients": 50,
                 "examples_per_client": 25,
@@ -49,36 +50,46 @@ def configuration(kind: str, checkpoint_every: float) -> Config:
                 "estimates": "exact",
             },
             "strategy": {"name": "fedhusky", "clusters": "labels"},
-            "executor": {"kind": kind, "workers": 2} if kind == "processes" else {"kind": kind},
+            "executor": {"kind": kind},
         }
     )
 
 
-def timed(work: Callable[[], Any]) -> float:
-    """Seconds of wall time."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+@dataclass(frozen=True)
+class Cost:
+    """Median seconds of a run in a folder, of wall and of processor time; its visits, and its journal's bytes."""
+
+    wall_s: float
+    processor_s: float
+    visits: int
+    size_bytes: int
 
 
-def cost(place: Path, kind: str, every_s: float, world: World, repetitions: int) -> tuple[float, float, int, int]:
-    """Median seconds of a run in a folder without and with checkpoints; its visits; the journal's bytes at its end."""
-    ways = {every: configuration(kind, every) for every in (0.0, every_s)}
-    times: dict[float, list[float]] = {every: [] for every in ways}
-    sizes = []
-    keep = Journal.remove
-    Journal.remove = lambda journal: sizes.append(journal.path.stat().st_size)  # type: ignore[method-assign]
-    visits = 0
-    try:
-        for repetition in range(repetitions):
-            for every, config in ways.items():
-                folder = place / f"{kind}-{every:g}-{repetition}"
-                began = time.perf_counter()
+def costs(place: Path, configs: Sequence[Config], world: World, repetitions: int) -> list[Cost]:
+    """Of each configuration; they take turns."""
+    times: list[list[tuple[float, float]]] = [[] for _ in configs]
+    visits, sizes = 0, [0] * len(configs)
+    for repetition in range(repetitions):
+        for number, config in enumerate(configs):
+            folder = place / f"{config.executor.kind}-{number}-{repetition}"
+            with removed(sizes, number):
+                began = time.perf_counter(), time.process_time()
                 visits = complete(config, folder, world=world)["visits"]
-                times[every].append(time.perf_counter() - began)
-    finally:
-        Journal.remove = keep  # type: ignore[method-assign]
-    return statistics.median(times[0.0]), statistics.median(times[every_s]), visits, sizes[-1]
+                times[number].append((time.perf_counter() - began[0], time.process_time() - began[1]))
+    return [Cost(*map(statistics.median, zip(*each)), visits, size) for each, size in zip(times, sizes)]
+
+
+@contextlib.contextmanager
+def removed(sizes: list[int], number: int) -> Iterator[None]:
+    """Put the size of the journal of a run that ends in this block into `sizes`."""
+    remove = Journal.remove
+
+    def measured(journal: Journal) -> None:
+        sizes[number] = journal.path.stat().st_size
+        remove(journal)
+
+    with mock.patch.object(Journal, "remove", measured):
+        yield
 
 
 def die_at(config: Config, folder: Path, visits: int) -> None:
@@ -108,43 +119,51 @@ def until_live_s(config: Config, folder: Path, world: World) -> float:
             live.append(time.perf_counter() - began)
         return answer
 
-    Journalled._next = watched  # type: ignore[method-assign]
-    try:
+    with mock.patch.object(Journalled, "_next", watched):
         complete(config, folder, world=world)
-    finally:
-        Journalled._next = following  # type: ignore[method-assign]
     return live[0]
 
 
-def main(repetitions: int = 5, checkpoint_every: float = 5.0) -> None:
+def main(repetitions: int = 5, checkpoint_every: float = 2.0, horizon_s: float = 150.0) -> None:
     """Print the costs."""
-    world = build_world(configuration("inline", 0.0))
+    world = build_world(configuration("inline", 0.0, horizon_s))
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        without, journalled, visits, size = cost(place, "processes", checkpoint_every, world, repetitions)
+        ways = [configuration("inline", every, horizon_s) for every in (0.0, checkpoint_every)]
+        without, journalled = costs(place, ways, world, repetitions)
         print(
-            f"training, {visits} visits: {without:.2f} s without checkpoints, {journalled:.2f} s with one every "
-            f"{checkpoint_every:g} s: {journalled / without - 1:+.1%} (gate: at most +3 %); "
-            f"journal {size / 1e3:.0f} kB, {size / visits:.0f} bytes a visit"
+            f"training, {without.visits} visits in {without.wall_s:.1f} s, a checkpoint every {checkpoint_every:g} s: "
+            f"{journalled.wall_s / without.wall_s - 1:+.1%} wall time, "
+            f"{journalled.processor_s / without.processor_s - 1:+.1%} processor time (gate: at most +3 %); "
+            f"journal {journalled.size_bytes / 1e3:.0f} kB, {journalled.size_bytes / without.visits:.0f} bytes a visit",
+            flush=True,
         )
-        bare, kept, visits, size = cost(place, "none", checkpoint_every, world, repetitions)
-        print(
-            f"schedule only, {visits} visits: {1e6 * (kept - bare) / visits:+.1f} us a visit (gate: at most 10); "
-            f"journal {size} bytes"
+        killed = place / "killed"
+        life = multiprocessing.get_context("forkserver").Process(
+            target=die_at, args=(ways[1], killed, 9 * without.visits // 10)
         )
-        config, folder = configuration("processes", 1.0), place / "killed"
-        life = multiprocessing.get_context("forkserver").Process(target=die_at, args=(config, folder, 9 * visits // 10))
         life.start()
         life.join()
         assert life.exitcode == -signal.SIGKILL
-        seconds = until_live_s(config, folder, world)
-        print(f"killed at 90 % of its visits, live again after {seconds:.2f} s: {seconds / journalled:.1%} of the run")
-        print("(gate: at most 5 %)")
+        seconds = until_live_s(ways[1], killed, world)
+        print(
+            f"killed at 90 % of its visits, where it was after {seconds:.2f} s: {seconds / journalled.wall_s:.1%} of the "
+            "run (gate: at most 5 %)",
+            flush=True,
+        )
+        ways = [configuration("none", every, 10 * horizon_s) for every in (0.0, checkpoint_every)]
+        without, journalled = costs(place, ways, world, repetitions)
+        print(
+            f"schedule only, {without.visits} visits: "
+            f"{1e6 * (journalled.processor_s - without.processor_s) / without.visits:+.1f} us a visit "
+            f"(gate: at most 10); journal {journalled.size_bytes} bytes"
+        )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What durability costs.")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--checkpoint-every", type=float, default=5.0)
+    parser.add_argument("--checkpoint-every", type=float, default=2.0)
+    parser.add_argument("--horizon", type=float, default=150.0)
     arguments = parser.parse_args()
-    main(arguments.repetitions, arguments.checkpoint_every)
+    main(arguments.repetitions, arguments.checkpoint_every, arguments.horizon)
