@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from fedtempo import folders
 from fedtempo.config import Config, parse
 from fedtempo.folders import complete
 from fedtempo.launch import World, build_world
-from fedtempo.record.journal import Journal
+from fedtempo.record import RunFolder
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.simulation import Simulation
 
@@ -82,13 +83,13 @@ def costs(place: Path, configs: Sequence[Config], world: World, repetitions: int
 @contextlib.contextmanager
 def removed(sizes: list[int], number: int) -> Iterator[None]:
     """Put the size of the journal of a run that ends in this block into `sizes`."""
-    remove = Journal.remove
+    tidy = folders._tidy
 
-    def measured(journal: Journal) -> None:
-        sizes[number] = journal.path.stat().st_size
-        remove(journal)
+    def measured(folder: RunFolder, summary: Any) -> None:
+        sizes[number] = folder.journal.stat().st_size
+        tidy(folder, summary)
 
-    with mock.patch.object(Journal, "remove", measured):
+    with mock.patch.object(folders, "_tidy", measured):
         yield
 
 
@@ -147,8 +148,8 @@ def main(repetitions: int = 5, checkpoint_every: float = 2.0, horizon_s: float =
         assert life.exitcode == -signal.SIGKILL
         seconds = until_live_s(ways[1], killed, world)
         print(
-            f"killed at 90 % of its visits, where it was after {seconds:.2f} s: {seconds / journalled.wall_s:.1%} of the "
-            "run (gate: at most 5 %)",
+            f"killed at 90 % of its visits, where it was after {seconds:.2f} s: {seconds / journalled.wall_s:.1%} "
+            "of the run (gate: at most 5 %)",
             flush=True,
         )
         ways = [configuration("none", every, 10 * horizon_s) for every in (0.0, checkpoint_every)]

@@ -25,7 +25,6 @@ from fedtempo.experiments.reproduction import overall, write_rows
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
-from fedtempo.folders import resume as resume_run
 from fedtempo.launch import World, build_world
 from fedtempo.launch import run as run_in_memory
 from fedtempo.planning_views import explain_plan
@@ -57,7 +56,7 @@ def resume(console: Console, folder: Path, sets: list[str], force: bool) -> int:
         return _resume_comparison(console, folder, sets, force)
     config = configuration(folder, sets)
     with progress.shown(console, config) as watch:
-        summary = resume_run(config, folder, force=force, watch=watch)
+        summary = complete(config, folder, force=force, watch=watch)
     return _show(console, folder, summary)
 
 

@@ -22,6 +22,9 @@ from fedtempo.record.strict_json import plain, write_text
 _FREE = ("checkpoint_every", "verify")
 """Keys of `[run]` on which no result depends."""
 
+_COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
+"""Whose versions results depend on."""
+
 
 def run_to_folder(
     config: Config, path: Path, *, world: World | None = None, watch: Watch | None = None
@@ -45,14 +48,22 @@ def complete(
     folder = RunFolder(path)
     if not folder.config.exists():
         return run_to_folder(config, path, world=world, watch=watch)
-    if folder.finished:
-        return dict(load_run(path).summary or {})
-    return resume(config, path, force=force, world=world, watch=watch)
+    if not folder.finished:
+        return resume(config, path, force=force, world=world, watch=watch)
+    _must_agree(path, _settings(load(folder.config)), _settings(config), force)
+    summary = dict(load_run(path).summary or {})
+    _tidy(folder, summary)
+    return summary
 
 
 def configuration(path: Path, sets: list[str]) -> Config:
-    """What the run in a folder was configured as; sets: what is to be different, as `resume` allows it."""
+    """What the run in a folder was configured as; sets: what is to be different, as `resume` allows it.
+
+    Raises ConfigError where there is no run, or a change is none.
+    """
     folder = RunFolder(path)
+    if not folder.config.exists():
+        raise ConfigError(f"{path} holds no run that could be resumed")
     label = read_identity(folder.journal).get("label")
     return load(folder.config, sets).with_changes({}, label=label)
 
@@ -84,25 +95,32 @@ def _run(config: Config, folder: RunFolder, journal: Journal, world: World, watc
         models.add(model)
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
-        journal.remove()
-        models.keep({summary["model_sha256"]})
+        _tidy(folder, summary)
     return summary
+
+
+def _tidy(folder: RunFolder, summary: Mapping[str, Any]) -> None:
+    """The run has finished: its model stays, and nothing else of what it needed to be resumed."""
+    folder.journal.unlink(missing_ok=True)
+    ModelFiles(folder.models).keep({summary["model_sha256"]})
 
 
 def identity(config: Config, world: World) -> dict[str, Any]:
     """All that a run's result depends on, as JSON values: a run is resumed only where it is the same."""
+    return {
+        "label": config.label,
+        "configuration": _settings(config),
+        "data": {"sha256": world.dataset.sha256},
+        "versions": {**{name: versions()[name] for name in _COMPUTING}, "code": code_sha256(config)},
+    }
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    """The tables of a configuration on which results depend, as JSON values."""
     settings = {name: table for name, table in config.tables.items() if name not in ("compare", "executor")}
     settings["run"] = {key: value for key, value in settings["run"].items() if key not in _FREE}
     settings["executor"] = {"trains": config.executor.kind != "none"}
-    found: dict[str, Any] = plain(
-        {
-            "label": config.label,
-            "configuration": settings,
-            "data": {"sha256": world.dataset.sha256},
-            "versions": {**versions(), "code": code_sha256(config)},
-        }
-    )
-    return found
+    return dict(plain(settings))
 
 
 def code_sha256(config: Config) -> str:

@@ -19,7 +19,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.record.schema import DATABASE
 from fedtempo.record.strict_json import write_json
 
-_PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "ray", "flwr")
+_PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr")
 
 
 _LOCK = ".lock"

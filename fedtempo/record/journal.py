@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import RunError
-from fedtempo.record.strict_json import plain, write_text
+from fedtempo.record.strict_json import plain, sync_folder, write_text
 
 Row = Mapping[str, Any]
 """An operation that is done. "n": its number, from 1; everything else is the writer's."""
@@ -54,6 +54,7 @@ class Journal:
         journal.identity = plain(identity)
         block = journal._sealed([], {"seal": "begun", "format": _FORMAT, "identity": journal.identity})
         write_text(path, block.decode())
+        sync_folder(path.parent)
         return journal
 
     @classmethod
@@ -77,10 +78,6 @@ class Journal:
         seal = {"seal": "checkpoint", "submitted": submitted, "unanswered": sorted(unanswered), "wall_s": wall_s}
         self._append([json.dumps(row, allow_nan=False) + "\n" for row in rows], seal)
         self.checkpoints += 1
-
-    def remove(self) -> None:
-        """The run has ended: nothing is left to resume."""
-        self.path.unlink(missing_ok=True)
 
     def _append(self, lines: list[str], seal: Mapping[str, Any]) -> None:
         digest, start = self._digest.copy(), self._whole

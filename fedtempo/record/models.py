@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import RunError
+from fedtempo.record.strict_json import sync_folder
 
 Vector = npt.NDArray[np.float32]
 
@@ -47,7 +48,9 @@ class ModelFiles:
             return sha256
         temporary = path.with_suffix(".new")
         try:
-            self._folder.mkdir(exist_ok=True)
+            if not self._folder.exists():
+                self._folder.mkdir()
+                sync_folder(self._folder.parent)
             try:
                 with temporary.open("wb") as file:
                     file.write(save({"state": np.ascontiguousarray(model, dtype="<f4")}))
@@ -63,15 +66,8 @@ class ModelFiles:
 
     def sync(self) -> None:
         """Make sure that the names of all models added so far are on the disk."""
-        if os.name != "posix" or not self._folder.exists():
-            return
-        descriptor = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise RunError(f"{self._folder} could not be written: {error.strerror or error}") from error
-        finally:
-            os.close(descriptor)
+        if self._folder.exists():
+            sync_folder(self._folder)
 
     def read(self, sha256: str) -> Vector:
         """The flat model of this hash. Raises RunError where it is missing or is not what its name says."""
