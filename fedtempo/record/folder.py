@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -80,11 +81,8 @@ class RunFolder:
             if folder.path.exists() and not folder.path.is_dir():
                 raise ConfigError(f"{folder.path} is a file; a run needs a folder")
             folder.path.mkdir(parents=True, exist_ok=True)
-            if folder._occupied():
-                raise ConfigError(folder._why_occupied())
-            claimed = folder._locked()
-            if folder._occupied():  # by who came first
-                raise ConfigError(folder._why_occupied())
+            folder._must_be_free()
+            claimed = folder._locked(folder._must_be_free)
         except OSError as error:
             raise ConfigError(f"{folder.path} cannot hold a run: {error.strerror or error}") from error
         write_json(folder.environment, environment(seed))
@@ -100,12 +98,9 @@ class RunFolder:
         if not folder.config.exists():
             raise ConfigError(f"{folder.path} holds no run that could be resumed")
         try:
-            claimed = folder._locked()
+            return folder._locked(folder._must_go_on)
         except OSError as error:
             raise ConfigError(f"{folder.path} cannot be written: {error.strerror or error}") from error
-        if folder.finished:
-            raise ConfigError(f"the run in {folder.path} has finished; there is nothing to resume")
-        return claimed
 
     def __enter__(self) -> RunFolder:
         return self
@@ -114,21 +109,36 @@ class RunFolder:
         if self._lock is not None:
             self._lock.release()
 
-    def _locked(self) -> RunFolder:
-        """This folder, which is ours; what a killed process left half-written is gone. Raises as `claim` does."""
+    def _locked(self, check: Callable[[], None]) -> RunFolder:
+        """This folder, which is ours, without what a killed process left half-written. Raises as `claim` and `check` do.
+
+        check: of what another process may have done before the folder was ours.
+        """
         claimed = replace(self, _lock=claim(self.path))
-        for path in self.path.iterdir():
-            if _HALF_WRITTEN.fullmatch(path.name):
-                path.unlink()
+        try:
+            check()
+            for path in self.path.iterdir():
+                if _HALF_WRITTEN.fullmatch(path.name):
+                    path.unlink()
+        except BaseException:
+            claimed.__exit__()
+            raise
         return claimed
 
-    def _holds_run(self) -> bool:
-        return self.database.exists() or self.config.exists()
-
-    def _occupied(self) -> bool:
-        """Whether anything is there but what a run leaves that was killed before it began."""
+    def _must_be_free(self) -> None:
+        """Raises ConfigError where anything is there but what a run leaves that was killed before it began."""
         names = {path.name for path in self.path.iterdir()} - {_LOCK, self.environment.name}
-        return not all(map(_HALF_WRITTEN.fullmatch, names))
+        if all(map(_HALF_WRITTEN.fullmatch, names)):
+            return
+        if not self.database.exists() and not self.config.exists():
+            raise ConfigError(f"{self.path} is not empty and holds no run; choose a new or empty folder")
+        if self.finished:
+            raise ConfigError(f"{self.path} holds a finished run, which is never overwritten; choose another folder")
+        raise ConfigError(f"{self.path} holds an unfinished run; `fedtempo resume {self.path}` goes on with it")
+
+    def _must_go_on(self) -> None:
+        if self.finished:
+            raise ConfigError(f"the run in {self.path} has finished; there is nothing to resume")
 
     @property
     def finished(self) -> bool:
@@ -139,13 +149,6 @@ class RunFolder:
             return False
         except (OSError, ValueError, AttributeError) as error:
             raise ConfigError(f"{self.summary} cannot be read: {error}") from error
-
-    def _why_occupied(self) -> str:
-        if not self._holds_run():
-            return f"{self.path} is not empty and holds no run; choose a new or empty folder"
-        if self.finished:
-            return f"{self.path} holds a finished run, which is never overwritten; choose another folder"
-        return f"{self.path} holds an unfinished run; `fedtempo resume {self.path}` goes on with it"
 
 
 def claim(path: Path) -> BaseFileLock:
