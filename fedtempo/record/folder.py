@@ -110,7 +110,7 @@ class RunFolder:
             self._lock.release()
 
     def _locked(self, check: Callable[[], None]) -> RunFolder:
-        """This folder, which is ours, without what a killed process left half-written. Raises as `claim` and `check` do.
+        """This folder, which is ours, what a killed process left half-written is gone. Raises like `claim`, `check`.
 
         check: of what another process may have done before the folder was ours.
         """
