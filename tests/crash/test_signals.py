@@ -17,7 +17,7 @@ from tests.crash import lives
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbs, in a folder beside its configuration."""
     place = tmp_path_factory.mktemp("signals")
-    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 8})
+    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 5})
     (place / "run.toml").write_text(config.dump())
     lives.lived_to_its_end(config, place / "whole")
     return place / "whole"
@@ -45,10 +45,10 @@ def resumed(folder: Path, output: Path) -> int | None:
 @pytest.mark.parametrize(
     ("number", "ctrl_c", "workers", "code"),
     [
-        (signal.SIGINT, True, 0, 130),
-        (signal.SIGINT, True, 2, 130),
+        pytest.param(signal.SIGINT, True, 0, 130, marks=pytest.mark.crash),
+        pytest.param(signal.SIGINT, True, 2, 130, marks=pytest.mark.crash),
         (signal.SIGTERM, True, 2, 143),
-        (signal.SIGTERM, False, 0, 143),  # in the background of a script
+        pytest.param(signal.SIGTERM, False, 0, 143, marks=pytest.mark.crash),  # in the background of a script
     ],
 )
 def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
