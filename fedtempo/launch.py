@@ -190,14 +190,11 @@ def run(
                 )
             for name, value in _facts(config, world, training, executor).items():
                 recorder.fact(name, value)
-<<<<<<< HEAD
             recorder.fact("resumed", journal.resumed if journal else 0)
 
             made: list[Simulation] = []
-=======
             if config.data.tell_labels:
                 recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
->>>>>>> main
 
             def make(**settings: Any) -> Simulation:
                 sim = Simulation(

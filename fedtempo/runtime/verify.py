@@ -42,7 +42,7 @@ class Verified(Recorder):
         self._free_at[client] = finished
         if base_version > self._version:
             self._impossible(f"visit {number} started from version {base_version} of {self._version}")
-        if outcome == "done":
+        if outcome in ("done", "refused"):
             self._arrives(number, trains=examples > 0)
         super().visit(row)
 
@@ -60,12 +60,12 @@ class Verified(Recorder):
         self._evaluated_at, self._evaluated = time, version
         super().evaluation(time, version, accuracy, loss)
 
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0) -> None:
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
         if min(down, up, relay) < 0:
             self._impossible(f"{(down, up, relay)} bytes are moved down, up and from client to client")
         if not down:
             self._arriving.append(up + relay)
-        super().traffic(down, up, relay)
+        super().traffic(down, up, relay, examples)
 
     def fact(self, name: str, value: Any) -> None:
         if name == "size_bytes":
@@ -78,12 +78,12 @@ class Verified(Recorder):
             self._impossible(f"{in_progress} visits go on after the run's end")
 
     def _arrives(self, number: int, *, trains: bool) -> None:
-        """What a visit that is done sent has just been counted."""
+        """What a visit sent has just been counted."""
         arrived, self._arriving = self._arriving, []
         if self._model_bytes == 0:
             return  # what goes down cannot be told from what goes up
         if len(arrived) != 1 or (trains and self._model_bytes is not None and arrived[0] != self._model_bytes):
-            self._impossible(f"visit {number} is done, and {arrived} bytes came; a model has {self._model_bytes}")
+            self._impossible(f"visit {number} has ended, and {arrived} bytes came; a model has {self._model_bytes}")
 
     def _time(self, time: float, what: str) -> None:
         if not self._now <= time <= self._horizon_s:

@@ -174,10 +174,10 @@ def read_only(killed: Path) -> Iterator[Path]:
     """A copy of the killed run in a folder that nobody may write to."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(shutil.copytree(killed, Path(place) / "run"))
-        os.chmod(place, 0o755)
-        os.chmod(folder, 0o555)
+        Path(place).chmod(0o755)
+        folder.chmod(0o555)
         yield folder
-        os.chmod(folder, 0o755)
+        folder.chmod(0o755)
 
 
 def test_a_folder_that_cannot_be_written_is_named(read_only: Path, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ class Journalled:
         assert operation.pending is not None
         result = operation.pending.result()
         if isinstance(result, Trained):
-            result = Trained(self._new_location(operation.number, result.location), result.statistics)
+            result = Trained(self._new_location(operation.number, result.location), result.statistics, result.flaw)
         operation.answered(result)
         self._asked.pop(operation.number, None)
         self._record(operation.number, operation.asked, result)
@@ -248,7 +248,7 @@ class Journalled:
         kind, told, given = asked
         try:
             if isinstance(answer, Trained):
-                out = encode((answer.location, answer.statistics), model)
+                out = encode((answer.location, answer.statistics, answer.flaw), model)
             elif isinstance(answer, Evaluation):
                 out = encode((answer.accuracy, answer.loss), model)
             else:
@@ -262,8 +262,8 @@ class Journalled:
         self._rows.append((row, [weakref.ref(location) for location in made]))
 
     def _recalled_answer(self, kind: str, row: Mapping[str, Any]) -> Trained | Evaluation:
-        first, second = decode(row["out"], self._recalled(row))
-        return Evaluation(first, second) if kind == "evaluate" else Trained(first, second)
+        answer = decode(row["out"], self._recalled(row))
+        return Evaluation(*answer) if kind == "evaluate" else Trained(*answer)
 
     # Models ---------------------------------------------------------------------------------------------------------
 
