@@ -27,6 +27,7 @@ def main() -> None:
         ("clock", "gate: at least 30,000 visits/s"),
         ("planner", "gate: median feasible call at most 5 ms, whole schedule at most 6 s"),
         ("overhead", ""),
+        ("journal", ""),
     ):
         print(f"\n{name}  {gate}")
         load(name).main()

@@ -5,8 +5,10 @@ What a command needs is imported when it runs, so that `fedtempo --help` answers
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,6 +22,9 @@ app = typer.Typer(
     add_completion=False,
     help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
 )
+_INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
+"""Exit codes of what a signal ended: SIGINT, SIGTERM."""
+
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
 
@@ -41,6 +46,21 @@ def run(
     from fedtempo import commands
 
     raise typer.Exit(commands.run(console, config, out, set_, seed))
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="folder of a run or of a comparison", show_default=False)],
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", help="change what no result depends on: executor.workers=4, run.checkpoint_every=10"),
+    ] = [],  # noqa: B006
+    force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
+) -> None:
+    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
+    from fedtempo import commands
+
+    raise typer.Exit(commands.resume(console, folder, set_, force))
 
 
 @app.command()
@@ -169,8 +189,16 @@ def reproduce(
 
 
 def main() -> None:
-    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 interrupted."""
+    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 Ctrl-C, 143 SIGTERM."""
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
+    terminated = False
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         app()
     except ConfigError as error:
@@ -181,4 +209,8 @@ def main() -> None:
         sys.exit(3)
     except KeyboardInterrupt:
         errors.print("interrupted")
-        sys.exit(130)
+        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+    except SystemExit as ended:
+        if terminated and ended.code == _INTERRUPTED:
+            sys.exit(_TERMINATED)
+        raise

@@ -1,13 +1,11 @@
-"""From a configuration to a run: data, clients, fleet and executor are built, the run happens, its folder is filled."""
+"""From a configuration to a run: data, clients, fleet and executor are built, and the run happens."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import math
 import os
-import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -30,17 +28,21 @@ from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records, RunFolder, summarise, write_json
+from fedtempo.record import Recorder, Records, RunFolder, summarise
+from fedtempo.record.journal import Journal
+from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import simulate
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.verify import Verified
 
 Watch = Callable[[Simulation, Evaluations], None]
 
@@ -145,23 +147,6 @@ def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
     return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))
 
 
-def run_to_folder(
-    config: Config, path: Path, *, world: World | None = None, watch: Watch | None = None
-) -> dict[str, Any]:
-    """One run in its own new folder; returns its summary. The folder is claimed before anything is computed."""
-    folder = RunFolder.create(path, config.run.seed)
-    try:
-        folder.config.write_text(config.dump(), encoding="utf-8")
-        summary, _, model = run(config, folder.path, world=world, watch=watch)
-    except ConfigError:
-        shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
-        raise
-    if model is not None:
-        save_model(model, folder.models)
-    write_json(folder.summary, summary)
-    return summary
-
-
 @contextlib.contextmanager
 def rare_collections() -> Iterator[None]:
     """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
@@ -175,25 +160,44 @@ def rare_collections() -> Iterator[None]:
 
 @rare_collections()
 def run(
-    config: Config, folder: Path | None = None, *, world: World | None = None, watch: Watch | None = None
+    config: Config,
+    folder: Path | None = None,
+    *,
+    world: World | None = None,
+    watch: Watch | None = None,
+    journal: Journal | None = None,
 ) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
     """One run; returns its summary, its records and the final model as a flat vector (None without training).
 
-    folder: where `run.sqlite` is written; None keeps the records in memory.
+    folder: where `run.sqlite` is written; None keeps the records in memory. journal: of a run in a folder; the run
+    goes on from there, and adds to it.
     """
     world = build_world(config) if world is None else world
     training = training_of(config, world)
-    recorder = Recorder(folder)
-    began = time.perf_counter()
+    recorder = _recorder(config, folder, world)
+    began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
+
+    def wall_s() -> float:
+        return before_s + time.perf_counter() - began
+
     try:
         with make_executor(config, world) as executor:
+            journalled = None
+            if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
+                models = ModelFiles(RunFolder(folder).models)
+                executor = journalled = Journalled(
+                    executor, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
+                )
             for name, value in _facts(config, world, training, executor).items():
                 recorder.fact(name, value)
+            recorder.fact("resumed", journal.resumed if journal else 0)
+
+            made: list[Simulation] = []
             if config.data.tell_labels:
                 recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
 
             def make(**settings: Any) -> Simulation:
-                return Simulation(
+                sim = Simulation(
                     clients=world.clients,
                     fleet=world.fleet,
                     executor=executor,
@@ -209,17 +213,35 @@ def run(
                     ),
                     **settings,
                 )
+                made.append(sim)
+                return sim
 
-            outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
+            outcome = simulate(
+                config.strategy,
+                config.run,
+                executor,
+                make,
+                recorder,
+                watch=watch or (lambda *_: None),
+                journal=journalled,
+            )
+        if isinstance(recorder, Verified) and outcome.ended != "interrupted":
+            recorder.complete(made[0].visits_in_progress)
         recorder.fact("ended", outcome.ended)
         recorder.fact("elapsed_s", outcome.end_s)
-        recorder.fact("model_sha256", _sha256(outcome.model))
-        recorder.fact("wall_s", time.perf_counter() - began)
+        recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
+        recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         records = recorder.records()
         return summarise(records), records, outcome.model
     finally:
         recorder.close()
+
+
+def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
+    if not config.run.verify:
+        return Recorder(folder)
+    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon)
 
 
 def make_executor(config: Config, world: World) -> Executor:
@@ -268,17 +290,3 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
     }
-
-
-def _sha256(model: npt.NDArray[np.float32] | None) -> str | None:
-    return None if model is None else hashlib.sha256(model.astype("<f4").tobytes()).hexdigest()
-
-
-def save_model(model: npt.NDArray[np.float32], folder: Path) -> Path:
-    """Write a flat model as safetensors, named by its hash; returns the file."""
-    from safetensors.numpy import save_file
-
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{_sha256(model)}.safetensors"
-    save_file({"state": model}, path)
-    return path

@@ -59,6 +59,20 @@ def write_text(path: Path, text: str) -> None:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
 
 
+def sync_folder(path: Path) -> None:
+    """Make sure that the names of a folder's files are on the disk. Raises RunError naming the folder."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+
+
 def write_json(path: Path, value: Any) -> None:
     """Put `value` at `path` as strict JSON, whole or not at all. Raises RunError naming the file."""
     write_text(path, to_json(value, indent=2) + "\n")

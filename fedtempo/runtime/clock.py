@@ -140,7 +140,14 @@ def _describe(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({name}{place})"
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`."""
+def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda: None) -> T:
+    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`.
+
+    broken_off: called where something but the coroutine's own end stops it, before tasks that are left are unwound.
+    """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        except BaseException:
+            broken_off()
+            raise

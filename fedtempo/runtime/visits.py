@@ -146,6 +146,10 @@ class Visits:
             visit.release()
 
     @property
+    def in_progress(self) -> int:
+        return len(self._held)
+
+    @property
     def end_s(self) -> float:
         """The run's end, were it now: its last instant lies just after the horizon, and does not count."""
         return min(self._loop.time(), self._horizon)

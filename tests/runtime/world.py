@@ -11,13 +11,14 @@ import numpy as np
 from fedtempo.federation import Client, Federation
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records
+from fedtempo.record import Records
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Outcome, RunSettings, simulate
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.verify import Verified
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def play(
     table = {"unit": "s/visit", "speed": compute} if not isinstance(compute, dict) else compute
     plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability, faults=faults or {})
     fleet = plan.build(clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
-    recorder = Recorder(None)
+    recorder = Verified(None, n_clients=clients, horizon_s=horizon)
+    recorder.fact("size_bytes", size_bytes)
 
     def of_each(value: Any) -> list[Any]:
         return value if isinstance(value, list) else [value] * clients

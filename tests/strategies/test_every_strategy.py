@@ -26,7 +26,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 BASE: dict[str, Any] = {
-    "run": {"horizon": 120.0},
+    "run": {"horizon": 120.0, "verify": True},
     "data": {
         "clients": CLIENTS,
         "examples_per_client": [8, 16],

@@ -302,7 +302,7 @@ def _shut_down(owner: int, workers: list[_Worker], pool: SlotPool, data: Segment
         return
     for worker in workers:
         if worker.tasks:
-            worker.process.terminate()
+            worker.process.kill()
         else:
             with contextlib.suppress(OSError):
                 worker.connection.send(None)

@@ -106,10 +106,10 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def _leave_signals_to_parent() -> None:
-    """Ctrl-C goes to the whole process group: the parent decides. Handlers that a fork inherits are not for here."""
+    """Ctrl-C and SIGTERM may go to the whole group: the parent decides. Handlers that a fork inherits are not ours."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _keep_freed_memory() -> None:
