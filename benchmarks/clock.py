@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from fedtempo.config import Config, parse
-from fedtempo.launch import build_world, run
+from fedtempo.launch import build_world, run_to_folder
 
 CLIENTS = 200
 
@@ -39,7 +39,7 @@ def visits_per_second(strategy: str, horizon: float, repetitions: int = 5) -> fl
     for _ in range(repetitions):
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            summary, _, _ = run(config, Path(folder), world=world)
+            summary = run_to_folder(config, Path(folder) / "run", world=world)
             rates.append(summary["visits"] / (time.perf_counter() - began))
     return statistics.median(rates)
 

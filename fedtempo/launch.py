@@ -30,7 +30,7 @@ from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records, RunFolder, summarise, write_json
+from fedtempo.record import Recorder, Records, RunFolder, write_json
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.inline import Inline
@@ -152,7 +152,9 @@ def run_to_folder(
     folder = RunFolder.create(path, config.run.seed)
     try:
         folder.config.write_text(config.dump(), encoding="utf-8")
-        summary, _, model = run(config, folder.path, world=world, watch=watch)
+        with contextlib.closing(Recorder(folder.path)) as recorder:
+            model = _run(config, recorder, world, watch)
+            summary = recorder.summary()
     except ConfigError:
         shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
         raise
@@ -163,61 +165,64 @@ def run_to_folder(
 
 
 @contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
+def rare_collections(n_clients: int) -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
+
+    A visit that is under way is some ten objects, and all clients may be visited at once.
+    """
     thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(max(50_000, 10 * n_clients), 20, 20)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
 
 
-@rare_collections()
 def run(
-    config: Config, folder: Path | None = None, *, world: World | None = None, watch: Watch | None = None
+    config: Config, *, world: World | None = None, watch: Watch | None = None
 ) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
-    """One run; returns its summary, its records and the final model as a flat vector (None without training).
+    """One run in memory: its summary, its records and the final model as a flat vector (None without training)."""
+    with contextlib.closing(Recorder(None)) as recorder:
+        model = _run(config, recorder, world, watch)
+        return recorder.summary(), recorder.records(), model
 
-    folder: where `run.sqlite` is written; None keeps the records in memory.
-    """
+
+def _run(
+    config: Config, recorder: Recorder, world: World | None, watch: Watch | None
+) -> npt.NDArray[np.float32] | None:
+    """One run, recorded; returns the final model."""
     world = build_world(config) if world is None else world
     training = training_of(config, world)
-    recorder = Recorder(folder)
     began = time.perf_counter()
-    try:
-        with make_executor(config, world) as executor:
-            for name, value in _facts(config, world, training, executor).items():
-                recorder.fact(name, value)
+    with rare_collections(len(world.clients)), make_executor(config, world) as executor:
+        for name, value in _facts(config, world, training, executor).items():
+            recorder.fact(name, value)
 
-            def make(**settings: Any) -> Simulation:
-                return Simulation(
-                    clients=world.clients,
-                    fleet=world.fleet,
-                    executor=executor,
-                    training=training,
-                    recorder=recorder,
-                    seed=config.run.seed,
-                    server_s=config.server.seconds,
-                    size_bytes=config.model_bytes,
-                    examples=RawExamples(
-                        labels=[world.dataset.train_y[own] for own in world.owned],
-                        rows=world.owned,
-                        example_bytes=math.prod(world.dataset.train_x.shape[1:]),
-                    ),
-                    **settings,
-                )
+        def make(**settings: Any) -> Simulation:
+            return Simulation(
+                clients=world.clients,
+                fleet=world.fleet,
+                executor=executor,
+                training=training,
+                recorder=recorder,
+                seed=config.run.seed,
+                server_s=config.server.seconds,
+                size_bytes=config.model_bytes,
+                examples=RawExamples(
+                    labels=[world.dataset.train_y[own] for own in world.owned],
+                    rows=world.owned,
+                    example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                ),
+                **settings,
+            )
 
-            outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
-        recorder.fact("ended", outcome.ended)
-        recorder.fact("elapsed_s", outcome.end_s)
-        recorder.fact("model_sha256", _sha256(outcome.model))
-        recorder.fact("wall_s", time.perf_counter() - began)
-        recorder.fact("events_sha256", recorder.events_sha256)
-        records = recorder.records()
-        return summarise(records), records, outcome.model
-    finally:
-        recorder.close()
+        outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
+    recorder.fact("ended", outcome.ended)
+    recorder.fact("elapsed_s", outcome.end_s)
+    recorder.fact("model_sha256", _sha256(outcome.model))
+    recorder.fact("wall_s", time.perf_counter() - began)
+    recorder.fact("events_sha256", recorder.events_sha256)
+    return outcome.model
 
 
 def make_executor(config: Config, world: World) -> Executor:
@@ -260,7 +265,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         },
         "version": fedtempo.__version__,
         "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
-        "label_histograms": world.histograms,
+        "label_histograms": np.array(world.histograms),
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),

@@ -38,8 +38,9 @@ from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.handles import located, models_in
-from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.keyed import ClientGenerators, keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
+from fedtempo.runtime.together import came_back
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
@@ -78,7 +79,8 @@ class Simulation:
         self._max_commits, self._server_s = max_commits, server_s
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
-        self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
+        generators = ClientGenerators(seed, len(clients))
+        self._states = [ClientState(client, fleet, training, self._size_bytes, generators) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
@@ -95,7 +97,7 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        return self._loop.time()
+        return self._loop.now
 
     @property
     def horizon(self) -> float:
@@ -122,13 +124,7 @@ class Simulation:
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
     ) -> list[Update]:
-        async def one(client: Client) -> Update | None:
-            try:
-                return await self.train(client, model, work, group=group)
-            except ClientUnavailable:
-                return None
-
-        return [update for update in await _at_once(map(one, clients)) if update is not None]
+        return await came_back(lambda client: self.train(client, model, work, group=group), clients)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         visit = await self._visits.begin(client, model, group)
@@ -147,7 +143,8 @@ class Simulation:
 
         async def receive(visit: Visit) -> Visit | None:
             try:
-                await self._visits.phase(visit, slowest_s, "receiving", None)
+                if waiting := self._visits.phase(visit, slowest_s, "receiving", None):
+                    await waiting
             except ClientUnavailable:
                 return None
             await self._visits.catch_up(visit)
@@ -182,17 +179,19 @@ class Simulation:
         neighbour = None if to is None else self._states[to.id]
         direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
         if neighbour is not None and direct is not None and direct <= seconds + neighbour.download_s:
-            await self._visits.phase(visit, direct, "sending", None)
+            waiting = self._visits.phase(visit, direct, "sending", None)
         else:
             neighbour = None  # the server relays
-            await self._visits.phase(visit, seconds, "sending", self._uplink)
+            waiting = self._visits.phase(visit, seconds, "sending", self._uplink)
+        if waiting is not None:
+            await waiting
         await self._visits.catch_up(visit)
         trained = training.result()
         model, stay.statistics = Model(visit.received.version, trained.location), trained.statistics
         if neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
         else:
-            neighbour.delivered.add(model)
+            neighbour.deliver(model)
             self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
         update = Update(
@@ -220,7 +219,8 @@ class Simulation:
                 if until is not None:
                     chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
                 if len(chosen):
-                    await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
+                    if waiting := self._visits.phase(visit, seconds(len(chosen)), "sending examples", None):
+                        await waiting
                     await self._visits.catch_up(visit)
             examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
             self._recorder.traffic(up=examples.size_bytes)
@@ -279,7 +279,7 @@ class Simulation:
         return true_s * self.estimate(client).upload_s / state.upload_s if state.upload_s else true_s
 
     async def sleep_until(self, time: float) -> None:
-        if time <= self._loop.time():
+        if time <= self._loop.now:
             await asyncio.sleep(0)
         else:
             await self._loop.wake_at(time)
@@ -289,7 +289,7 @@ class Simulation:
 
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
-        if self._loop.time() > 0:
+        if self._loop.now > 0:
             raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
         self._visits.preparing = True
         try:
@@ -327,12 +327,11 @@ class Simulation:
     async def _receive(self, visit: Visit) -> None:
         """The visit's first phase, on its own time."""
         stay, state = visit.state, self._states[visit.client.id]
-        if visit.received in state.delivered:
-            state.delivered.discard(visit.received)
-        else:
+        if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
+        if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
+            await waiting
         stay.received_at = stay.at
 
     async def _compute(self, visit: Visit, work: Work | None) -> None:
@@ -345,12 +344,14 @@ class Simulation:
         stay.compute_s = state.as_configured_s(seconds, examples)
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
-            await self._visits.phase(visit, seconds * fails_at, "computing", None)
+            if waiting := self._visits.phase(visit, seconds * fails_at, "computing", None):
+                await waiting
             await self._visits.catch_up(visit)
             self._visits.end(visit, "unavailable")
             raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
-        await self._visits.phase(visit, seconds, "computing", None)
+        if waiting := self._visits.phase(visit, seconds, "computing", None):
+            await waiting
         visit.computed = stay.at
 
     def _raw_examples(self) -> RawExamples:

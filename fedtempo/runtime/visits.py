@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, NoReturn
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
@@ -42,9 +43,10 @@ class Visits:
     async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit:
         """Wait for the client's turn and hold it for a visit."""
         self.begun += 1
-        stay, state = Stay(self.begun, group, self._loop.time(), trains), self._states[client.id]
-        await state.turns.take()
-        stay.at = self._loop.time()
+        stay, state = Stay(self.begun, group, self._loop.now, trains), self._states[client.id]
+        if not state.turns.take_if_free():
+            await state.turns.take()
+        stay.at = self._loop.now
         visit = Visit(client, model, stay.at, self._give_up)
         visit.state = stay
         self._held.add(visit)
@@ -52,18 +54,28 @@ class Visits:
         stay.link_factor = state.link_factor()
         return visit
 
-    async def phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """Let a phase go by on the visit's own time; ClientUnavailable, and it is over, where the client leaves before.
+    def phase(
+        self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None
+    ) -> Coroutine[Any, Any, None] | None:
+        """Let a phase go by on the visit's own time; returns what must be awaited first, where anything must.
 
+        ClientUnavailable comes out of that where the client leaves before the phase's end; the visit is over then.
         The clock follows by `catch_up`: phases that nothing else waits for then cost it one wait together.
         """
+        if (channels is None or not seconds) and self._passes(visit, seconds, doing):
+            return None
+        return self._slow_phase(visit, seconds, doing, channels if seconds else None)
+
+    async def _slow_phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
+        """A phase that needs a channel, or that the client's leaving ends."""
         try:
-            if channels is None or not seconds:
-                await self._pass_time(visit, seconds, doing)
+            if channels is None:
+                await self._leaves(visit, doing)
             else:
                 await self.catch_up(visit)
                 async with channels:
-                    await self._pass_time(visit, seconds, doing)
+                    if not self._passes(visit, seconds, doing):
+                        await self._leaves(visit, doing)
                     await self.catch_up(visit)
         except ClientUnavailable:
             self.end(visit, "unavailable")
@@ -74,28 +86,34 @@ class Visits:
 
     async def catch_up(self, visit: Visit) -> None:
         """Wait until the clock is where the visit is on its own time."""
-        if visit.state.at > self._loop.time():
+        if visit.state.at > self._loop.now:
             try:
                 await self._loop.wake_at(visit.state.at)
             except BaseException:
                 visit.release()
                 raise
 
-    async def _pass_time(self, visit: Visit, seconds: float, doing: str) -> None:
-        """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
+    def _passes(self, visit: Visit, seconds: float, doing: str) -> bool:
+        """Let time go by for a client; False, and only as much as there is until it leaves, where that comes first."""
         client, stay = visit.client, visit.state
         if not 0.0 <= seconds < math.inf:
+            visit.release()
             raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
         if self.preparing:
-            return
-        now = self._loop.time()
+            return True
+        now = self._loop.now
         begins = stay.at if stay.at > now else now
         leaves = self._availability.available_until(client.id, begins)
         if leaves < begins + seconds or leaves <= begins:
-            stay.at = max(leaves, begins)
-            await (self.catch_up(visit) if stay.at > now else asyncio.sleep(0))
-            raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.time():g} s")
+            stay.at = leaves if leaves > begins else begins
+            return False
         stay.at = begins + seconds
+        return True
+
+    async def _leaves(self, visit: Visit, doing: str) -> NoReturn:
+        """ClientUnavailable, at the instant to which `_passes` brought the visit."""
+        await (self.catch_up(visit) if visit.state.at > self._loop.now else asyncio.sleep(0))
+        raise ClientUnavailable(visit.client, f"it left while {doing} at t = {self._loop.now:g} s")
 
     def end(self, visit: Visit, outcome: str) -> None:
         """A visit is over: "done", "unavailable", "cancelled" or "cut"; its client is free."""
@@ -104,7 +122,7 @@ class Visits:
         visit.finish()
         self._held.discard(visit)
         stay: Stay = visit.state
-        ended = self._loop.time() if outcome == "done" else self.end_s
+        ended = self._loop.now if outcome == "done" else self.end_s
         self._recorder.visit(
             (
                 stay.number,
@@ -132,7 +150,7 @@ class Visits:
     @property
     def end_s(self) -> float:
         """The run's end, were it now: its last instant lies just after the horizon, and does not count."""
-        return min(self._loop.time(), self._horizon)
+        return min(self._loop.now, self._horizon)
 
     def _give_up(self, visit: Visit) -> None:
         """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
@@ -143,7 +161,7 @@ class Visits:
 
     def _count_instant(self) -> None:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
-        now = self._loop.time()
+        now = self._loop.now
         if now != self._instant:
             self._instant, self._at_instant = now, 0
         self._at_instant += 1
