@@ -153,6 +153,7 @@ class GroupPlanner(Planner):
                 to_serve,
                 t0,
                 self._preferences,
+                self._preference,
                 self._starts,
                 knowledge,
                 head=head,
