@@ -31,6 +31,7 @@ def search(
     start: int,
     clients: Sequence[Preference],
     preference: Callable[[int], Preference],
+    members: Sequence[int],
     starts: StartMasks,
     knowledge: Knowledge,
     *,
@@ -43,7 +44,7 @@ def search(
 
     As the first client that can still be followed by others is taken at each position, the group's sequence of
     (wait, preference) is the lexicographically smallest of all.
-    preference: of a client, by number. head: the client that goes first. allowed: mask of the clients to consider, where not all; what fails then is
+    preference: of a client, by number. members: mask of each cluster's clients, or of more. head: the client that goes first. allowed: mask of the clients to consider, where not all; what fails then is
     proved for this search alone and not handed to `knowledge`. budget: number of states to look into; where the
     knowledge is exact the search never turns back and needs one a position.
     """
@@ -53,8 +54,12 @@ def search(
 
     def next_visits(rest: int, tick: int, candidates: int, wait: int) -> Iterator[tuple[int, int, int, int]]:
         """(client, begin, end, rest afterwards) of the visits that a group may make that arrives at `tick`."""
+        wanted = 0
+        for cluster, mask in enumerate(members):
+            if rest >> cluster & 1:
+                wanted |= mask
         for begin in range(tick, tick + wait + 1):
-            if free := starts.at(begin) & candidates:
+            if free := starts.at(begin) & candidates & wanted:
                 few = _FEW * free.bit_count() < len(clients)
                 for _, duration, client, client_bit, cluster_bit in (
                     sorted(map(preference, _bits(free))) if few else clients
