@@ -217,6 +217,8 @@ def _run(
             )
 
         outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
+        if isinstance(executor, Processes):
+            recorder.fact("executor", executor.facts())
     recorder.fact("ended", outcome.ended)
     recorder.fact("elapsed_s", outcome.end_s)
     recorder.fact("model_sha256", _sha256(outcome.model))

@@ -56,7 +56,7 @@ class Recorder:
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
     positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
-    model_sha256, wall_s.
+    model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Written by the recorder: bytes (totals of `traffic`), events_sha256.
 
     Every method that writes raises RunError naming the file where the disk does not take it.

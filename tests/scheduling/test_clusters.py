@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from fedtempo.errors import ConfigError
-from fedtempo.scheduling.clusters import cluster_clients, gap_statistic, points_from_gram, points_from_vectors, rebalance
+from fedtempo.scheduling.clusters import (
+    cluster_clients,
+    gap_statistic,
+    points_from_gram,
+    points_from_vectors,
+    rebalance,
+)
 
 
 def planted(seed: int, sizes: list[int], spread: float = 0.3, dimensions: int = 2000) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +74,9 @@ def test_a_given_number_of_clusters_is_evened_out() -> None:
 
 def test_the_same_generator_gives_the_same_clusters() -> None:
     vectors, _ = planted(7, [4] * 4, spread=1.5)
-    first, again = (cluster_clients(points_from_gram(vectors @ vectors.T), 4, np.random.default_rng(1)) for _ in range(2))
+    first, again = (
+        cluster_clients(points_from_gram(vectors @ vectors.T), 4, np.random.default_rng(1)) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.labels, again.labels)
 
 
