@@ -44,9 +44,10 @@ def search(
 
     As the first client that can still be followed by others is taken at each position, the group's sequence of
     (wait, preference) is the lexicographically smallest of all.
-    preference: of a client, by number. members: mask of each cluster's clients, or of more. head: the client that goes first. allowed: mask of the clients to consider, where not all; what fails then is
-    proved for this search alone and not handed to `knowledge`. budget: number of states to look into; where the
-    knowledge is exact the search never turns back and needs one a position.
+    preference: of a client, by number. members: mask of each cluster's clients, or of more. head: the client that goes
+    first. allowed: mask of the clients to consider, where not all; what fails then is proved for this search alone and
+    not handed to `knowledge`. budget: number of states to look into; where the knowledge is exact the search never
+    turns back and needs one a position.
     """
     possible = knowledge.possible
     everyone = starts.everyone if allowed is None else allowed

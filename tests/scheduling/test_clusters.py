@@ -74,9 +74,8 @@ def test_a_given_number_of_clusters_is_evened_out() -> None:
 
 def test_the_same_generator_gives_the_same_clusters() -> None:
     vectors, _ = planted(7, [4] * 4, spread=1.5)
-    first, again = (
-        cluster_clients(points_from_gram(vectors @ vectors.T), 4, np.random.default_rng(1)) for _ in range(2)
-    )
+    points = points_from_gram(vectors @ vectors.T)
+    first, again = (cluster_clients(points, 4, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first.labels, again.labels)
 
 
