@@ -26,7 +26,7 @@ errors = Console(stderr=True, emoji=False)
 ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
-Strategies = Annotated[str, typer.Option(help="comma-separated names, or labels of [compare.<label>] tables")]
+Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of [compare.<label>] tables, or all")]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
@@ -85,12 +85,13 @@ def plan(
     strategies: Annotated[
         str | None, typer.Option(help="comma-separated names; the configuration's own if not given")
     ] = None,
+    out: Annotated[Path | None, typer.Option(help="new folder for pictures; none are drawn if not given")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Predict without training: how busy clients are, groups alive, rounds. Takes seconds."""
     from fedtempo import commands
 
-    commands.plan(console, config, strategies, set_)
+    commands.plan(console, config, strategies, out, set_)
 
 
 @app.command()
@@ -148,13 +149,23 @@ def describe(
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
-    scale: Annotated[str, typer.Option(help="small (minutes) or full (the paper's setting)")] = "small",
+    ids: Annotated[bool, typer.Option("--ids", help="the names alone, for scripts")] = False,
+    index: Annotated[
+        Path | None, typer.Option(help="write index.md over all results below this folder", show_default=False)
+    ] = None,
+    scale: Annotated[str, typer.Option(help="small (a minute or so), medium, or full (the paper's setting)")] = "small",
+    data: Annotated[
+        str | None, typer.Option(help="a source in place of the paper's data, like fashion-mnist", show_default=False)
+    ] = None,
     out: Out = None,
 ) -> None:
     """A paper's figure: run, picture, and the paper's numbers beside the measured ones."""
     from fedtempo import commands
 
-    commands.reproduce(console, what, list_only, scale, out)
+    if index is not None:
+        commands.index_results(console, index)
+        return
+    commands.reproduce(console, what, list_only, ids, scale, data, out)
 
 
 def main() -> None:

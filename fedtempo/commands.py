@@ -17,9 +17,8 @@ from rich.text import Text
 from fedtempo import progress
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.experiments.fedhusky import EXPERIMENTS
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import write_rows
+from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, overall, write_rows
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.launch import World, build_world, run_to_folder
@@ -29,6 +28,7 @@ from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, run_table
+from fedtempo.strategies import STRATEGIES
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -55,7 +55,7 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     """Several strategies over the same seeds; returns the exit code."""
     base = load(path, sets)
     numbers = parse_seeds(seeds)
-    labels = _names(strategies)
+    labels = _names(strategies, base)
     configs = {label: base.for_comparison(label) for label in labels}
     folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
     summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
@@ -99,7 +99,8 @@ def tune(
     sets: list[str],
 ) -> None:
     """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
-    base, labels, numbers = load(path, sets), _names(strategies), parse_seeds(seeds)
+    base, numbers = load(path, sets), parse_seeds(seeds)
+    labels = _names(strategies, base)
     points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
     if budget is None:
         budget = max(3.0, 2 / 3 * len(points))
@@ -124,11 +125,15 @@ def tune(
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
 
-def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) -> None:
-    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule."""
+def plan(console: Console, path: Path, strategies: str | None, out: Path | None, sets: list[str]) -> None:
+    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule.
+
+    out: a new folder for pictures of both.
+    """
     base = load(path, sets)
-    summaries, plans = {}, []
-    for label in [base.label] if strategies is None else _names(strategies):
+    folder = None if out is None else _new_folder(out)
+    summaries, records, plans = {}, {}, []
+    for label in [base.label] if strategies is None else _names(strategies, base):
         config = base if strategies is None else base.for_comparison(label)
         changes: dict[str, Any] = {"executor.kind": "none", "data.tell_labels": True, "run.stop_at_target": False}
         if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
@@ -136,11 +141,16 @@ def plan(console: Console, path: Path, strategies: str | None, sets: list[str]) 
         planned = config.with_changes(changes, label=label)
         world = build_world(planned)
         with progress.shown(console, config) as watch:
-            summaries[label], *_ = run_in_memory(planned, world=world, watch=watch)
+            summaries[label], records[label], _ = run_in_memory(planned, world=world, watch=watch)
         plans.append((planned, world))
     console.print(plan_table(summaries))
     for planned, world in plans:
         explain_plan(console, planned, world)
+    if folder is not None:
+        from fedtempo.planning_pictures import draw_plans  # Matplotlib takes a second to load
+
+        for picture in draw_plans(folder, plans, records):
+            console.print(f"{picture}", style="cyan", soft_wrap=True)
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
@@ -204,36 +214,60 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     return 0 if same else 3
 
 
-def reproduce(console: Console, what: str | None, list_only: bool, scale: str, out: Path | None) -> None:
+def reproduce(
+    console: Console, what: str | None, list_only: bool, ids: bool, scale: str, data: str | None, out: Path | None
+) -> None:
     """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    if list_only or what is None:
-        table = Table(box=None, header_style="dim")
-        for column in ("name", "what", "minutes on two cores: small", "full"):
-            table.add_column(column, justify="right" if "small" in column or column == "full" else "left")
-        for experiment in EXPERIMENTS:
-            small, full = experiment.minutes
-            table.add_row(experiment.name, experiment.title, f"{small:g}", f"{full:g}")
-        console.print(table)
+    from fedtempo.experiments.registry import EXPERIMENTS
+
+    if ids:
+        print(*EXPERIMENTS, sep="\n")
         return
-    if what not in known:
-        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, known)}")
-    if scale not in ("small", "full"):
-        raise ConfigError(f"--scale {scale}: it can be small or full")
-    experiment = known[what]
+    if list_only or what is None:
+        console.print(_experiments_table(EXPERIMENTS.values()))
+        return
+    if what not in EXPERIMENTS:
+        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXPERIMENTS)}")
+    if scale not in SCALES:
+        raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
+    experiment = EXPERIMENTS[what]
     folder = _new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
-    with console.status(f"{experiment.title}, {scale} scale"):
-        rows = experiment.reproduce("small" if scale == "small" else "full", folder)
-    write_rows(experiment, "small" if scale == "small" else "full", rows, folder)
-    table = Table(
-        title=f"{experiment.name}, {scale} scale", title_justify="left", title_style="bold", header_style="dim"
-    )
-    for column in ("quantity", "paper", "measured", "remark"):
+    asked = Asked(scale, folder, data)
+    with console.status(experiment.titled(asked)):
+        rows = experiment.reproduce(asked)
+    write_rows(experiment, asked, rows)
+    console.print(_rows_table(experiment.titled(asked), rows))
+    if (verdict := overall(rows)) is not None:
+        console.print(f"{experiment.name}: {verdict}", style="bold")
+    console.print(f"{folder}", style="cyan", soft_wrap=True)
+
+
+def index_results(console: Console, folder: Path) -> None:
+    """A page over the results below a folder."""
+    from fedtempo.experiments.index import write_index
+
+    console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
+
+
+def _experiments_table(experiments: Iterable[Experiment]) -> Table:
+    table = Table(box=None, header_style="dim")
+    for column in ("name", "what", "the paper's data", "minutes on two cores: small", "medium", "full"):
+        right = column[0] == "m" or column == "full"
+        table.add_column(column, justify="right" if right else "left", no_wrap=column == "name")
+    for experiment in experiments:
+        minutes = (f"{minutes:g}" for minutes in experiment.minutes)
+        table.add_row(experiment.name, experiment.title, experiment.data or "none", *minutes)
+    return table
+
+
+def _rows_table(title: str, rows: Iterable[Row]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for column in ("quantity", "paper", "measured", "ratio", "verdict", "remark"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in (row.quantity, row.paper, row.measured, row.remark)))
-    console.print(table)
-    console.print(f"{folder}", style="cyan", soft_wrap=True)
+        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -263,13 +297,16 @@ def _range(text: str) -> tuple[float, float]:
         raise ConfigError(f"--lr {text}: write the largest and the smallest, like 0.3:0.001") from None
 
 
-def _names(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
+def _names(text: str, base: Config) -> list[str]:
+    """Competitors as asked for; "all" is every strategy, that of the configuration first."""
+    every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
+    asked = [name.strip() for name in text.split(",") if name.strip()]
+    named = [name for name in asked if name != "all"]
+    if not asked:
         raise ConfigError("--strategies: name at least one")
-    if len(set(names)) < len(names):
+    if len(set(named)) < len(named):
         raise ConfigError(f"--strategies {text}: a name is there twice")
-    return names
+    return list(dict.fromkeys(other for name in asked for other in (every if name == "all" else [name])))
 
 
 def _new_folder(path: Path) -> Path:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +16,7 @@ from rich.text import Text
 from fedtempo.config import Config, ExecutorSettings
 from fedtempo.federation import Durations, Federation
 from fedtempo.launch import World, run
-from fedtempo.scheduling.pipeline import cluster_by_time, largest_n_clusters, utilisation
+from fedtempo.scheduling.pipeline import Clusters, cluster_by_time, largest_n_clusters, utilisation
 from fedtempo.scheduling.structure import Structure, StructureProblem
 from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.psfl import Psfl
@@ -26,15 +27,58 @@ _BAR = 24
 
 def explain_plan(console: Console, config: Config, world: World) -> None:
     """Print what there is to say of the configured strategy beyond its schedule; of most nothing."""
+    structure, pipeline = explained_structure(config, world), explained_pipeline(config, world)
+    if structure is not None:
+        console.print(structure_table(*structure))
+    if pipeline is not None:
+        console.print(pipeline_table(pipeline))
+
+
+def explained_structure(config: Config, world: World) -> tuple[StructureProblem, Structure] | None:
+    """PSFL's choice of a structure, and what trains; None for other strategies, and where a warm-up decides."""
     strategy = config.strategy
-    if isinstance(strategy, Psfl) and strategy.constants is not None:
-        problem = strategy.problem(strategy.constants, len(world.clients))
-        given = (
-            None if strategy.width is None or strategy.length is None else Structure(strategy.width, strategy.length)
-        )
-        console.print(structure_table(problem, given or problem.structure(strategy.rounding)))
-    elif isinstance(strategy, CsGd):
-        console.print(pipeline_table(strategy, _first_estimates(config, world), config.server.seconds))
+    if not isinstance(strategy, Psfl) or strategy.constants is None:
+        return None
+    problem = strategy.problem(strategy.constants, len(world.clients))
+    if strategy.width is None or strategy.length is None:
+        return problem, problem.structure(strategy.rounding)
+    return problem, Structure(strategy.width, strategy.length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    """CS-GD's round as the server expects it when the run begins; times from the start of computing.
+
+    compute_s: of each client. server_s: what follows the last frame. channels: N.
+    """
+
+    clusters: Clusters
+    compute_s: npt.NDArray[np.float64]
+    upload_s: float
+    extra_s: float
+    server_s: float
+    channels: int
+
+    @property
+    def slowest_s(self) -> float:
+        return float(self.compute_s.max())
+
+    @property
+    def round_s(self) -> float:
+        return self.slowest_s + self.extra_s + self.upload_s + self.server_s
+
+
+def explained_pipeline(config: Config, world: World) -> Pipeline | None:
+    """CS-GD's clusters and frames; None for other strategies."""
+    strategy = config.strategy
+    if not isinstance(strategy, CsGd):
+        return None
+    estimates = _first_estimates(config, world)
+    compute_s = np.array([estimate.compute_s for estimate in estimates])
+    upload_s = max(estimate.upload_s for estimate in estimates)
+    server_s = config.server.seconds + max(estimate.download_s for estimate in estimates)
+    found = cluster_by_time(compute_s, strategy.n_clusters, upload_s, strategy.extra_s)
+    return Pipeline(found, compute_s, upload_s, strategy.extra_s, server_s, strategy.channels)
 
 
 def structure_table(problem: StructureProblem, chosen: Structure) -> Table:
@@ -69,20 +113,15 @@ def _shown(most: int, marked: Sequence[float]) -> list[int]:
     return sorted({*(range(1, most + 1) if most <= _ROWS else spaced), *around})
 
 
-def pipeline_table(strategy: CsGd, estimates: Sequence[Durations], server_s: float) -> Table:
+def pipeline_table(pipeline: Pipeline) -> Table:
     """The clusters of CS-GD, the hull that they come from, and a round's frames; times from the start of computing."""
-    compute_s = np.array([estimate.compute_s for estimate in estimates])
-    upload_s = max(estimate.upload_s for estimate in estimates)
-    server_s += max(estimate.download_s for estimate in estimates)
-    n_clusters, extra_s = strategy.n_clusters, strategy.extra_s
-    found = cluster_by_time(compute_s, n_clusters, upload_s, extra_s)
-    slowest_s = float(compute_s.max())
-    round_s = slowest_s + extra_s + upload_s + server_s
-    use = utilisation(n_clusters, upload_s, slowest_s, server_s, extra_s)
-    alone = utilisation(1, upload_s, slowest_s, server_s)
-    served = sum(min(strategy.channels, size) for size in found.sizes)
-    largest = largest_n_clusters(compute_s, upload_s, extra_s)
-    table = _table(f"CS-GD: a round of {round_s:.4g} s serves {served} clients on {strategy.channels} sub-channels")
+    found, compute_s, upload_s, server_s = pipeline.clusters, pipeline.compute_s, pipeline.upload_s, pipeline.server_s
+    round_s, n_clusters = pipeline.round_s, len(found.members)
+    use = utilisation(n_clusters, upload_s, pipeline.slowest_s, server_s, pipeline.extra_s)
+    alone = utilisation(1, upload_s, pipeline.slowest_s, server_s)
+    served = sum(min(pipeline.channels, size) for size in found.sizes)
+    largest = largest_n_clusters(compute_s, upload_s, pipeline.extra_s)
+    table = _table(f"CS-GD: a round of {round_s:.4g} s serves {served} clients on {pipeline.channels} sub-channels")
     for name in ("cluster", "computing s", "done by", "done", "clients"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("a round", no_wrap=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from fedtempo import commands
 from fedtempo.config import parse
+from fedtempo.errors import ConfigError
 from fedtempo.launch import build_world
 from fedtempo.planning_views import explain_plan
+from fedtempo.strategies import STRATEGIES
 
 TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5, "visit_variance": 1.0}
 
@@ -76,3 +80,45 @@ def test_csgd_shows_what_the_server_believes() -> None:
 @pytest.mark.parametrize("strategy", [{"name": "fedavg"}, {"name": "psfl", "width": 3, "length": 3}])
 def test_of_other_strategies_there_is_nothing_to_say(strategy: dict[str, Any]) -> None:
     assert explained(strategy) == ""
+
+
+def test_pictures_of_plans_go_into_a_new_folder(tmp_path: Path) -> None:
+    config = tmp_path / "two.toml"
+    config.write_text(
+        """
+        run.horizon = 40.0
+        data = { clients = 12, examples_per_client = 10 }
+        model.network = "logistic"
+        strategy = { name = "csgd", n_clusters = 3, channels = 2 }
+        [fleet]
+        compute = { unit = "s/visit", kind = "uniform", low = 1.0, high = 4.0 }
+        link = { kind = "fixed", download_s = 0.25, upload_s = 1.0 }
+        estimates = "exact"
+        [compare.sequences]
+        strategy.name = "psfl"
+        strategy.constants = { gradient_variance = 1.0, gradient_spread = 0.4, visit_s = 2.5, visit_variance = 1.0 }
+        """
+    )
+    console = Console(width=79, file=io.StringIO())
+    commands.plan(console, config, "csgd,sequences", tmp_path / "pictures", [])
+    names = {"busy", "alive", "calendars", "csgd-pipeline", "sequences-structure"}
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {
+        f"{n}.{s}" for n in names for s in ("png", "svg")
+    }
+    with pytest.raises(ConfigError, match="is not empty"):
+        commands.plan(console, config, None, tmp_path / "pictures", [])
+
+
+def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
+    base = parse(
+        {
+            "run": {"horizon": 1.0},
+            "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
+            "strategy": {"name": "psfl"},
+        }
+    )
+    every = commands._names("all", base)
+    assert every[0] == "psfl"
+    assert sorted(every) == sorted(STRATEGIES)
+    assert commands._names("all, mine", base) == [*every, "mine"]
+    assert commands._names("hybrid,all", base)[:2] == ["hybrid", "psfl"]
