@@ -7,14 +7,16 @@ that their models span, made from the matrix of inner products: exact, and N - 1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedtempo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -204,6 +206,8 @@ def cluster_clients(
 
 
 def _k_means(points: Floats, n_clusters: int, rng: np.random.Generator, starts: int) -> KMeans:
+    from sklearn.cluster import KMeans  # a third of what a run waits for at its start, and most strategies need none
+
     return KMeans(n_clusters, n_init=starts, random_state=int(rng.integers(2**31))).fit(points)
 
 
