@@ -28,7 +28,7 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
     path = _path(f"{name}.json")
     if path is None:
         return make()
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         digest, _, text = path.read_text(encoding="utf-8").partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
             return json.loads(text)

@@ -10,6 +10,7 @@ import numpy as np
 from fedtempo.errors import RunError
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
 from fedtempo.record.run import Records, Table
+from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
 from fedtempo.record.tally import Tally, most_alive, tally
 
@@ -17,7 +18,7 @@ from fedtempo.record.tally import Tally, most_alive, tally
 ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
 
 NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
-COPIED_FACTS = ("data", "model_sha256", "events_sha256", "wall_s", "version")
+COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
 SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes"})
 """What a summary is made of, beside the tables."""
 
@@ -25,10 +26,12 @@ SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "visits", "examples_trained" and "participation" count visits that were done; "busy_ratio" is over the time that
-    the run lasted; "active_groups" has the mean over that time and the peak. A value that the run does not have
-    (accuracy without training, a target not reached, the staleness of no commit) is None. A run without the fact
-    "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
+    "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
+    what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
+    the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
+    [server.privacy] has spent: epsilon at delta for the client that was part of the most averages. A value that the run
+    does not have (accuracy without training, a target not reached, the staleness of no commit) is None. A run without
+    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
     """
     end_s = elapsed_s(records)
     facts = {**records.facts, "elapsed_s": end_s}
@@ -61,6 +64,7 @@ def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> d
         "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),
         "commits": totals.commits,
         "visits": visits_done.sum(),
+        "visits_lost": {name: totals.outcomes[OUTCOMES[name]] for name in ("unavailable", "late", "refused")},
         "examples_trained": totals.examples_trained,
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
         "active_groups": {

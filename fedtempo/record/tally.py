@@ -13,19 +13,18 @@ from fedtempo.record.schema import OUTCOMES
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-DONE = OUTCOMES["done"]
-
 
 class Tally:
     """Totals over the rows that were added, in the order in which they were: how rows are batched does not show.
 
-    visits_done, busy_s: of each client, by number. Of a visit without a group sixteen bytes stay, its span; of anything
-    else nothing that grows with the number of visits.
+    visits_done, busy_s: of each client, by number. outcomes: visits by the code of their outcome. Of a visit without a
+    group sixteen bytes stay, its span; of anything else nothing that grows with the number of visits.
     """
 
     def __init__(self) -> None:
         self.visits_done: Ints = np.zeros(0, np.int64)
         self.busy_s: Floats = np.zeros(0)
+        self.outcomes: Ints = np.zeros(len(OUTCOMES), np.int64)
         self.examples_trained = 0
         self.commits = 0
         self.staleness_sum = 0
@@ -36,12 +35,14 @@ class Tally:
         self._group_ends: Floats = np.zeros(0)
 
     def add_visits(
-        self, client: Ints, group: Ints, started: Floats, finished: Floats, done: npt.NDArray[np.bool_], examples: Ints
+        self, client: Ints, group: Ints, started: Floats, finished: Floats, outcome: Ints, examples: Ints
     ) -> None:
         """Columns of some visits. group: -1 for none. started: NaN for a visit that never held its client."""
         if not client.size:
             return
         self._reach(int(client.max()) + 1)
+        self.outcomes += np.bincount(outcome, minlength=len(OUTCOMES))
+        done = outcome == OUTCOMES["done"]
         np.add.at(self.visits_done, client[done], 1)
         self.examples_trained += int(examples[done].sum())
         held = ~np.isnan(started)
@@ -88,12 +89,13 @@ class Tally:
 def tally(visits: Table, commits: Table, end_s: float) -> Tally:
     """Of whole tables; what lies after the end of the run does not count."""
     totals = Tally()
+    names, index = np.unique(visits["outcome"], return_inverse=True)
     totals.add_visits(
         visits["client"],
         visits["group"],
         np.minimum(visits["started"], end_s),
         np.minimum(visits["finished"], end_s),
-        visits["outcome"] == "done",
+        np.array([OUTCOMES[name] for name in names.tolist()], np.int64)[index],
         visits["examples"],
     )
     totals.add_commits(commits["staleness"])

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Coroutine, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
@@ -15,11 +15,18 @@ from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState, Stay
 from fedtempo.runtime.clock import VirtualLoop
 
+Obstacle = Literal["left", "late", "silent"]
+"""What ends a phase: the client leaves, is late, or does not answer and nobody gives it up."""
+
 UNLIMITED = contextlib.nullcontext()
 """Stands for channels where there is no limit to them."""
 
 _STUCK = 1_000_000
 """Visits at one instant after which a run is taken to be stuck there."""
+
+
+class _Late(ClientUnavailable):
+    """The server gave a visit up."""
 
 
 class Visits:
@@ -59,26 +66,27 @@ class Visits:
     ) -> Coroutine[Any, Any, None] | None:
         """Let a phase go by on the visit's own time; returns what must be awaited first, where anything must.
 
-        ClientUnavailable comes out of that where the client leaves before the phase's end; the visit is over then.
-        The clock follows by `catch_up`: phases that nothing else waits for then cost it one wait together.
+        ClientUnavailable comes out of that where the client leaves, or the server gives it up, before the phase's end;
+        the visit is over then. The clock follows by `catch_up`: phases that nothing else waits for then cost it one
+        wait together.
         """
-        if (channels is None or not seconds) and self._passes(visit, seconds, doing):
-            return None
-        return self._slow_phase(visit, seconds, doing, channels if seconds else None)
+        if channels is not None and seconds:
+            return self._slow_phase(visit, seconds, doing, channels)
+        obstacle = self._obstacle(visit, seconds, doing)
+        return None if obstacle is None else self._slow_phase(visit, seconds, doing, obstacle)
 
-    async def _slow_phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """A phase that needs a channel, or that the client's leaving ends."""
+    async def _slow_phase(self, visit: Visit, seconds: float, doing: str, needs: asyncio.Semaphore | Obstacle) -> None:
+        """A phase that needs a channel, or that something ends."""
         try:
-            if channels is None:
-                await self._leaves(visit, doing)
-            else:
+            if isinstance(needs, str):
+                await self._give_way(visit, needs, doing)
+            await self.catch_up(visit)
+            async with needs:
+                if (obstacle := self._obstacle(visit, seconds, doing)) is not None:
+                    await self._give_way(visit, obstacle, doing)
                 await self.catch_up(visit)
-                async with channels:
-                    if not self._passes(visit, seconds, doing):
-                        await self._leaves(visit, doing)
-                    await self.catch_up(visit)
-        except ClientUnavailable:
-            self.end(visit, "unavailable")
+        except ClientUnavailable as lost:
+            self.end(visit, "late" if isinstance(lost, _Late) else "unavailable")
             raise
         except BaseException:
             visit.release()
@@ -93,30 +101,42 @@ class Visits:
                 visit.release()
                 raise
 
-    def _passes(self, visit: Visit, seconds: float, doing: str) -> bool:
-        """Let time go by for a client; False, and only as much as there is until it leaves, where that comes first."""
+    def _obstacle(self, visit: Visit, seconds: float, doing: str) -> Obstacle | None:
+        """Let time go by for a client; where something ends that, what, and only so much time goes by."""
         client, stay = visit.client, visit.state
-        if not 0.0 <= seconds < math.inf:
+        if not (0.0 <= seconds < math.inf or stay.silent):
             visit.release()
             raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
         if self.preparing:
-            return True
+            return "late" if stay.silent else None
         now = self._loop.now
         begins = stay.at if stay.at > now else now
         leaves = self._availability.available_until(client.id, begins)
-        if leaves < begins + seconds or leaves <= begins:
-            stay.at = leaves if leaves > begins else begins
-            return False
+        gives_up = begins + stay.patience_s
+        ends = leaves if leaves < gives_up else gives_up
+        if ends < begins + seconds or leaves <= begins:
+            stay.at = ends if ends > begins else begins
+            return "late" if gives_up < leaves else "left"
+        if stay.silent:
+            return "silent"
         stay.at = begins + seconds
-        return True
+        stay.patience_s -= seconds
+        return None
 
-    async def _leaves(self, visit: Visit, doing: str) -> NoReturn:
-        """ClientUnavailable, at the instant to which `_passes` brought the visit."""
+    async def _give_way(self, visit: Visit, obstacle: Obstacle, doing: str) -> NoReturn:
+        """ClientUnavailable, at the instant at which the client leaves or the server has waited enough."""
+        client = visit.client
+        if obstacle == "silent":
+            await self._loop.create_future()  # for ever: nobody set a deadline
+        if self.preparing:
+            raise _Late(client, f"it did not answer while {doing} in the preparation")
         await (self.catch_up(visit) if visit.state.at > self._loop.now else asyncio.sleep(0))
-        raise ClientUnavailable(visit.client, f"it left while {doing} at t = {self._loop.now:g} s")
+        if obstacle == "late":
+            raise _Late(client, f"it had not answered while {doing} at its deadline, t = {self._loop.now:g} s")
+        raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.now:g} s")
 
     def end(self, visit: Visit, outcome: str) -> None:
-        """A visit is over: "done", "unavailable", "cancelled" or "cut"; its client is free."""
+        """A visit is over, with an outcome of `schema.OUTCOMES`; its client is free."""
         if visit not in self._held:
             return  # cut when the run ended
         visit.finish()

@@ -14,7 +14,7 @@ visits = st.tuples(
     st.one_of(st.none(), st.integers(0, 3), st.just(10**12)),
     st.one_of(st.none(), times),
     times,
-    st.sampled_from(["done", "cut", "unavailable", "cancelled"]),
+    st.sampled_from(["done", "cut", "unavailable", "cancelled", "late"]),
     st.integers(0, 9),
 )
 
@@ -63,7 +63,7 @@ def test_a_visit_without_a_group_leaves_sixteen_bytes_and_one_of_a_group_none():
     totals = Tally()
     some = np.arange(1000)
     for group, kept in ((np.full(1000, 3), 0), (np.full(1000, -1), 16_000)):
-        totals.add_visits(some % 5, group, some * 1.0, some + 1.0, some >= 0, some)
+        totals.add_visits(some % 5, group, some * 1.0, some + 1.0, some * 0, some)
         assert sum(each.itemsize * len(each) for each in (totals._begins, totals._ends)) == kept
     assert totals.visits_done.tolist() == [400] * 5
     assert totals.spans()[0].size == 1001
