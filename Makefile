@@ -28,7 +28,7 @@ audit: $(READY)
 	$(BIN)/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

@@ -12,7 +12,7 @@ from typing import Any
 import fedtempo
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError
-from fedtempo.launch import Watch, World, build_world, run
+from fedtempo.launch import Watch, World, build_world, run_in_folder
 from fedtempo.record import RunFolder, load_run, write_json
 from fedtempo.record.folder import versions
 from fedtempo.record.journal import Journal, read_identity
@@ -89,7 +89,7 @@ def resume(
 
 
 def _run(config: Config, folder: RunFolder, journal: Journal, world: World, watch: Watch | None) -> dict[str, Any]:
-    summary, _, model = run(config, folder.path, world=world, watch=watch, journal=journal)
+    summary, model = run_in_folder(config, folder.path, world=world, watch=watch, journal=journal)
     models = ModelFiles(folder.models)
     if model is not None:
         models.add(model)

@@ -28,7 +28,7 @@ from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records, RunFolder, summarise
+from fedtempo.record import Recorder, Records, RunFolder
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.evaluations import Evaluations
@@ -148,94 +148,109 @@ def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
 
 
 @contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
+def rare_collections(n_clients: int) -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
+
+    A visit that is under way is some ten objects, and all clients may be visited at once.
+    """
     thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(max(50_000, 10 * n_clients), 20, 20)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
 
 
-@rare_collections()
 def run(
-    config: Config,
-    folder: Path | None = None,
-    *,
-    world: World | None = None,
-    watch: Watch | None = None,
-    journal: Journal | None = None,
+    config: Config, *, world: World | None = None, watch: Watch | None = None
 ) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
-    """One run; returns its summary, its records and the final model as a flat vector (None without training).
-
-    folder: where `run.sqlite` is written; None keeps the records in memory. journal: of a run in a folder; the run
-    goes on from there, and adds to it.
-    """
+    """One run in memory: its summary, its records and the final model as a flat vector (None without training)."""
     world = build_world(config) if world is None else world
+    with contextlib.closing(_recorder(config, None, world)) as recorder:
+        model = _run(config, recorder, world, watch)
+        return recorder.summary(), recorder.records(), model
+
+
+def run_in_folder(
+    config: Config, folder: Path, *, world: World, watch: Watch | None = None, journal: Journal | None = None
+) -> tuple[dict[str, Any], npt.NDArray[np.float32] | None]:
+    """One run recorded in a folder: its summary and the final model, see `run`.
+
+    journal: what was done of it before; the run goes on from there, and adds to it.
+    """
+    with contextlib.closing(_recorder(config, folder, world)) as recorder:
+        model = _run(config, recorder, world, watch, folder, journal)
+        return recorder.summary(), model
+
+
+def _run(
+    config: Config,
+    recorder: Recorder,
+    world: World,
+    watch: Watch | None,
+    folder: Path | None = None,
+    journal: Journal | None = None,
+) -> npt.NDArray[np.float32] | None:
+    """One run, recorded; returns the final model."""
     training = training_of(config, world)
-    recorder = _recorder(config, folder, world)
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
     def wall_s() -> float:
         return before_s + time.perf_counter() - began
 
-    try:
-        with make_executor(config, world) as executor:
-            journalled = None
-            if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
-                models = ModelFiles(RunFolder(folder).models)
-                executor = journalled = Journalled(
-                    executor, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
-                )
-            for name, value in _facts(config, world, training, executor).items():
-                recorder.fact(name, value)
-            recorder.fact("resumed", journal.resumed if journal else 0)
-
-            made: list[Simulation] = []
-            if config.data.tell_labels:
-                recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
-
-            def make(**settings: Any) -> Simulation:
-                sim = Simulation(
-                    clients=world.clients,
-                    fleet=world.fleet,
-                    executor=executor,
-                    training=training,
-                    recorder=recorder,
-                    seed=config.run.seed,
-                    server=config.server,
-                    size_bytes=config.model_bytes,
-                    examples=RawExamples(
-                        labels=[world.dataset.train_y[own] for own in world.owned],
-                        rows=world.owned,
-                        example_bytes=math.prod(world.dataset.train_x.shape[1:]),
-                    ),
-                    **settings,
-                )
-                made.append(sim)
-                return sim
-
-            outcome = simulate(
-                config.strategy,
-                config.run,
-                executor,
-                make,
-                recorder,
-                watch=watch or (lambda *_: None),
-                journal=journalled,
+    with rare_collections(len(world.clients)), make_executor(config, world) as inner:
+        executor, journalled = inner, None
+        if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
+            models = ModelFiles(RunFolder(folder).models)
+            executor = journalled = Journalled(
+                inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
             )
-        if isinstance(recorder, Verified) and outcome.ended != "interrupted":
-            recorder.complete(made[0].visits_in_progress)
-        recorder.fact("ended", outcome.ended)
-        recorder.fact("elapsed_s", outcome.end_s)
-        recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
-        recorder.fact("wall_s", wall_s())
-        recorder.fact("events_sha256", recorder.events_sha256)
-        records = recorder.records()
-        return summarise(records), records, outcome.model
-    finally:
-        recorder.close()
+        for name, value in _facts(config, world, training, executor).items():
+            recorder.fact(name, value)
+        recorder.fact("resumed", journal.resumed if journal else 0)
+        if config.data.tell_labels:
+            recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
+        made: list[Simulation] = []
+
+        def make(**settings: Any) -> Simulation:
+            sim = Simulation(
+                clients=world.clients,
+                fleet=world.fleet,
+                executor=executor,
+                training=training,
+                recorder=recorder,
+                seed=config.run.seed,
+                server=config.server,
+                size_bytes=config.model_bytes,
+                examples=RawExamples(
+                    labels=[world.dataset.train_y[own] for own in world.owned],
+                    rows=world.owned,
+                    example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                ),
+                **settings,
+            )
+            made.append(sim)
+            return sim
+
+        outcome = simulate(
+            config.strategy,
+            config.run,
+            executor,
+            make,
+            recorder,
+            watch=watch or (lambda *_: None),
+            journal=journalled,
+        )
+        if isinstance(inner, Processes):
+            recorder.fact("executor", inner.facts())
+    if isinstance(recorder, Verified) and outcome.ended != "interrupted":
+        recorder.complete(made[0].visits_in_progress)
+    recorder.fact("ended", outcome.ended)
+    recorder.fact("elapsed_s", outcome.end_s)
+    recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
+    recorder.fact("wall_s", wall_s())
+    recorder.fact("events_sha256", recorder.events_sha256)
+    return outcome.model
 
 
 def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
@@ -285,7 +300,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         },
         "version": fedtempo.__version__,
         "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
-        "label_histograms": world.histograms,
+        "label_histograms": np.array(world.histograms),
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),

@@ -7,12 +7,14 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedtempo.data.archive import read_npz
+from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
@@ -31,9 +33,8 @@ def digits(test_share: float = 0.2) -> Dataset:
     """
     if not isinstance(test_share, int | float) or not 0 < test_share < 1:
         raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
-    from sklearn.datasets import load_digits  # takes a second, which other sources need not wait
-
-    images, labels = load_digits(return_X_y=True)
+    content = remembered_arrays(f"digits-{metadata.version('scikit-learn')}", _load_digits)
+    images, labels = content["images"], content["labels"]
     rng = np.random.default_rng(list(b"digits: train and test"))
     train, test = [], []
     for label in range(10):
@@ -46,6 +47,13 @@ def digits(test_share: float = 0.2) -> Dataset:
     x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     train_i, test_i = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     return from_arrays("digits", x[train_i], labels[train_i], x[test_i], labels[test_i], 10)
+
+
+def _load_digits() -> Arrays:
+    from sklearn.datasets import load_digits  # a second or more, most of it the import
+
+    images, labels = load_digits(return_X_y=True)
+    return {"images": images, "labels": labels}
 
 
 def fashion_mnist() -> Dataset:

@@ -6,16 +6,17 @@ import hashlib
 import operator
 import sqlite3
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedtempo.errors import RunError
-from fedtempo.record.run import Records, read_records
+from fedtempo.record.run import Records, read_facts, read_records, read_rows
 from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
+from fedtempo.record.summary import SUMMARY_FACTS, summary_of
+from fedtempo.record.tally import Tally
 
 VisitRow = tuple[
     int,  # number: order of submission on the run's clock
@@ -56,7 +57,7 @@ class Recorder:
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
     positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
-    model_sha256, wall_s.
+    model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
     statistics, histograms and examples that left clients), events_sha256.
@@ -73,6 +74,7 @@ class Recorder:
         self._facts: dict[str, str] = {}
         self._down = self._up = self._relay = self._examples = 0
         self._statistics = self._histograms = 0
+        self._tally = Tally()
         self._visits_hash = hashlib.sha256()
         self._commits_hash = hashlib.sha256()
         self._look_at = _ROWS_BETWEEN_LOOKS
@@ -151,6 +153,12 @@ class Recorder:
         self.flush()
         return read_records(self._connection)
 
+    def summary(self) -> dict[str, Any]:
+        """`summarise` of what was recorded so far, without reading the visits back."""
+        self.flush()
+        evaluations = read_rows(self._connection, "evaluations", "rowid")
+        return summary_of(read_facts(self._connection, SUMMARY_FACTS), self._tally, evaluations)
+
     def flush(self) -> None:
         """Write all rows collected, in one transaction."""
         visits, self._visits = self._visits, []
@@ -159,9 +167,11 @@ class Recorder:
         notes, self._notes = self._notes, []
         facts, self._facts = self._facts, {}
         if visits:
-            self._visits_hash.update(_bytes([(*row[:9], OUTCOMES[row[9]]) for row in visits]))
+            self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
         if commits:
-            self._commits_hash.update(_bytes(commits))
+            values = np.array(commits, dtype="<f8")
+            self._commits_hash.update(_bytes(values))
+            self._tally.add_commits(values[:, 2].astype(np.int64))
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
         facts["left_clients"] = to_json(
             {
@@ -184,6 +194,13 @@ class Recorder:
         self._look_at = _ROWS_BETWEEN_LOOKS
         self._flushed_at = time.monotonic()
 
+    def _count(self, visits: np.ndarray[Any, Any]) -> None:
+        """Hash and tally some visits, as numbers: their rows up to the examples, the outcome by its code."""
+        self._visits_hash.update(_bytes(visits[:, :10]))
+        whole = np.nan_to_num(visits[:, [1, 2, 10]], nan=-1).astype(np.int64)
+        client, group, examples = whole.T
+        self._tally.add_visits(client, group, visits[:, 5], visits[:, 8], visits[:, 9].astype(np.int64), examples)
+
     def close(self) -> None:
         """Write what is left and close the file. After a failed write, only close it."""
         try:
@@ -200,11 +217,11 @@ class Recorder:
             self.flush()
 
 
-def _bytes(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    """Rows of numbers as little-endian doubles, row after row, so that batches can be cut anywhere.
+def _bytes(rows: np.ndarray[Any, Any]) -> bytes:
+    """Little-endian doubles, row after row, so that batches can be cut anywhere.
 
-    None becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
+    NaN becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
     """
-    values = np.array(rows, dtype="<f8") + 0.0
+    values = rows + 0.0
     values[np.isnan(values)] = np.nan
     return values.tobytes()

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,27 +103,34 @@ def read_records(connection: sqlite3.Connection) -> Records:
     """All tables as they are at one moment. Raises sqlite3.Error."""
     connection.execute("BEGIN")
     try:
-        visits = _read_table(connection, "visits", "number")
-        commits = _read_table(connection, "commits", "version")
-        evaluations = _read_table(connection, "evaluations", "rowid")
+        visits = read_rows(connection, "visits", "number")
+        commits = read_rows(connection, "commits", "version")
+        evaluations = read_rows(connection, "evaluations", "rowid")
         notes = tuple((n, json.loads(v)) for n, v in connection.execute("SELECT name, value FROM notes ORDER BY rowid"))
-        facts = {n: json.loads(v) for n, v in connection.execute("SELECT name, value FROM facts ORDER BY rowid")}
+        facts = read_facts(connection)
     finally:
         connection.rollback()
     return Records(visits, commits, evaluations, notes, facts)
 
 
-def _read_table(connection: sqlite3.Connection, table: str, order: str) -> Table:
+def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = None) -> dict[str, Any]:
+    """The facts, as values; those of these names where given. Raises sqlite3.Error."""
+    rows = connection.execute("SELECT name, value FROM facts ORDER BY rowid")
+    return {name: json.loads(value) for name, value in rows if names is None or name in names}
+
+
+def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
+    """A table's columns, in the order of one of them. Raises sqlite3.Error."""
     columns = COLUMNS[table]
     names = ", ".join(f'"{name}"' for name in columns)
-    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")  # noqa: S608  names of ours
-    chunks: list[list[npt.NDArray[Any]]] = []
+    (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
+    arrays = {name: np.empty(size, dtype=kind) for name, kind in columns.items()}
+    cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        chunks.append([_column(values, kind) for values, kind in zip(zip(*rows), columns.values())])
-    return {
-        name: np.concatenate([chunk[i] for chunk in chunks]) if chunks else np.empty(0, dtype=kind)
-        for i, (name, kind) in enumerate(columns.items())
-    }
+        begin, end = end, end + len(rows)
+        for values, (name, kind) in zip(zip(*rows), columns.items()):
+            arrays[name][begin:end] = _column(values, kind)
+    return arrays
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:

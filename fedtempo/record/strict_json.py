@@ -25,6 +25,8 @@ def plain(value: Any) -> Any:
             return value
         case float():
             return float(value) if math.isfinite(value) else None
+        case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
+            return value.tolist()  # item by item only where one may need a change: there are large ones
         case np.ndarray() | np.generic():
             return plain(value.tolist())
         case Mapping():

@@ -39,9 +39,10 @@ from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.handles import located, models_in
-from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.keyed import ClientGenerators, keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.together import came_back
 from fedtempo.runtime.tolerance import Tolerance
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
@@ -83,7 +84,8 @@ class Simulation:
         self._tolerance = Tolerance(server, fleet.faults, self.rng)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
-        self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
+        generators = ClientGenerators(seed, len(clients))
+        self._states = [ClientState(client, fleet, training, self._size_bytes, generators) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
@@ -100,7 +102,7 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        return self._loop.time()
+        return self._loop.now
 
     @property
     def horizon(self) -> float:
@@ -128,13 +130,7 @@ class Simulation:
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
     ) -> list[Update]:
-        async def one(client: Client) -> Update | None:
-            try:
-                return await self.train(client, model, work, group=group)
-            except ClientUnavailable:
-                return None
-
-        return [update for update in await _at_once(map(one, clients)) if update is not None]
+        return await came_back(lambda client: self.train(client, model, work, group=group), clients)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -155,7 +151,8 @@ class Simulation:
 
         async def receive(visit: Visit) -> Visit | None:
             try:
-                await self._visits.phase(visit, slowest_s, "receiving", None)
+                if waiting := self._visits.phase(visit, slowest_s, "receiving", None):
+                    await waiting
             except ClientUnavailable:
                 return None
             await self._visits.catch_up(visit)
@@ -190,10 +187,12 @@ class Simulation:
         neighbour = None if to is None else self._states[to.id]
         direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
         if neighbour is not None and direct is not None and direct <= seconds + neighbour.download_s:
-            await self._visits.phase(visit, direct, "sending", None)
+            waiting = self._visits.phase(visit, direct, "sending", None)
         else:
             neighbour = None  # the server relays
-            await self._visits.phase(visit, seconds, "sending", self._uplink)
+            waiting = self._visits.phase(visit, seconds, "sending", self._uplink)
+        if waiting is not None:
+            await waiting
         await self._visits.catch_up(visit)
         trained = training.result()
         if neighbour is None:
@@ -205,7 +204,7 @@ class Simulation:
             self._refuse(visit, flaw)
         model = Model(visit.received.version, trained.location)
         if neighbour is not None:
-            neighbour.delivered.add(model)
+            neighbour.deliver(model)
         self._averaging.arrived(model, client)
         stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
         self._recorder.told(statistics=len(told))
@@ -233,7 +232,8 @@ class Simulation:
                 if until is not None:
                     chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
                 if len(chosen):
-                    await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
+                    if waiting := self._visits.phase(visit, seconds(len(chosen)), "sending examples", None):
+                        await waiting
                     await self._visits.catch_up(visit)
             examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
             self._recorder.traffic(up=examples.size_bytes, examples=examples.size_bytes)
@@ -297,7 +297,7 @@ class Simulation:
         return true_s * self.estimate(client).upload_s / state.upload_s if state.upload_s else true_s
 
     async def sleep_until(self, time: float) -> None:
-        if time <= self._loop.time():
+        if time <= self._loop.now:
             await asyncio.sleep(0)
         else:
             await self._loop.wake_at(time)
@@ -307,7 +307,7 @@ class Simulation:
 
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
-        if self._loop.time() > 0:
+        if self._loop.now > 0:
             raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
         self._visits.preparing = True
         try:
@@ -349,13 +349,12 @@ class Simulation:
     async def _receive(self, visit: Visit) -> None:
         """The visit's first phase, on its own time."""
         stay, state = visit.state, self._states[visit.client.id]
-        if visit.received in state.delivered:
-            state.delivered.discard(visit.received)
-        else:
+        if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
         self._tolerance.wait(visit, self.estimate)
-        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
+        if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
+            await waiting
         stay.received_at = stay.at
 
     async def _compute(self, visit: Visit, work: Work | None) -> None:
@@ -372,17 +371,20 @@ class Simulation:
             self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
-            await self._visits.phase(visit, seconds * fails_at, "computing", None)
+            if waiting := self._visits.phase(visit, seconds * fails_at, "computing", None):
+                await waiting
             await self._visits.catch_up(visit)
             self._visits.end(visit, "unavailable")
             raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
         if fault == "hang":
             stay.silent = True
-            await self._visits.phase(visit, math.inf, "computing", None)
+            if waiting := self._visits.phase(visit, math.inf, "computing", None):
+                await waiting
         if not self._executor.trains:
             stay.flaw = self._tolerance.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
-        await self._visits.phase(visit, seconds, "computing", None)
+        if waiting := self._visits.phase(visit, seconds, "computing", None):
+            await waiting
         visit.computed = stay.at
 
     def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
