@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.figures import Figure, figure
 from fedtempo.config import Config, parse
-from fedtempo.launch import build_world, run_to_folder
+from fedtempo.folders import run_to_folder
+from fedtempo.launch import build_world
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
