@@ -41,9 +41,9 @@ def summarise(records: Records) -> dict[str, Any]:
 def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> dict[str, Any]:
     """`summarise`, of a run's totals and at least the facts `SUMMARY_FACTS`."""
     for name in NEEDED_FACTS:
-        if name not in facts:
+        if facts.get(name) is None:
             raise RunError(f"the records lack the fact {name!r}")
-    ended = facts.get("ended", "interrupted")
+    ended = facts.get("ended") or "interrupted"
     if ended not in ENDINGS:
         raise RunError(f"the fact 'ended' is {ended!r}; it can be one of {', '.join(ENDINGS)}")
     times, accuracies = evaluations["time"], evaluations["accuracy"]
@@ -52,6 +52,7 @@ def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> d
     ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
     visits_done = np.pad(totals.visits_done, (0, missing))
     starts, ends = totals.spans()
+    alive_s = np.sort(np.minimum(ends, end_s) - starts).sum()  # sorted: the sum is the same in whatever order they came
     summary = {
         "strategy": facts["strategy"],
         "seed": facts["seed"],
@@ -68,14 +69,14 @@ def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> d
         "examples_trained": totals.examples_trained,
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
         "active_groups": {
-            "mean": (np.minimum(ends, end_s) - starts).sum() / end_s if end_s > 0 else 0.0,
+            "mean": alive_s / end_s if end_s > 0 else 0.0,
             "max": most_alive(starts, ends),
         },
         "staleness": {
             "mean": totals.staleness_sum / totals.commits if totals.commits else None,
             "max": totals.staleness_max,
         },
-        "bytes": facts.get("bytes", {"down": 0, "up": 0, "relay": 0}),
+        "bytes": facts.get("bytes") or {"down": 0, "up": 0, "relay": 0},
         "participation": {"min": visits_done.min(), "max": visits_done.max()},
     } | {name: facts.get(name) for name in COPIED_FACTS}
     return dict(plain(summary))

@@ -100,7 +100,7 @@ def test_killed_anywhere_in_a_checkpoint_it_ends_with_the_same_bits(tmp_path: Pa
     die_and_compare(tmp_path, [f"{name}:{number}" for name in ("fsync", "replace", "unlink") for number in numbers[:8]])
 
 
-def test_a_worker_that_is_killed_ends_the_run_which_goes_on_without_loss(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_is_replaced_without_loss(tmp_path: Path) -> None:
     config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 10})
     complete(config, tmp_path / "whole")
     folder, output = tmp_path / "run", tmp_path / "output"
@@ -113,8 +113,6 @@ def test_a_worker_that_is_killed_ends_the_run_which_goes_on_without_loss(tmp_pat
     time.sleep(0.2)
     os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
     life.join()
-    assert life.exitcode == 3
-    assert "worker process died (signal 9)" in " ".join(output.read_text().split())
-    assert '"checkpoint"' in (folder / "journal.jsonl").read_text()
-    complete(config, folder)
+    assert life.exitcode == 0, output.read_text()
+    assert load_run(folder).facts["executor"]["workers_replaced"] == 1
     lives.assert_the_same(folder, tmp_path / "whole")
