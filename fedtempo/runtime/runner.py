@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic.dataclasses import dataclass as component
 
-from fedtempo.federation import Strategy
+from fedtempo.federation import Federation, Strategy
 from fedtempo.fields import STRICT, Count, Doc, Ge, Positive, Share
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.executors import Executor
-from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.executors import Evaluator
 
 
 @component(frozen=True, config=STRICT)
@@ -51,16 +50,44 @@ class Outcome:
     model: npt.NDArray[np.float32] | None
 
 
+class Driven(Federation, Protocol):
+    """A federation as the runner drives it."""
+
+    @property
+    def end_s(self) -> float:
+        """The run's end, were it now."""
+        ...
+
+    @property
+    def ended(self) -> asyncio.Future[str]: ...
+    @property
+    def visits_begun(self) -> int: ...
+    def end(self, why: str) -> None:
+        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        ...
+
+    def close(self) -> None:
+        """No visit after this: those still held are recorded as cut."""
+        ...
+
+
+F = TypeVar("F", bound=Driven)
+
+
 def simulate(
     strategy: Strategy,
     settings: RunSettings,
-    executor: Executor,
-    make: Callable[..., Simulation],
+    executor: Evaluator,
+    make: Callable[..., F],
     recorder: Any,
     *,
-    watch: Callable[[Simulation, Evaluations], None] = lambda *_: None,
+    watch: Callable[[F, Evaluations], None] = lambda *_: None,
+    play: Callable[[Coroutine[Any, Any, str]], str] = clock.run,
+    wait: bool = True,
 ) -> Outcome:
     """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
+
+    play: runs the whole of it on a loop, whose time is the run's clock; virtual time by default. wait: see Evaluations.
 
     Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". `watch` is called
     once with the objects that a progress display may read from another thread.
@@ -75,6 +102,7 @@ def simulate(
             target=settings.target_accuracy,
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
+            wait=wait,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
@@ -87,15 +115,15 @@ def simulate(
         return ended
 
     try:
-        ended = clock.run(main())
+        ended = play(main())
     except KeyboardInterrupt:
         ended = "interrupted"
-    sim: Simulation | None = state.get("sim")
+    sim: F | None = state.get("sim")
     trained = sim is not None and executor.trains
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
 
 
-async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:
+async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Driven, evaluations: Evaluations) -> str:
     """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
     if settings.horizon is not None:
         # Just after the horizon: whatever ends exactly at it still counts.

@@ -1,0 +1,32 @@
+"""The `[deploy]` table: where the clients of a real run are met, and how long the server waits for them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic.dataclasses import dataclass
+
+from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
+
+
+@dataclass(frozen=True, config=STRICT)
+class DeploySettings:
+    """A run on real clients. A simulation does not look at it."""
+
+    superlink: Annotated[str, Doc("host:port of the SuperLink")] = "127.0.0.1:8000"
+    root_certificates: Annotated[
+        str | None, Doc("PEM file of the authority that signed the SuperLink's certificate; no TLS where not given")
+    ] = None
+    wait_s: Annotated[Positive, Doc("seconds within which data.clients clients must have come")] = 120.0
+    min_clients: Annotated[Count | None, Doc("begin with so many where not all came; all must come if not given")] = (
+        None
+    )
+    deadline_factor: Annotated[
+        float, Ge(1), Doc("a visit is given up after this times what it is expected to take")
+    ] = 5.0
+    deadline_floor_s: Annotated[Positive, Doc("no visit is given up before so many seconds")] = 30.0
+    patience_s: Annotated[
+        NonNegative, Doc("seconds that a visit waits for a client that is away, or has not ended an earlier visit")
+    ] = 5.0
+    outage_s: Annotated[Positive, Doc("the run fails when the SuperLink is away for so many seconds")] = 600.0
+    refresh_s: Annotated[Positive, Doc("seconds between looks at which clients are there")] = 5.0
