@@ -17,11 +17,10 @@ from fedtempo.config import Config
 from fedtempo.data.dataset import Dataset
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import Client
-from fedtempo.launch import chosen_test_examples, load_data, rare_collections, save_model
+from fedtempo.launch import Watch, chosen_test_examples, load_data, rare_collections, save_model
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, summarise, write_json
-from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.live.calls import Call, Grid
@@ -31,8 +30,6 @@ from fedtempo.runtime.live.loop import play
 from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.runner import simulate
-
-LiveWatch = Callable[[LiveFederation, Evaluations], None]
 
 _LOOK_S = 0.1
 """Seconds between two looks for clients that have come."""
@@ -103,7 +100,7 @@ def deploy_to_folder(
     path: Path,
     grid: Grid,
     *,
-    watch: LiveWatch | None = None,
+    watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """One run on the clients of `grid`, in its own new folder; returns its summary."""
@@ -119,9 +116,7 @@ def deploy_to_folder(
 
 
 @rare_collections()
-def _deploy(
-    config: Config, folder: RunFolder, grid: Grid, watch: LiveWatch, say: Callable[[str], None]
-) -> dict[str, Any]:
+def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Callable[[str], None]) -> dict[str, Any]:
     settings, seed = config.deploy, config.run.seed
     dataset = load_data(config)
     test = chosen_test_examples(config, dataset)

@@ -39,10 +39,10 @@ from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
-from fedtempo.runtime.runner import simulate
+from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
 
-Watch = Callable[[Simulation, Evaluations], None]
+Watch = Callable[[Driven, Evaluations], None]
 
 
 @dataclass(frozen=True, eq=False)

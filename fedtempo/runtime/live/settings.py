@@ -17,6 +17,14 @@ class DeploySettings:
     root_certificates: Annotated[
         str | None, Doc("PEM file of the authority that signed the SuperLink's certificate; no TLS where not given")
     ] = None
+    certificate: Annotated[str | None, Doc("PEM file of the server's certificate, where the SuperLink is started")] = (
+        None
+    )
+    key: Annotated[str | None, Doc("PEM file of the certificate's key, where the SuperLink is started")] = None
+    client_keys: Annotated[
+        str | None, Doc("folder of public keys (*.pub): a SuperLink that is started lets in only clients with these")
+    ] = None
+    database: Annotated[str | None, Doc("file in which a SuperLink that is started keeps its state")] = None
     wait_s: Annotated[Positive, Doc("seconds within which data.clients clients must have come")] = 120.0
     min_clients: Annotated[Count | None, Doc("begin with so many where not all came; all must come if not given")] = (
         None
@@ -30,3 +38,11 @@ class DeploySettings:
     ] = 5.0
     outage_s: Annotated[Positive, Doc("the run fails when the SuperLink is away for so many seconds")] = 600.0
     refresh_s: Annotated[Positive, Doc("seconds between looks at which clients are there")] = 5.0
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate, key: give both or none")
+        if self.certificate is not None and self.root_certificates is None:
+            raise ValueError("root_certificates: give the authority that signed the certificate")
+        if self.client_keys is not None and self.certificate is None:
+            raise ValueError("client_keys: Flower asks for keys over TLS only; give certificate and key")
