@@ -103,15 +103,17 @@ def _grid(console: Console, config: Config, local: int | None, folder: Path) -> 
     """The grid of a new run. What is started for it ends with the block, and its logs go to the run's folder."""
     from fedtempo.flower.grid import SuperLink, joined
     from fedtempo.flower.local import clients
-    from fedtempo.flower.superlink import answers, started
+    from fedtempo.flower.superlink import answers, end, free_port, started
 
     settings = config.deploy
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtempo-")))
         stack.callback(_keep_logs, work, folder)
         if local is not None:
-            superlink = stack.enter_context(started(work))
-            stack.enter_context(clients(config, superlink, work))
+            superlink = SuperLink(f"127.0.0.1:{free_port()}")
+            processes = stack.enter_context(clients(config, superlink, work))  # they load while the SuperLink starts
+            stack.enter_context(started(work, address=superlink.address))
+            stack.callback(end, processes)  # and end before it does
         else:
             authority = settings.root_certificates
             superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
@@ -143,8 +145,7 @@ def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[Non
         )
     with started(
         work,
-        host=host,
-        port=int(port),
+        address=settings.superlink,
         certificates=certificates,
         keys=settings.client_keys is not None,
         database=None if settings.database is None else Path(settings.database),

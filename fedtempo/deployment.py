@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -50,12 +50,14 @@ def meet(
     wait_s: float,
     *,
     at_least: int | None = None,
+    names: Collection[str] = (),
     shape: tuple[int, ...] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Met]:
     """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
 
-    shape: of the examples that they must have. say: told of each client that comes, and of those that are not taken.
+    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
+    client that comes, and of those that are not taken.
     Raises RunError where too few come.
     """
     met: dict[str, Met] = {}
@@ -76,6 +78,8 @@ def meet(
                 told = Description.read(reply.content)
                 if shape is not None and told.input_shape != shape:
                     raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
+                if names and told.name not in names:
+                    raise ConfigError(f"client {told.name} is none of deploy.names")
                 if told.name in met:
                     raise ConfigError(f"client {told.name} is there twice; the first is taken")
             except ConfigError as error:
@@ -125,6 +129,7 @@ def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Ca
         config.data.clients,
         settings.wait_s,
         at_least=settings.min_clients,
+        names=settings.names,
         shape=dataset.test_x.shape[1:],
         say=say,
     )

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from flwr.proto.control_pb2 import RegisterNodeRequest
-from flwr.supercore.error import FlowerError
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from fedtempo.errors import ConfigError, RunError
@@ -31,7 +31,6 @@ from fedtempo.flower.grid import SuperLink, control
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
 _SLACK = datetime.timedelta(days=1)
-_ALREADY = 409
 
 
 def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, renew_server: bool = False) -> list[Path]:
@@ -68,8 +67,8 @@ def register(superlink: SuperLink, folder: Path) -> list[str]:
             try:
                 client.RegisterNode(request)
             except httpx.HTTPStatusError as error:
-                if error.response.status_code != _ALREADY:
-                    told = FlowerError.from_json(error.response.text)
+                told = FlowerError.from_json(error.response.text)
+                if told is None or told.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
                     raise RunError(f"SuperLink {superlink.address} does not take {path}: {told or error}") from error
             else:
                 new.append(path.stem)

@@ -47,10 +47,7 @@ def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list
             processes.append(start_client(settings, folder / f"client-{part}.log"))
         yield processes
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            end(process)
+        end(processes)
 
 
 def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:

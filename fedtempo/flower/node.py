@@ -56,8 +56,8 @@ log = logging.getLogger("fedtempo.client")
 
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
-_POLL_S, _POLL_MAX_S = 0.05, 0.5
-_RETRY_S, _RETRY_MAX_S = 1.0, 30.0
+_POLL_S, _POLL_MAX_S = 0.05, 0.4
+_RETRY_S, _RETRY_MAX_S = 0.5, 30.0
 _REFUSED_S = 120.0
 """A key whose client was killed is refused for a minute: refusals are borne for longer than that, then they count."""
 
@@ -98,7 +98,7 @@ def serve(settings: ClientSettings) -> None:
                         f"root_certificates = {settings.root_certificates}: no safe connection to "
                         f"{settings.superlink}: {error}"
                     ) from error
-                log.warning("no connection to %s: %s; trying again in %.0f s", settings.superlink, error, delay)
+                log.warning("no connection to %s: %s; trying again in %.1f s", settings.superlink, error, delay)
             time.sleep(delay * random.uniform(0.8, 1.2))  # clients of one server must not all return at once
             delay = min(2 * delay, _RETRY_MAX_S)
     log.info("client %s ended", settings.name)
@@ -118,7 +118,7 @@ class _Link:
                 delay = _POLL_S
             else:
                 time.sleep(delay)
-                delay = min(1.1 * delay, _POLL_MAX_S)
+                delay = min(1.25 * delay, _POLL_MAX_S)
 
     def _answer_one(self, answers: Answers) -> bool:
         response = self._client.PullMessages(PullMessagesRequest(node=self._node))

@@ -6,10 +6,11 @@ import contextlib
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,19 +44,20 @@ def free_port() -> int:
 def started(
     folder: Path,
     *,
-    port: int | None = None,
-    host: str = "127.0.0.1",
+    address: str | None = None,
     certificates: Certificates | None = None,
     keys: bool = False,
     database: Path | None = None,
 ) -> Iterator[SuperLink]:
     """A SuperLink while the block lasts; its log and state lie in `folder`.
 
+    address: host:port to listen at; a free port of 127.0.0.1 where not given.
     certificates: for TLS; without them it speaks plainly. keys: only clients whose keys are registered are let in.
     database: what it must remember beyond its end; in memory where not given. Raises RunError where it does not start.
     """
-    port = port or free_port()
-    command = [_program("flower-superlink"), "--host", host, "--port", str(port), "--isolation", "process"]
+    address = address or f"127.0.0.1:{free_port()}"
+    host, _, port = address.rpartition(":")
+    command = [_program("flower-superlink"), "--host", host, "--port", port, "--isolation", "process"]
     command.append("--disable-runtime-dependency-installation")
     if certificates is None:
         command.append("--insecure")
@@ -66,7 +68,8 @@ def started(
         command.append("--enable-supernode-auth")
     if database is not None:
         command += ["--database", str(database)]
-    superlink = SuperLink(f"127.0.0.1:{port}", None if certificates is None else certificates.authority)
+    reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"
+    superlink = SuperLink(reached, None if certificates is None else certificates.authority)
     home = folder / "flower"
     home.mkdir(parents=True, exist_ok=True)
     logfile = folder / "superlink.log"
@@ -83,25 +86,27 @@ def started(
         _wait_until_ready(superlink, process, logfile)
         yield superlink
     finally:
-        end(process)
+        end([process])
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and make it end."""
-    if process.poll() is None:
+def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask processes to end, and make them end."""
+    for process in processes:
         process.terminate()
+    for process in processes:
         try:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
-    process.wait()
+            process.wait()
 
 
 def answers(superlink: SuperLink) -> bool:
     """Whether a SuperLink answers there."""
-    scheme, verify = ("http", False) if superlink.insecure else ("https", str(superlink.root_certificates))
+    scheme, trusted = "http" if superlink.insecure else "https", superlink.root_certificates
     try:
-        return bool(httpx.get(f"{scheme}://{superlink.address}/health", verify=verify, timeout=5.0).is_success)
+        context = ssl.create_default_context(cafile=trusted)
+        return bool(httpx.get(f"{scheme}://{superlink.address}/health", verify=context, timeout=5.0).is_success)
     except httpx.HTTPError:
         return False
 

@@ -36,7 +36,7 @@ class Lines:
         grid: Grid,
         on_nodes: Callable[[Sequence[int]], None],
         *,
-        poll_s: float = 0.02,
+        poll_s: float = 0.05,
         poll_max_s: float = 0.25,
         refresh_s: float = 5.0,
     ) -> None:

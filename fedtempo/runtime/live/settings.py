@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
@@ -25,6 +26,9 @@ class DeploySettings:
         str | None, Doc("folder of public keys (*.pub): a SuperLink that is started lets in only clients with these")
     ] = None
     database: Annotated[str | None, Doc("file in which a SuperLink that is started keeps its state")] = None
+    names: Annotated[
+        tuple[str, ...], Field(strict=False), Doc("clients that take part; whoever comes first where none is named")
+    ] = ()
     wait_s: Annotated[Positive, Doc("seconds within which data.clients clients must have come")] = 120.0
     min_clients: Annotated[Count | None, Doc("begin with so many where not all came; all must come if not given")] = (
         None
