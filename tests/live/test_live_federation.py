@@ -337,3 +337,22 @@ def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:
 
     with pytest.raises(RunError, match="no route"):
         deploy_to_folder(config(script), tmp_path / "run", grid)
+
+
+def test_a_client_that_restarts_at_once_under_its_old_number_is_found_again(tmp_path: Path, grid: Loopback) -> None:
+    fails = [True]
+
+    def restart(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train" and fails:
+            fails.clear()
+            return Reply(failure=Failure("gone", "its node is offline"))
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable):
+            await fed.train(fed.clients[0], fed.model)
+        await fed.train(fed.clients[0], fed.model)
+
+    grid.change = restart
+    records = played(config(script, deploy__patience_s=5.0), tmp_path, grid)
+    assert outcomes(records) == ["unavailable", "done"]

@@ -91,17 +91,17 @@ class Members:
             self._wake()
 
     def seen(self, nodes: Iterable[int]) -> list[int]:
-        """These nodes are there now. Returns those of which nothing is known yet: ask them who they are."""
+        """These nodes are there now. Returns those to ask who they are: new ones, and those that did not answer."""
         before, self._online = self._online, set(nodes)
         self._doubted &= self._online  # one that left and comes back starts anew
         news = self._online - before
         if news & set(self._nodes):
             self._wake()
         self._strangers &= self._online
-        return sorted(self._online - set(self._nodes) - self._strangers)
+        return sorted((self._online - set(self._nodes) - self._strangers) | (self._online & self._doubted))
 
     def introduce(self, node: int, told: Description) -> int | None:
-        """A new node says who it is. Returns the number of the node that it replaces, None where it replaces none.
+        """A node says who it is. Returns the number of the node that it replaces, None where it replaces none.
 
         It takes a client's place where that client's node has left or does not answer; a name that is in use, or is
         none of the run's, is not taken up, and is asked again only if the node leaves and returns.
@@ -109,6 +109,9 @@ class Members:
         client = self._clients.get(told.name)
         if client is None or told.num_examples != client.num_examples:
             self._strangers.add(node)
+            return None
+        if node == self._nodes[client.id]:
+            self.heard(client)
             return None
         if self.node(client) is not None:
             return None
