@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import Doc
 
+from fedtempo.client.settings import ClientData, ClientSettings, Limits
 from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings, ServerSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.errors import ConfigError, nearest
@@ -22,6 +23,7 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
 from fedtempo.learning.training import Training
+from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 
 _SECTIONS: dict[str, Any] = {
@@ -32,6 +34,10 @@ _SECTIONS: dict[str, Any] = {
     "[fleet.compute]": Compute,
     "[executor]": ExecutorSettings,
     "[server]": ServerSettings,
+    "[deploy]": DeploySettings,
+    "client.toml": ClientSettings,
+    "client.toml [data]": ClientData,
+    "client.toml [limits]": Limits,
 }
 
 

@@ -22,7 +22,7 @@ from fedtempo.deployment import deploy_to_folder, meet
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.flower.grid import SuperLink, joined
 from fedtempo.flower.keys import make_keys, register
-from fedtempo.flower.superlink import Certificates, free_port, started
+from fedtempo.flower.superlink import Certificates, end, free_port, started
 from fedtempo.launch import run
 from fedtempo.record import load_run
 from tests.deploy.processes import ClientProcess, addresses, client
@@ -208,6 +208,40 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
             with joined(superlink, outage_s=60) as grid:
                 assert [each.told.name for each in meet(grid, 1, 60)] == ["solo"]
         assert solo.stop() == 0
+
+
+@pytest.mark.slow
+def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
+    settings = tmp_path / "client.toml"
+    settings.write_text('name = "stock"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
+    with started(tmp_path) as superlink, (tmp_path / "supernode.log").open("wb") as log:
+        command = [
+            str(Path(sys.executable).parent / "flower-supernode"),
+            "--insecure",
+            "--superlink",
+            superlink.address,
+        ]
+        command += ["--port", str(free_port()), "--node-config", f'fedtempo="{settings}"']
+        node = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=_with_programs(tmp_path))
+        try:
+            with joined(superlink, outage_s=60) as grid:
+                deploy_to_folder(
+                    config(data__clients=1, run__max_commits=1, deploy__wait_s=240.0, deploy__deadline_floor_s=240.0),
+                    tmp_path / "run",
+                    grid,
+                )
+        finally:
+            end([node])
+    assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"]
+
+
+def _with_programs(home: Path) -> dict[str, str]:
+    """An environment in which a SuperNode finds the programs that it starts."""
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "FLWR_HOME": str(home / "supernode"),
+    }
 
 
 def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
