@@ -154,13 +154,23 @@ def describe(
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
-    scale: Annotated[str, typer.Option(help="small (minutes) or full (the paper's setting)")] = "small",
+    ids: Annotated[bool, typer.Option("--ids", help="the names alone, for scripts")] = False,
+    index: Annotated[
+        Path | None, typer.Option(help="write index.md over all results below this folder", show_default=False)
+    ] = None,
+    scale: Annotated[str, typer.Option(help="small (a minute or so), medium, or full (the paper's setting)")] = "small",
+    data: Annotated[
+        str | None, typer.Option(help="a source in place of the paper's data, like fashion-mnist", show_default=False)
+    ] = None,
     out: Out = None,
 ) -> None:
     """A paper's figure: run, picture, and the paper's numbers beside the measured ones."""
     from fedtempo import commands
 
-    commands.reproduce(console, what, list_only, scale, out)
+    if index is not None:
+        commands.index_results(console, index)
+        return
+    commands.reproduce(console, what, list_only, ids, scale, data, out)
 
 
 @app.command()

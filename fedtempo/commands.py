@@ -17,9 +17,8 @@ from rich.text import Text
 from fedtempo import progress
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.experiments.fedhusky import EXPERIMENTS
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import write_rows
+from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, overall, write_rows
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.launch import World, build_world, run_to_folder
@@ -215,36 +214,60 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     return 0 if same else 3
 
 
-def reproduce(console: Console, what: str | None, list_only: bool, scale: str, out: Path | None) -> None:
+def reproduce(
+    console: Console, what: str | None, list_only: bool, ids: bool, scale: str, data: str | None, out: Path | None
+) -> None:
     """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    if list_only or what is None:
-        table = Table(box=None, header_style="dim")
-        for column in ("name", "what", "minutes on two cores: small", "full"):
-            table.add_column(column, justify="right" if "small" in column or column == "full" else "left")
-        for experiment in EXPERIMENTS:
-            small, full = experiment.minutes
-            table.add_row(experiment.name, experiment.title, f"{small:g}", f"{full:g}")
-        console.print(table)
+    from fedtempo.experiments.registry import EXPERIMENTS
+
+    if ids:
+        print(*EXPERIMENTS, sep="\n")
         return
-    if what not in known:
-        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, known)}")
-    if scale not in ("small", "full"):
-        raise ConfigError(f"--scale {scale}: it can be small or full")
-    experiment = known[what]
+    if list_only or what is None:
+        console.print(_experiments_table(EXPERIMENTS.values()))
+        return
+    if what not in EXPERIMENTS:
+        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXPERIMENTS)}")
+    if scale not in SCALES:
+        raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
+    experiment = EXPERIMENTS[what]
     folder = _new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
-    with console.status(f"{experiment.title}, {scale} scale"):
-        rows = experiment.reproduce("small" if scale == "small" else "full", folder)
-    write_rows(experiment, "small" if scale == "small" else "full", rows, folder)
-    table = Table(
-        title=f"{experiment.name}, {scale} scale", title_justify="left", title_style="bold", header_style="dim"
-    )
-    for column in ("quantity", "paper", "measured", "remark"):
+    asked = Asked(scale, folder, data)
+    with console.status(experiment.titled(asked)):
+        rows = experiment.reproduce(asked)
+    write_rows(experiment, asked, rows)
+    console.print(_rows_table(experiment.titled(asked), rows))
+    if (verdict := overall(rows)) is not None:
+        console.print(f"{experiment.name}: {verdict}", style="bold")
+    console.print(f"{folder}", style="cyan", soft_wrap=True)
+
+
+def index_results(console: Console, folder: Path) -> None:
+    """A page over the results below a folder."""
+    from fedtempo.experiments.index import write_index
+
+    console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
+
+
+def _experiments_table(experiments: Iterable[Experiment]) -> Table:
+    table = Table(box=None, header_style="dim")
+    for column in ("name", "what", "the paper's data", "minutes on two cores: small", "medium", "full"):
+        right = column[0] == "m" or column == "full"
+        table.add_column(column, justify="right" if right else "left", no_wrap=column == "name")
+    for experiment in experiments:
+        minutes = (f"{minutes:g}" for minutes in experiment.minutes)
+        table.add_row(experiment.name, experiment.title, experiment.data or "none", *minutes)
+    return table
+
+
+def _rows_table(title: str, rows: Iterable[Row]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for column in ("quantity", "paper", "measured", "ratio", "verdict", "remark"):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in (row.quantity, row.paper, row.measured, row.remark)))
-    console.print(table)
-    console.print(f"{folder}", style="cyan", soft_wrap=True)
+        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
+        table.add_row(*map(Text, cells))
+    return table
 
 
 def parse_seeds(text: str) -> list[int]:

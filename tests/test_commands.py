@@ -240,7 +240,8 @@ def test_reproduce_draws_and_tells_the_papers_numbers(tmp_path: Path, capsys: py
     assert "fedhusky/fig5" in capsys.readouterr().out
     out = tmp_path / "out"
     assert fedtempo("reproduce", "fedhusky/fig8", "--out", out) == 0
-    assert {path.name for path in out.iterdir()} == {"fig8.png", "fig8.svg", "result.json", "result.md"}
+    left = {path.name for path in out.iterdir()}
+    assert left == {"fig8.png", "fig8.svg", "result.json", "result.md", "fedhusky.toml"}
     assert fedtempo("reproduce", "fedhusky/fig9") == 2
     assert fedtempo("reproduce", "fedhusky/fig8", "--scale", "huge") == 2
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtempo.config import Config
-from fedtempo.experiments.reproduction import Experiment, Row, Scale, settings, spread
+from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, drawn, spread
 from fedtempo.experiments.study import Study, plain_study, tuned_study
 from fedtempo.experiments.tuning import Grid
 from fedtempo.launch import build_world
@@ -35,29 +34,21 @@ _VARIANTS = (
     "fedavg",
     "fedavg-momentum",
 )
-_TUNING_HORIZON_S = 300.0
 _CLIENTS_OF_FIGURE_8 = (8, 18, 22, 35, 45)
 
 
-def _schedules(scale: Scale, labels: Sequence[str]) -> Study:
+def _schedules(asked: Asked, labels: Sequence[str]) -> Study:
     """Schedules alone, in the paper's setting, over seeds."""
-    base = settings("fedhusky-digits", ["executor.kind=none"])
-    return plain_study(base, labels, range(1, 4) if scale == "small" else range(1, 21))
+    base = asked.settings("fedhusky", ["executor.kind=none"])
+    return plain_study(base, labels, range(1, 4) if asked.scale == "small" else range(1, 21))
 
 
-def _draw(picture: Callable[..., None], folder: Path, stem: str, *arguments: Any, **named: Any) -> None:
-    """The same picture as PNG and as SVG."""
-    for suffix in ("png", "svg"):
-        picture(*arguments, folder / f"{stem}.{suffix}", **named)
-
-
-def figure_4(scale: Scale, folder: Path) -> list[Row]:
+def figure_4(asked: Asked) -> list[Row]:
     """Label distributions of clients at three degrees of heterogeneity."""
     rows, worlds = [], {}
     said = {0.0: "one label a client", 0.5: "moderate", 10.0: "nearly uniform"}
     for alpha, words in said.items():
-        base = settings("fedhusky-digits" if scale == "small" else "fedhusky-fashion")
-        config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
+        config = asked.settings("fedhusky").with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
         histograms = np.array(build_world(config).histograms)
         worlds[f"epsilon = {alpha:g}"] = histograms
         classes, largest = (histograms > 0).sum(axis=1), histograms.max(axis=1) / histograms.sum(axis=1)
@@ -69,43 +60,43 @@ def figure_4(scale: Scale, folder: Path) -> list[Row]:
                 f"the most frequent one has {100 * largest.mean():.0f} % of its examples",
             )
         )
-    _draw(figures.label_shares, folder, "fig4", worlds)
+    drawn(figures.label_shares, asked.folder, "fig4", worlds)
     return rows
 
 
-def figure_5(scale: Scale, folder: Path) -> list[Row]:
+def figure_5(asked: Asked) -> list[Row]:
     """Accuracy against time: as the paper has it, lr 0.01 for all, and with lr and local work tuned for each."""
-    base, grid, tuning_seeds, seeds, levels = _learning(scale)
+    base, budget, grid, levels = _learning(asked)
     at_paper = base.with_changes({"training.lr": 0.01, "training.batch_size": 10})
 
     def shown(name: str, study: Study) -> list[Row]:
         stem = "fig5-" + name.split()[0]
-        _draw(figures.accuracy, folder, stem, study.records, target=base.run.target_accuracy)
-        write_json(folder / f"{stem}.json", study.facts())
-        rows = [row for level in levels for row in _ratios(name, study, level, mnist=scale == "small")]
+        drawn(figures.accuracy, asked.folder, stem, study.records, target=base.run.target_accuracy)
+        write_json(asked.folder / f"{stem}.json", study.facts())
+        rows = [row for level in levels for row in _ratios(name, study, level, mnist=asked.scale == "small")]
         if study.trials:
             rows += [Row(f"{name}: setting of {label}", "lr 0.01", _said(study.chosen(label))) for label in _FIGURE_5]
         return rows
 
-    rows = shown("lr 0.01 for all", plain_study(at_paper, _FIGURE_5, seeds))
+    rows = shown("lr 0.01 for all", plain_study(at_paper, _FIGURE_5, budget.seeds))
     tuned = tuned_study(
         base,
         _FIGURE_5,
         grid,
-        tuning_seeds=tuning_seeds,
-        seeds=seeds,
-        tuning_horizon=None if scale == "small" else _TUNING_HORIZON_S,
+        tuning_seeds=budget.tuning_seeds,
+        seeds=budget.seeds,
+        tuning_horizon=budget.tuning_horizon,
     )
     return rows + shown("tuned", tuned)
 
 
-def _learning(scale: Scale) -> tuple[Config, Grid, Sequence[int], Sequence[int], Sequence[float]]:
-    """Configuration, grid, seeds to tune on, seeds to compare on, accuracies to reach."""
-    if scale == "small":
-        grid: Grid = {"training.lr": [0.03, 0.1, 0.3, 1.0], "training.epochs": [1, 3]}
-        return settings("fedhusky-digits"), grid, (101, 102), range(1, 6), (0.6, 0.8, 0.9)
-    grid = {"training.lr": [0.03, 0.1, 0.3], "training.batch_size": [10, 50], "training.epochs": [1, 3]}
-    return settings("fedhusky-fashion"), grid, (101,), range(1, 4), (0.4, 0.5, 0.6)
+def _learning(asked: Asked) -> tuple[Config, Budget, Grid, Sequence[float]]:
+    """Configuration, budget, grid, accuracies to reach. Local work is tuned beside the learning rate."""
+    base, budget = asked.settings("fedhusky"), asked.budget("fedhusky")
+    grid: Grid = {"training.lr": budget.lr, "training.epochs": [1, 3]}
+    if asked.scale == "small":
+        return base, budget, grid, (0.6, 0.8, 0.9)
+    return base, budget, {**grid, "training.batch_size": [10, 50]}, (0.4, 0.5, 0.6)
 
 
 def _ratios(name: str, study: Study, level: float, *, mnist: bool) -> list[Row]:
@@ -144,12 +135,12 @@ def _said(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.removeprefix('training.')} {value:g}" for key, value in changes.items())
 
 
-def figure_6(scale: Scale, folder: Path) -> list[Row]:
+def figure_6(asked: Asked) -> list[Row]:
     """Busy ratio of each client, and which readings of the paper come near its numbers."""
-    study = _schedules(scale, (_LITERAL, "hybrid", _THIN, _PACED, _HUSKY))
+    study = _schedules(asked, (_LITERAL, "hybrid", _THIN, _PACED, _HUSKY))
     two = {label: study.records[label][:1] for label in (_LITERAL, "hybrid")}
-    _draw(figures.busy, folder, "fig6", two, by_client=True)
-    _draw(figures.busy, folder, "fig6-readings", study.records)
+    drawn(figures.busy, asked.folder, "fig6", two, by_client=True)
+    drawn(figures.busy, asked.folder, "fig6-readings", study.records)
     paper = {"hybrid": ("8.2 %", "1.8 %", "15.5 %"), _LITERAL: ("63.4 %", "35.8 %", "86.9 %")}
     remarks = {
         _THIN: "attempts at least 1.5 s apart, as if a solver took that long",
@@ -174,10 +165,10 @@ def figure_6(scale: Scale, folder: Path) -> list[Row]:
     return rows
 
 
-def figure_7(scale: Scale, folder: Path) -> list[Row]:
+def figure_7(asked: Asked) -> list[Row]:
     """Groups alive over time."""
-    study = _schedules(scale, (_LITERAL, "hybrid", _THIN, _PACED))
-    _draw(figures.alive, folder, "fig7", study.records)
+    study = _schedules(asked, (_LITERAL, "hybrid", _THIN, _PACED))
+    drawn(figures.alive, asked.folder, "fig7", study.records)
     rows = []
     for label, printed in ((_LITERAL, "32"), (_THIN, "32"), (_PACED, "32")):
         means = [_mean_alive(run) for run in study.records[label]]
@@ -201,11 +192,11 @@ def _mean_alive(run: Records) -> float:
     return float((ends - starts).sum() / run.facts["elapsed_s"])
 
 
-def figure_8(scale: Scale, folder: Path) -> list[Row]:
+def figure_8(asked: Asked) -> list[Row]:
     """Calendars of five clients over the first 100 seconds."""
-    study = _schedules("small", (_LITERAL, "hybrid"))
+    study = _schedules(asked, (_LITERAL, "hybrid"))
     numbers = [client - 1 for client in _CLIENTS_OF_FIGURE_8]
-    _draw(figures.calendars, folder, "fig8", study.records, clients=numbers, start=0.0, end=100.0)
+    drawn(figures.calendars, asked.folder, "fig8", study.records, clients=numbers, start=0.0, end=100.0)
     rows = []
     for label in (_LITERAL, "hybrid"):
         visits = study.records[label][0].visits
@@ -216,11 +207,11 @@ def figure_8(scale: Scale, folder: Path) -> list[Row]:
     return rows
 
 
-def positions(scale: Scale, folder: Path) -> list[Row]:
+def positions(asked: Asked) -> list[Row]:
     """Which cluster comes when in a group: the planner fixes the order more than one would like."""
-    study = _schedules(scale, (_LITERAL, _THIN, _PACED))
+    study = _schedules(asked, (_LITERAL, _THIN, _PACED))
     shares = {label: np.mean([_place_shares(run) for run in runs], axis=0) for label, runs in study.records.items()}
-    _draw(figures.position_shares, folder, "positions", shares)
+    drawn(figures.position_shares, asked.folder, "positions", shares)
     rows = []
     for label, runs in study.records.items():
         last = [100 * float(_place_shares(run)[:, -1].max()) for run in runs]
@@ -238,18 +229,18 @@ def _place_shares(run: Records) -> np.ndarray:
     return ordered
 
 
-def variants(scale: Scale, folder: Path) -> list[Row]:
+def variants(asked: Asked) -> list[Row]:
     """FedHusky's variants and their competitors, all tuned on one grid, over data regimes."""
-    base, grid, tuning_seeds, seeds, _ = _learning(scale)
+    base, budget, grid, _ = _learning(asked)
     grid = {key: values for key, values in grid.items() if key != "training.epochs"}
-    regimes = {"one label": 0.0, "Dir(0.1)": 0.1} if scale == "small" else {"one label": 0.0}
+    regimes = {"one label": 0.0, "Dir(0.1)": 0.1} if asked.scale == "small" else {"one label": 0.0}
     rows = []
     for name, alpha in regimes.items():
         config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
-        study = tuned_study(config, _VARIANTS, grid, tuning_seeds=tuning_seeds, seeds=seeds)
+        study = tuned_study(config, _VARIANTS, grid, tuning_seeds=budget.tuning_seeds, seeds=budget.seeds)
         stem = "variants-" + name.replace(" ", "-").replace("(", "").replace(")", "")
-        _draw(figures.accuracy, folder, stem, study.records, target=base.run.target_accuracy)
-        write_json(folder / f"{stem}.json", study.facts())
+        drawn(figures.accuracy, asked.folder, stem, study.records, target=base.run.target_accuracy)
+        write_json(asked.folder / f"{stem}.json", study.facts())
         for label in _VARIANTS:
             summaries = [run.summary for run in study.runs[label]]
             times = [summary["time_to_target_s"] for summary in summaries]
@@ -267,11 +258,11 @@ def variants(scale: Scale, folder: Path) -> list[Row]:
 
 
 EXPERIMENTS = (
-    Experiment("fedhusky/fig4", "label distributions at three degrees of heterogeneity", figure_4, (0.1, 0.2)),
-    Experiment("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (10, 100)),
-    Experiment("fedhusky/fig6", "busy ratio of each client", figure_6, (0.5, 3)),
-    Experiment("fedhusky/fig7", "groups alive over time", figure_7, (0.5, 3)),
-    Experiment("fedhusky/fig8", "calendars of five clients, first 100 seconds", figure_8, (0.2, 0.2)),
-    Experiment("fedhusky/positions", "which cluster comes when in a group", positions, (0.5, 3)),
-    Experiment("fedhusky/variants", "variants of FedHusky and competitors, tuned", variants, (15, 120)),
+    Experiment("fedhusky/fig4", "label distributions at three degrees of heterogeneity", figure_4, (0.1, 0.2, 0.2)),
+    Experiment("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (10, 30, 100)),
+    Experiment("fedhusky/fig6", "busy ratio of each client", figure_6, (0.5, 3, 3)),
+    Experiment("fedhusky/fig7", "groups alive over time", figure_7, (0.5, 3, 3)),
+    Experiment("fedhusky/fig8", "calendars of five clients, first 100 seconds", figure_8, (0.2, 0.2, 0.2)),
+    Experiment("fedhusky/positions", "which cluster comes when in a group", positions, (0.5, 3, 3)),
+    Experiment("fedhusky/variants", "variants of FedHusky and competitors, tuned", variants, (15, 40, 120)),
 )

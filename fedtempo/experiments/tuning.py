@@ -45,11 +45,13 @@ def tune(
 ) -> dict[str, list[Trial]]:
     """Try every point of one grid for every competitor; for each its trials, the best first.
 
-    A run ends when it has reached the target. Runs are spread over `workers` processes, one thread each; the results
-    do not depend on that. seeds: others than those of the comparison that the settings are for.
+    A run ends when it has reached the target; without one, the best accuracy counts. Runs are spread over `workers`
+    processes, one thread each; the results do not depend on that. seeds: others than those of the comparison that the
+    settings are for.
     """
     asked = [(label, changes) for label in labels for changes in grid_points(grid)]
-    trials = run_trials(base, asked, seeds, {"run.stop_at_target": True}, workers=workers)
+    aims = base.run.target_accuracy is not None
+    trials = run_trials(base, asked, seeds, {"run.stop_at_target": aims}, workers=workers)
     found = {label: [trial for trial in trials if trial.label == label] for label in labels}
     return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in found.items()}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from fedtempo.report.series import (
     clients_spread_over_speed,
     evaluation_curve,
     ranked_busy_ratios,
+    round_curve,
 )
 
 Runs = Mapping[str, Sequence[Records]]
@@ -47,6 +49,39 @@ def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> No
             0.01, target, f"target {words.percent(target)}", transform=across, va="bottom", color="0.3", fontsize=8
         )
     _save(figure, axes, path)
+
+
+def panels(
+    shown: Mapping[str, Runs],
+    path: Path | str,
+    *,
+    column: Literal["accuracy", "loss"] = "accuracy",
+    axis: Literal["time", "rounds"] = "time",
+    targets: Mapping[str, float] | None = None,
+) -> None:
+    """The test accuracy or loss of several settings side by side, a panel for each name; targets: dashed lines."""
+    figure = Figure(figsize=(3.4 * len(shown) + 0.4, 3.4), layout="constrained")
+    drawn = figure.subplots(1, len(shown), squeeze=False)[0]
+    colours = strategy_colours(list(dict.fromkeys(label for runs in shown.values() for label in runs)))
+    for axes, (name, runs) in zip(drawn, shown.items()):
+        for label, group in runs.items():
+            band = evaluation_curve(group, column) if axis == "time" else round_curve(group, column)
+            if band is not None:
+                axes.plot(band.x, band.mean, color=colours[label], linewidth=1.6, label=_plain(label))
+                axes.fill_between(band.x, band.low, band.high, color=colours[label], alpha=0.15, linewidth=0)
+        if targets is not None:
+            axes.axhline(targets[name], color="0.5", linewidth=0.9, linestyle="--")
+        axes.set_title(_plain(name), loc="left", fontsize=9, fontweight="bold")
+        axes.set_xlabel("time (s)" if axis == "time" else "rounds")
+        axes.grid(color="0.92", linewidth=0.8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(left=0)
+        if column == "accuracy":
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    drawn[0].set_ylabel(f"test {column}")
+    handles = {label: handle for axes in drawn for handle, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=6, frameon=False, fontsize=8)
+    write_figure(figure, path)
 
 
 def busy(runs: Runs, path: Path | str, *, by_client: bool = False) -> None:

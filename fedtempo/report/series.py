@@ -57,6 +57,19 @@ def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) ->
     return _band(x, [_held(x, times, values, end) for times, values, end in curves])
 
 
+def round_curve(runs: Sequence[Records], column: str) -> Band | None:
+    """ "accuracy" or "loss" over commits: of each version the last evaluation; None where no run has any."""
+    curves = []
+    for run in runs:
+        known = ~np.isnan(run.evaluations[column])
+        if known.any():
+            curves.append((run.evaluations["version"][known].astype(float), run.evaluations[column][known]))
+    if not curves:
+        return None
+    x = np.arange(max(versions[-1] for versions, _ in curves) + 1)
+    return _band(x, [_held(x, versions, values, versions[-1]) for versions, values in curves])
+
+
 def alive_curve(runs: Sequence[Records], points: int = 150) -> Band:
     """Groups alive over time: the mean within each of `points` equal parts of the longest run."""
     edges = np.linspace(0.0, max(elapsed_s(run) for run in runs) or 1.0, points + 1)

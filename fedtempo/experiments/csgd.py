@@ -1,0 +1,169 @@
+"""The example, the figure and the tables of pipelined federated learning (Keçeci et al.)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fedtempo.config import Config
+from fedtempo.experiments.panels import lrs, median_to, said, study_panels
+from fedtempo.experiments.pictures import draw_bars, draw_lines
+from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number
+from fedtempo.experiments.study import plain_study
+from fedtempo.launch import build_world
+from fedtempo.record import write_json
+from fedtempo.scheduling.pipeline import lower_hull, relaxed_sizes
+
+_CHANNELS = (1, 2, 4, 8)
+_TABLES = {  # rounds for K = 1 to 4, N = 1, 2, 4, 8
+    "table2": ((273, 180, 152, 118), (186, 129, 109, 106), (139, 129, 114, 100), (131, 122, 105, 97)),
+    "table3": ((981, 767, 528, 445), (754, 514, 480, 436), (613, 451, 479, 432), (506, 472, 443, 424)),
+    "table4": ((686, 221, 189, 170), (274, 184, 178, 160), (191, 182, 158, 158), (191, 175, 156, 160)),
+    "table5": ((1182, 661, 429, 354), (605, 379, 273, 213), (419, 282, 239, 198), (372, 257, 215, 190)),
+}
+
+
+def example_1(asked: Asked) -> list[Row]:
+    """Example 1 and Fig. 3: sizes of clusters from the lower convex hull of (10, 46, 80, 100)."""
+    done = [10, 46, 80, 100]
+    hull = lower_hull(done)
+    sizes = [float(size) for size in relaxed_sizes(hull)]
+    ks, counts = np.array(hull).T
+    at_hull = np.interp(range(5), ks, counts).tolist()
+    lines = {"clients that are done": [0.0, *map(float, done)], "lower convex hull": at_hull}
+    drawn(draw_lines, asked.folder, "fig3", range(5), lines, x="k", y="clients")
+    write_json(asked.folder / "fig3.json", {"hull": hull, "sizes": sizes})
+    return [
+        number(f"size of cluster {k}", printed, [size], within=0.0, digits=0)
+        for k, (printed, size) in enumerate(zip((10, 30, 30, 30), sizes), start=1)
+    ]
+
+
+def figure_4(asked: Asked) -> list[Row]:
+    """Examples that clients hold, by writer; at the small scale by role in the plays."""
+    base = asked.settings("csgd-roles")
+    if asked.scale == "full" and asked.data is None:
+        base = base.with_changes({"data.source": "femnist", "data.clients": 3383, "data.options": {}})
+    held = np.array(build_world(base).histograms).sum(axis=1)
+    drawn(draw_bars, asked.folder, "fig4", np.histogram(held, bins=40), x="examples of a client", y="clients")
+    write_json(asked.folder / "fig4.json", {"examples": np.sort(held)})
+    words = f"{held.min()} to {held.max()}, median {np.median(held):.0f}, mean {held.mean():.0f}"
+    return [claim("examples a client holds", "unbalanced and not uniform", words, held.std() > 0.2 * held.mean())]
+
+
+def _table(
+    asked: Asked, name: str, base: Config, paper: str, clusters: Sequence[int], channels: Sequence[int]
+) -> list[Row]:
+    """Rounds to the target for numbers of clusters and sub-channels.
+
+    The learning rate is tuned for conventional training and for the most clusters, with two sub-channels; those between
+    take the rate of the latter.
+    """
+    budget = asked.budget(paper)
+
+    def table(k: int, n: int) -> dict[str, object]:
+        return {"strategy": {"name": "csgd", "n_clusters": k, "channels": n, "mode": "local-sgd"}}
+
+    ends = (clusters[0], clusters[-1])
+    tuned_base = base.with_changes({f"compare.K{k}": table(k, 2) for k in ends})
+    labels = [f"K{k}" for k in ends]
+    once = replace(budget, seeds=budget.seeds[:1])
+    tuned = study_panels(asked, f"{name}-tuning", {"two sub-channels": tuned_base}, labels, once)["two sub-channels"]
+    variants = {
+        f"compare.K{k}-N{n}": {**table(k, n), **tuned.chosen(f"K{ends[0] if k == ends[0] else ends[-1]}")}
+        for k in clusters
+        for n in channels
+    }
+    study = plain_study(
+        base.with_changes(variants), [label.removeprefix("compare.") for label in variants], budget.seeds
+    )
+    write_json(asked.folder / f"{name}.json", study.facts())
+    assert base.run.target_accuracy is not None
+    rounds = {
+        (k, n): median_to(study.records[f"K{k}-N{n}"], base.run.target_accuracy, "rounds")
+        for k in clusters
+        for n in channels
+    }
+    lines = {f"N = {n}": [rounds[k, n] for k in clusters] for n in channels}
+    drawn(draw_lines, asked.folder, name, clusters, lines, x="clusters, K", y="rounds to the target")
+    printed = _TABLES[name]
+    rows = [_round_times(study.records, clusters, channels)]
+    for n in channels:
+        place = _CHANNELS.index(n)
+        for k in clusters[1:]:
+            gain = 1 - rounds[k, n] / rounds[1, n] if np.isfinite(rounds[1, n]) else float(np.isfinite(rounds[k, n]))
+            paper_gain = 1 - printed[k - 1][place] / printed[0][place]
+            remark = f"{said(rounds[k, n], 'rounds')} against {said(rounds[1, n], 'rounds')} rounds; {lrs(tuned)}"
+            what = f"rounds saved by {k} clusters, {n} sub-channels"
+            measured = [100 * gain] if np.isfinite(gain) else [float("-inf")]
+            rows.append(
+                number(
+                    what,
+                    100 * paper_gain,
+                    measured,
+                    within=0.25,
+                    direction=gain > 0,
+                    digits=0,
+                    unit=" %",
+                    remark=remark,
+                )
+            )
+    return rows
+
+
+def _round_times(records: object, clusters: Sequence[int], channels: Sequence[int]) -> Row:
+    """Rounds last the same however many clusters there are: the thresholds take the slowest of all clients."""
+    assert isinstance(records, dict)
+    times = {
+        k: [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in records[f"K{k}-N{channels[0]}"]]
+        for k in clusters
+    }
+    means = {k: statistics.fmean(values) for k, values in times.items()}
+    words = ", ".join(f"K = {k}: {mean:.2f} s" for k, mean in means.items())
+    return claim("time of a round", "the same for all K", words, max(means.values()) - min(means.values()) < 1e-6)
+
+
+def _sizes(asked: Asked) -> tuple[Sequence[int], Sequence[int]]:
+    return ((1, 2, 4), (1, 4)) if asked.scale == "small" else ((1, 2, 3, 4), _CHANNELS)
+
+
+def table_2(asked: Asked) -> list[Row]:
+    """Rounds to the target, convolutional network; at the small scale a perceptron of one layer."""
+    return _table(asked, "table2", asked.settings("csgd"), "csgd", *_sizes(asked))
+
+
+def table_3(asked: Asked) -> list[Row]:
+    """Rounds to the target, perceptron of two layers."""
+    changes: dict[str, object] = {"model.network": "mlp", "model.hidden": [200, 200]}
+    if asked.scale == "full":
+        changes["run.target_accuracy"] = 0.96
+    return _table(asked, "table3", asked.settings("csgd").with_changes(changes), "csgd", *_sizes(asked))
+
+
+def table_4(asked: Asked) -> list[Row]:
+    """Rounds to the target on digits by writer; without writers, clients of very different sizes."""
+    base = asked.settings("csgd")
+    if asked.scale == "full" and asked.data is None:
+        changes = {"data.source": "femnist", "data.clients": 3383, "data.partition": "by-owner"}
+        return _table(asked, "table4", base.with_changes(changes), "csgd", *_sizes(asked))
+    uneven = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 1.0}})
+    return _table(asked, "table4", uneven, "csgd", *_sizes(asked))
+
+
+def table_5(asked: Asked) -> list[Row]:
+    """Rounds to the target on the roles of Shakespeare's plays."""
+    sizes = ((1, 4), (1, 4)) if asked.scale == "small" else _sizes(asked)
+    return _table(asked, "table5", asked.settings("csgd-roles"), "csgd-roles", *sizes)
+
+
+EXPERIMENTS = (
+    Experiment("csgd/example1", "sizes of clusters from a convex hull (Fig. 3)", example_1, (0.1, 0.1, 0.1)),
+    Experiment("csgd/fig4", "examples that clients hold", figure_4, (0.2, 0.2, 1), "FEMNIST digits"),
+    Experiment("csgd/table2", "rounds to the target, convolutional network", table_2, (1, 30, 400), "MNIST"),
+    Experiment("csgd/table3", "rounds to the target, perceptron", table_3, (1, 20, 300), "MNIST"),
+    Experiment("csgd/table4", "rounds to the target, digits by writer", table_4, (1, 30, 400), "FEMNIST digits"),
+    Experiment("csgd/table5", "rounds to the target, roles of plays", table_5, (3, 30, 2000), "Shakespeare"),
+)

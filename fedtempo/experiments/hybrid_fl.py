@@ -1,0 +1,161 @@
+"""The figures and the table of Hybrid-FL (Yoshida, Nishio, Morikura, Yamamoto, Yonetani)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+
+from fedtempo.config import Config
+from fedtempo.experiments.panels import final_accuracies, points
+from fedtempo.experiments.pictures import draw_lines
+from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number
+from fedtempo.experiments.study import Study, plain_study
+from fedtempo.record import write_json
+
+_VARIANTS = ("throughput-mincv", "iid-mincv", "throughput-clients", "iid-clients")
+_LABELS = ("fedcs", *_VARIANTS, "centralized")
+_TABLE_ONE = {  # fedcs, then _VARIANTS; sigma 0, 0.7, infinite
+    "cifar10": ((71.6, 76.5, 76.2, 72.7, 72.6), (70.7, 75.6, 75.0, 73.1, 72.1), (73.3, 76.5, 77.1, 73.5, 74.5)),
+    "fashion-mnist": ((85.0, 89.4, 89.8, 89.4, 89.4), (84.6, 89.4, 89.9, 89.2, 89.0), (89.1, 90.1, 90.6, 89.7, 90.0)),
+}
+_GAIN = {"cifar10": 13.5, "fashion-mnist": 12.5}
+_DEAL = {"kind": "classes", "mean": 2.0, "std": 0.7, "share": True}
+
+
+def _points(
+    asked: Asked, stem: str, x: str, configs: Mapping[float, Config], labels: tuple[str, ...]
+) -> dict[float, Study]:
+    """The same strategies at several values of a parameter: accuracy over the last quarter of the time, drawn."""
+    seeds = asked.budget("hybrid-fl").seeds
+    studies = {value: plain_study(config, labels, seeds) for value, config in configs.items()}
+    write_json(asked.folder / f"{stem}.json", {f"{value:g}": study.facts() for value, study in studies.items()})
+    ends = {label: [_late(study, label) for study in studies.values()] for label in labels}
+    means = {label: [statistics.fmean(values) for values in lists] for label, lists in ends.items()}
+    bars = {label: [statistics.pstdev(values) for values in lists] for label, lists in ends.items()}
+    drawn(
+        draw_lines,
+        asked.folder,
+        stem,
+        list(range(len(studies))) if math.inf in studies else list(studies),
+        means,
+        x=x,
+        y="accuracy",
+        bands=bars,
+    )
+    return studies
+
+
+def _late(study: Study, label: str) -> list[float]:
+    """Mean accuracy over the last quarter of the run, each seed: minutes 300 to 400 in the paper."""
+    return final_accuracies(study, label, last_s=study.records[label][0].facts["elapsed_s"] / 4)
+
+
+def _mean(study: Study, label: str) -> float:
+    return statistics.fmean(_late(study, label))
+
+
+def _words(study: Study, labels: tuple[str, ...] = _LABELS) -> str:
+    return ", ".join(f"{label} {points(_late(study, label))}" for label in labels)
+
+
+def figure_3(asked: Asked) -> list[Row]:
+    """Accuracy over the number of classes that clients hold."""
+    base = asked.settings("hybrid-fl")
+    values = (1.0, 2.0, 5.0) if asked.scale == "small" else (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    configs = {mu: base.with_changes({"data.partition": {**_DEAL, "mean": mu}}) for mu in values}
+    studies = _points(asked, "fig3", "mean number of classes, mu", configs, _LABELS)
+    source, two = base.data.source, studies[2.0]
+    gain = 100 * (_mean(two, "iid-mincv") - _mean(two, "fedcs"))
+    printed = _GAIN.get(source, _GAIN["cifar10"])
+    rows = [
+        number(
+            "iid/minCV over FedCS at mu = 2, points",
+            printed,
+            [gain],
+            within=0.25,
+            direction=gain > 0,
+            remark=_words(two),
+        )
+    ]
+    for mu in values:
+        better = _mean(studies[mu], "iid-mincv") > _mean(studies[mu], "fedcs")
+        if mu <= 2:
+            rows.append(claim(f"accuracy at mu = {mu:g}", "Hybrid-FL above FedCS", _words(studies[mu]), better))
+    falls = _mean(studies[values[-1]], "fedcs") - _mean(studies[values[0]], "fedcs")
+    words = f"{100 * falls:.1f} points lower at mu = {values[0]:g} than at {values[-1]:g}"
+    rows.append(claim("FedCS with few classes a client", "falls", words, falls > 0))
+    return rows
+
+
+def figure_4(asked: Asked) -> list[Row]:
+    """Accuracy over the share of clients that upload."""
+    base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
+    values = (0.02, 0.05, 0.1, 0.2) if asked.scale == "small" else (0.001, 0.002, 0.005, 0.01)
+    if asked.scale == "medium":
+        values = (0.01, 0.02, 0.05, 0.1)
+    labels = ("fedcs", "iid-mincv", "centralized")
+    configs = {share: base.with_changes({"data.share_examples": share}) for share in values}
+    studies = _points(asked, "fig4", "share of clients that upload", configs, labels)
+    rows = []
+    for label in ("iid-mincv", "centralized"):
+        low, high = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
+        words = ", ".join(f"{share:g}: {points(_late(study, label))}" for share, study in studies.items())
+        rows.append(claim(f"accuracy of {label} with more uploaders", "rises", words, high > low))
+    least = studies[values[0]]
+    above = _mean(least, "iid-mincv") > max(_mean(least, "fedcs"), _mean(least, "centralized"))
+    what = f"accuracy with a share of {values[0]:g}"
+    rows.append(claim(what, "Hybrid-FL above FedCS and centralized", _words(least, labels), above))
+    return rows
+
+
+def figure_5(asked: Asked) -> list[Row]:
+    """Accuracy over the fluctuation of rates and speeds."""
+    base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
+    values = (0.0, 0.3) if asked.scale == "small" else (0.0, 0.1, 0.2, 0.3, 0.4)
+    labels = ("fedcs", "throughput-mincv", "iid-mincv")
+    configs = {
+        share: base.with_changes({"fleet.compute.fluctuation": share, "fleet.link.fluctuation": share})
+        for share in values
+    }
+    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels)
+    rows = []
+    for label in labels:
+        first, last = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
+        words = ", ".join(f"{share:g}: {points(_late(study, label))}" for share, study in studies.items())
+        rows.append(
+            claim(f"{label} with more fluctuation", "falls, and still trains", words, first > last > 0.5 * first)
+        )
+    return rows
+
+
+def table_1(asked: Asked) -> list[Row]:
+    """Accuracy over the variety of clients, from all alike to all different."""
+    base = asked.settings("hybrid-fl")
+    labels = _LABELS[:-1]
+    sigmas = (0.0, 0.7, math.inf)
+    configs = {sigma: base.with_changes({"data.partition": {**_DEAL, "mean": 4.0, "std": sigma}}) for sigma in sigmas}
+    studies = _points(asked, "table1", "standard deviation of the number of classes: 0, 0.7, infinite", configs, labels)
+    source = base.data.source
+    rows = []
+    for place, (sigma, study) in enumerate(studies.items()):
+        printed = _TABLE_ONE.get(source, _TABLE_ONE["cifar10"])[place]
+        for label, percent in zip(labels, printed):
+            late = [100 * value for value in _late(study, label)]
+            if source in _TABLE_ONE:
+                rows.append(number(f"sigma = {sigma:g}, {label}", percent, late, within=0.05, unit=" %"))
+            elif label != "fedcs":
+                gain = statistics.fmean(late) - 100 * _mean(study, "fedcs")
+                what = f"sigma = {sigma:g}, {label} over fedcs, points"
+                rows.append(number(what, percent - printed[0], [gain], within=0.25, direction=gain > 0))
+    return rows
+
+
+_BOTH = "CIFAR-10, Fashion-MNIST"
+
+EXPERIMENTS = (
+    Experiment("hybrid-fl/fig3", "accuracy over the classes that clients hold", figure_3, (2, 30, 3000), _BOTH),
+    Experiment("hybrid-fl/fig4", "accuracy over the share of clients that upload", figure_4, (2, 30, 2000), "CIFAR-10"),
+    Experiment("hybrid-fl/fig5", "accuracy over the fluctuation of resources", figure_5, (1, 30, 2000), "CIFAR-10"),
+    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (2, 30, 2000), _BOTH),
+)

@@ -1,0 +1,105 @@
+"""Figures of trained competitors: one panel a setting, everyone tuned on the same grid with the same budget."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtempo.config import Config
+from fedtempo.experiments.reproduction import Asked, Budget, Row, claim, drawn
+from fedtempo.experiments.study import Study, tuned_study
+from fedtempo.record import Records, time_to_target, write_json
+from fedtempo.report import figures
+
+Panels = Mapping[str, Study]
+
+
+def study_panels(asked: Asked, stem: str, bases: Mapping[str, Config], labels: Sequence[str], budget: Budget) -> Panels:
+    """The same competitors in several settings, by the panel's name; their numbers go into `<stem>.json`."""
+    panels = {
+        name: tuned_study(
+            base,
+            labels,
+            {"training.lr": budget.lr},
+            tuning_seeds=budget.tuning_seeds,
+            seeds=budget.seeds,
+            tuning_horizon=budget.tuning_horizon,
+        )
+        for name, base in bases.items()
+    }
+    write_json(asked.folder / f"{stem}.json", {name: study.facts() for name, study in panels.items()})
+    return panels
+
+
+def draw_curves(asked: Asked, stem: str, panels: Panels, **named: Any) -> None:
+    """Accuracy (or what `column` says) of all panels; see `fedtempo.report.figures.panels`."""
+    drawn(figures.panels, asked.folder, stem, {name: study.records for name, study in panels.items()}, **named)
+
+
+def first_of(
+    panels: Panels, level: Mapping[str, float], ours: str, others: Sequence[str], paper: str, axis: str = "time"
+) -> list[Row]:
+    """In each panel: does `ours` reach the accuracy `level[panel]` before the others, by medians over seeds?"""
+    rows = []
+    for name, study in panels.items():
+        reached = {label: median_to(study.records[label], level[name], axis) for label in (ours, *others)}
+        measured = ", ".join(f"{label} {said(value, axis)}" for label, value in reached.items())
+        holds = reached[ours] < min(reached[label] for label in others)
+        rows.append(claim(f"{name}: {axis} to {level[name]:.0%}", paper, measured, holds, lrs(study)))
+    return rows
+
+
+def highest(panels: Panels, ours: str, others: Sequence[str], paper: Mapping[str, str]) -> list[Row]:
+    """In each panel: does `ours` end with the highest accuracy, by means over seeds?"""
+    rows = []
+    for name, study in panels.items():
+        ends = {label: final_accuracies(study, label) for label in (ours, *others)}
+        measured = ", ".join(f"{label} {points(values)}" for label, values in ends.items())
+        best = max(statistics.fmean(ends[label]) for label in others)
+        holds = statistics.fmean(ends[ours]) > best
+        rows.append(claim(f"{name}: final accuracy", paper[name], measured, holds, lrs(study)))
+    return rows
+
+
+def median_to(runs: Sequence[Records], level: float, axis: str = "time") -> float:
+    """Median over seeds of the time (s), or the rounds, to an accuracy; infinite where most seeds do not get there."""
+    return statistics.median(_reached(run, level, axis) for run in runs)
+
+
+def _reached(run: Records, level: float, axis: str) -> float:
+    time = time_to_target(run.evaluations["time"], run.evaluations["accuracy"], level)
+    if time is None:
+        return float("inf")
+    return time if axis == "time" else float(np.searchsorted(run.commits["time"], time, side="right"))
+
+
+def said(value: float, axis: str = "time") -> str:
+    """A time or a number of rounds for a table."""
+    if value == float("inf"):
+        return "never"
+    return f"{value:.0f} s" if axis == "time" else f"{value:.0f}"
+
+
+def final_accuracies(study: Study, label: str, last_s: float | None = None) -> list[float]:
+    """Final accuracy of each seed; the mean over the last so many seconds where given."""
+    if last_s is None:
+        return [run.summary["final_accuracy"] for run in study.runs[label]]
+    means = []
+    for run in study.records[label]:
+        late = run.evaluations["time"] >= run.facts["elapsed_s"] - last_s
+        means.append(float(run.evaluations["accuracy"][late].mean()))
+    return means
+
+
+def points(accuracies: Sequence[float]) -> str:
+    """Accuracies over seeds as percentages: mean and standard deviation."""
+    mean = f"{100 * statistics.fmean(accuracies):.1f}"
+    return f"{mean} ± {100 * statistics.stdev(accuracies):.1f} %" if len(accuracies) > 1 else f"{mean} %"
+
+
+def lrs(study: Study) -> str:
+    """The learning rates that the tuning chose."""
+    return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in study.runs)

@@ -1,0 +1,91 @@
+"""Pictures of the papers that are no curves of runs: lines over a parameter, boxes over groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedtempo.report.figures import write_figure
+from fedtempo.report.palette import strategy_colours
+
+
+def draw_lines(
+    x_values: Sequence[float],
+    lines: Mapping[str, Sequence[float]],
+    path: Path | str,
+    *,
+    x: str,
+    y: str,
+    bands: Mapping[str, Sequence[float]] | None = None,
+    marks: Sequence[float] = (),
+) -> None:
+    """A line for each name over the same parameter; bands: half-widths of bars; marks: dotted verticals.
+
+    What is not finite is left out.
+    """
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = _plain(figure.add_subplot())
+    for name, colour in strategy_colours(list(lines)).items():
+        values = np.where(np.isfinite(lines[name]), lines[name], np.nan)
+        if bands is None:
+            marker = "o" if len(x_values) < 30 else None
+            axes.plot(x_values, values, color=colour, marker=marker, markersize=4, linewidth=1.6, label=name)
+        else:
+            axes.errorbar(x_values, values, bands[name], color=colour, marker="o", markersize=4, capsize=2, label=name)
+    for mark in marks:
+        axes.axvline(mark, color="0.5", linestyle=":", linewidth=0.9)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if len(lines) > 1:
+        figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
+    write_figure(figure, path)
+
+
+def draw_boxes(groups: Mapping[str, Mapping[str, npt.ArrayLike]], path: Path | str, *, y: str) -> None:
+    """Groups of boxes (quartiles, whiskers at the 5th and 95th percentiles), a colour for each name in a group."""
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    colours = strategy_colours(names)
+    figure = Figure(figsize=(0.75 * len(groups) + 1.5, 3.6), layout="constrained")
+    axes = _plain(figure.add_subplot())
+    width = 0.8 / len(names)
+    for place, group in enumerate(groups.values()):
+        for number, name in enumerate(names):
+            boxes = axes.boxplot(
+                [np.asarray(group[name])],
+                positions=[place + (number - (len(names) - 1) / 2) * width],
+                widths=0.85 * width,
+                whis=(5, 95),
+                showfliers=False,
+                patch_artist=True,
+                medianprops={"color": "white"},
+            )
+            boxes["boxes"][0].set(facecolor=colours[name], edgecolor=colours[name])
+    axes.set_xticks(range(len(groups)), list(groups), rotation=60, ha="right", fontsize=8)
+    axes.set_ylabel(y)
+    for name in names:
+        axes.plot([], [], color=colours[name], linewidth=6, label=name)
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
+    write_figure(figure, path)
+
+
+def _plain(axes: Axes) -> Axes:
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def draw_bars(histogram: tuple[npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str) -> None:
+    """A histogram as NumPy gives it: counts, and the edges of their bins."""
+    counts, edges = (np.asarray(part) for part in histogram)
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = _plain(figure.add_subplot())
+    axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=strategy_colours([""])[""])
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    write_figure(figure, path)

@@ -1,0 +1,292 @@
+"""The figures and the table of PSFL (Zhou, Zhao, Xu, Xiao, Wu, Zhang)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fedtempo.config import Config
+from fedtempo.experiments.panels import (
+    Panels,
+    draw_curves,
+    final_accuracies,
+    first_of,
+    lrs,
+    median_to,
+    points,
+    said,
+    study_panels,
+)
+from fedtempo.experiments.pictures import draw_boxes, draw_lines
+from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number, spread
+from fedtempo.experiments.study import plain_study
+from fedtempo.record import write_json
+from fedtempo.scheduling.structure import Constants, StructureProblem
+
+_OTHERS = ("fedavg", "sequential")
+_LABELS = ("psfl", *_OTHERS)
+_TABLE_ONE = {
+    10: (2.18, 4.59, 3, 3),
+    20: (3.48, 5.74, 4, 5),
+    50: (6.54, 7.65, 7, 7),
+    100: (10.56, 9.47, 10, 10),
+    200: (16.95, 11.73, 25, 8),
+}
+"""Clients a round: S and W by Eq. 21, S and W by training."""
+_HUNDRED = ("data.clients=100", 'data.partition={ kind = "iid" }', "data.examples_per_client=10")
+_LENGTHS = {
+    10: (1, 2, 3, 5, 10),
+    20: (1, 2, 4, 5, 10),
+    50: (2, 5, 7, 10, 25),
+    100: (4, 5, 10, 20),
+    200: (8, 10, 20, 25),
+}
+_CONSTANTS = Constants(gradient_variance=1.0, gradient_spread=0.4259, visit_s=2.5, visit_variance=1.0)
+
+
+def _everyone(config: Config, clients: int, **psfl: int) -> Config:
+    """All competitors with so many clients a round; psfl: a fixed width and length."""
+    tables = {label: dict(config.variants[label]["strategy"]) for label in _LABELS}
+    for label, table in tables.items():
+        table["clients_per_round"] = clients
+        if label == "psfl" and psfl:
+            table.pop("constants")
+            table.update(psfl)
+    return config.with_changes({f"compare.{label}.strategy": table for label, table in tables.items()})
+
+
+def _level(config: Config) -> float:
+    assert config.run.target_accuracy is not None
+    return config.run.target_accuracy
+
+
+def figure_1(asked: Asked) -> list[Row]:
+    """Rounds and times of the three ways to train, with 9 clients a round and 3 sequences of 3."""
+    base = _everyone(asked.settings("psfl"), 9, width=3, length=3)
+    panels = study_panels(asked, "fig1", {"9 clients a round": base}, _LABELS, asked.budget("psfl"))
+    draw_curves(asked, "fig1-rounds", panels, axis="rounds")
+    draw_curves(asked, "fig1-time", panels)
+    study, level = panels["9 clients a round"], _level(base)
+    rounds = {label: median_to(study.records[label], level, "rounds") for label in _LABELS}
+    round_s = {
+        label: [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in study.records[label]]
+        for label in _LABELS
+    }
+    slower = [a / b for a, b in zip(round_s["sequential"], round_s["fedavg"])]
+    more = rounds["fedavg"] / rounds["sequential"]
+    return [
+        number(
+            f"rounds to {level:.0%}, parallel over sequential",
+            4.0,
+            [more] if np.isfinite(more) else [float("inf")],
+            within=0.25,
+            direction=more > 1,
+            remark=f"{said(rounds['fedavg'], 'rounds')} / {said(rounds['sequential'], 'rounds')}; {lrs(study)}",
+        ),
+        claim("time of a round, sequential over parallel", "more than 4", spread(slower), statistics.fmean(slower) > 4),
+        *first_of(panels, {"9 clients a round": level}, "psfl", _OTHERS, "psfl first"),
+    ]
+
+
+def _baselines(asked: Asked, stem: str) -> tuple[Panels, dict[str, float]]:
+    """The three ways to train on the paper's three data sets, or on the one that was asked for."""
+    base = asked.settings("psfl")
+    bases = {base.data.source: base}
+    if asked.scale == "full" and asked.data is None:
+        bases["cifar100"] = base.with_changes({"data.source": "cifar100", "run.target_accuracy": 0.25})
+        ham = {"data.source": "ham10000", "model.network": "cnn-ham10000", "run.target_accuracy": 0.7}
+        bases["ham10000"] = base.with_changes(ham)
+    panels = study_panels(asked, stem, bases, _LABELS, asked.budget("psfl"))
+    return panels, {name: _level(config) for name, config in bases.items()}
+
+
+def figure_3(asked: Asked) -> list[Row]:
+    """Test accuracy over time."""
+    panels, level = _baselines(asked, "fig3")
+    draw_curves(asked, "fig3", panels, targets=level)
+    return first_of(panels, level, "psfl", _OTHERS, "psfl first")
+
+
+def figure_4(asked: Asked) -> list[Row]:
+    """Test loss over time: the area under each curve, and who ends lowest."""
+    panels, _ = _baselines(asked, "fig4")
+    draw_curves(asked, "fig4", panels, column="loss")
+    rows = []
+    for name, study in panels.items():
+        mean = {label: [float(run.evaluations["loss"].mean()) for run in study.records[label]] for label in _LABELS}
+        words = ", ".join(f"{label} {spread(values, 2)}" for label, values in mean.items())
+        lowest = min(mean, key=lambda label: statistics.fmean(mean[label]))
+        rows.append(claim(f"{name}: test loss, mean over the run", "psfl lowest", words, lowest == "psfl", lrs(study)))
+    return rows
+
+
+def figure_5(asked: Asked) -> list[Row]:
+    """Time to several accuracies."""
+    panels, level = _baselines(asked, "fig5")
+    rows: list[Row] = []
+    for name, study in panels.items():
+        levels = [round(share * level[name], 3) for share in (0.7, 0.8, 0.9, 1.0)]
+        times = {label: [median_to(study.records[label], at) for at in levels] for label in _LABELS}
+        drawn(draw_lines, asked.folder, f"fig5-{name}", levels, times, x="target accuracy", y="time (s)")
+        for place, at in enumerate(levels):
+            best = min(times[label][place] for label in _OTHERS)
+            share = times["psfl"][place] / best if np.isfinite(best) else 0.0
+            words = ", ".join(f"{label} {said(times[label][place])}" for label in _LABELS)
+            if at == level[name]:
+                what = f"{name}: time to {at:.0%}, psfl over the better of the others"
+                ratio = [share] if np.isfinite(share) else [float("inf")]
+                rows.append(number(what, 0.67, ratio, within=0.15, direction=share < 1, digits=2, remark=words))
+            else:
+                rows.append(claim(f"{name}: time to {at:.0%}", "psfl first", words, share < 1))
+    return rows
+
+
+def figure_6(asked: Asked) -> list[Row]:
+    """Times of rounds under three ways to sample, four distributions of clients' times and three lengths."""
+    horizon = 2000.0 if asked.scale == "small" else 20_000.0
+    rows, groups = [], {}
+    for preset in ("psfl-discrete", "psfl-normal", "psfl-uniform", "psfl-exponential"):
+        sets = ["executor.kind=none", f"fleet.preset={preset}", f"run.horizon={horizon}", *_HUNDRED]
+        base = asked.settings("psfl", sets)
+        for length in (3, 4, 5):
+            tables = {
+                f"compare.{how}": {
+                    "strategy": {"name": "psfl", "width": 20 // length, "length": length, "sampling": how}
+                }
+                for how in ("partition", "uniform", "weighted")
+            }
+            study = plain_study(base.with_changes(tables), ("partition", "uniform", "weighted"), (1,), workers=1)
+            # The server learns times as it goes: rounds count once it has seen most clients.
+            seconds = {how: np.diff(runs[0].commits["time"])[25:] for how, runs in study.records.items()}
+            groups[f"{preset.removeprefix('psfl-')}, S = {length}"] = seconds
+            means = {how: float(values.mean()) for how, values in seconds.items()}
+            stds = {how: float(values.std()) for how, values in seconds.items()}
+            words = ", ".join(f"{how} {means[how]:.2f} ± {stds[how]:.2f} s" for how in means)
+            shorter = means["partition"] < min(means["uniform"], means["weighted"])
+            steadier = stds["partition"] < min(stds["uniform"], stds["weighted"])
+            what = f"round, {preset.removeprefix('psfl-')}, {20 // length} sequences of {length}"
+            rows.append(claim(what, "partition shortest and steadiest", words, shorter and steadier))
+    drawn(draw_boxes, asked.folder, "fig6", groups, y="seconds of a round")
+    return rows
+
+
+def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) -> tuple[dict[int, float], str]:
+    """Median time to the target with sequences of so many clients; lengths: width of each. All with psfl's best lr."""
+    base, budget = asked.settings("psfl"), asked.budget("psfl")
+    if clients > base.data.clients:
+        return {}, f"not measured: {base.data.clients} clients"
+    tuned = study_panels(
+        asked,
+        f"tuning-{clients}",
+        {"psfl": _everyone(base, clients)},
+        ("psfl",),
+        replace(budget, seeds=budget.seeds[:1]),
+    )["psfl"]
+    at_best = base.with_changes({**tuned.chosen("psfl"), "run.stop_at_target": True})
+    variants = {
+        f"compare.S{length}": {"strategy": {"name": "psfl", "width": width, "length": length}}
+        for length, width in lengths.items()
+    }
+    study = plain_study(at_best.with_changes(variants), [f"S{length}" for length in lengths], budget.seeds)
+    return {length: median_to(study.records[f"S{length}"], _level(base)) for length in lengths}, lrs(tuned)
+
+
+def figure_7(asked: Asked) -> list[Row]:
+    """The length of sequences: Eq. 21, and what training says, with 20 clients a round."""
+    problem = StructureProblem(_CONSTANTS, 20)
+    best = problem.optimum()
+    lengths = {1: 20, 2: 10, 3: 6, 4: 5, 5: 4, 7: 2, 10: 2, 20: 1}
+    measured, remark = _measured_lengths(asked, 20, lengths)
+    write_json(
+        asked.folder / "fig7.json", {"median_time_to_target_s": {str(k): _finite(v) for k, v in measured.items()}}
+    )
+    widths = np.geomspace(1, 20, 200)
+    theory = {"Eq. 21": problem.objective(widths).tolist()}
+    drawn(draw_lines, asked.folder, "fig7-theory", (20 / widths).tolist(), theory, x="length, S", y="Eq. 21")
+    times = {"time to the target (s)": list(measured.values())}
+    drawn(draw_lines, asked.folder, "fig7-measured", list(measured), times, x="length, S", y="time (s)")
+    return [
+        number("best length by Eq. 21, on the reals", 3.48, [best.length], within=0.005, digits=2),
+        _best_length("best length by training", 4, measured, remark),
+    ]
+
+
+def _best_length(what: str, paper: int, measured: Mapping[int, float], remark: str) -> Row:
+    """The length with which training reached the target soonest; next to the printed one is near enough."""
+    shortest = min(measured, key=lambda length: measured[length])
+    inside = min(measured) < shortest < max(measured)
+    words = ", ".join(f"S = {length}: {said(time)}" for length, time in measured.items())
+    return number(what, paper, [shortest], within=0.26, direction=inside, digits=0, remark=f"{words}; {remark}")
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def table_1(asked: Asked) -> list[Row]:
+    """Best lengths and widths for five numbers of clients a round."""
+    rows = []
+    for clients, (length, width, _, _) in _TABLE_ONE.items():
+        best = StructureProblem(_CONSTANTS, clients).optimum()
+        odd = "the printed S and W multiply to 199, not 200" if clients == 200 else ""
+        within = 0.01 if clients == 200 else 0.005
+        rows.append(
+            number(f"S by Eq. 21, {clients} clients", length, [best.length], within=within, digits=2, remark=odd)
+        )
+        rows.append(number(f"W by Eq. 21, {clients} clients", width, [best.width], within=within, digits=2))
+    for clients, (_, _, length, _) in _TABLE_ONE.items():
+        what = f"S by training, {clients} clients"
+        if asked.scale == "small" and clients > 20:
+            rows.append(Row(what, f"{length}", "not measured at this scale"))
+            continue
+        measured, remark = _measured_lengths(asked, clients, {s: clients // s for s in _LENGTHS[clients]})
+        rows.append(_best_length(what, length, measured, remark) if measured else Row(what, f"{length}", remark))
+    return rows
+
+
+def figure_8(asked: Asked) -> list[Row]:
+    """Accuracy over time under three ways to deal the data."""
+    base = asked.settings("psfl")
+    deals = {
+        "Dir(0.2)": {"kind": "dirichlet", "alpha": 0.2, "by": "class", "min_examples": 5},
+        "ExDir(1, 10)": {"kind": "ex-dirichlet", "classes_per_client": 1, "alpha": 10.0},
+        "ExDir(2, 5)": {"kind": "ex-dirichlet", "classes_per_client": 2, "alpha": 5.0},
+    }
+    bases = {name: base.with_changes({"data.partition": deal}) for name, deal in deals.items()}
+    panels = study_panels(asked, "fig8", bases, _LABELS, asked.budget("psfl"))
+    level = dict.fromkeys(panels, _level(base))
+    draw_curves(asked, "fig8", panels, targets=level)
+    return first_of(panels, level, "psfl", _OTHERS, "psfl first")
+
+
+def figure_9(asked: Asked) -> list[Row]:
+    """Accuracy over time with more clients a round."""
+    base = asked.settings("psfl")
+    numbers = (50, 100, 200) if asked.scale == "full" else (base.data.clients // 5, base.data.clients // 2)
+    bases = {f"{clients} clients a round": _everyone(base, clients) for clients in numbers}
+    panels = study_panels(asked, "fig9", bases, _LABELS, asked.budget("psfl"))
+    level = dict.fromkeys(panels, _level(base))
+    draw_curves(asked, "fig9", panels, targets=level)
+    rows = first_of(panels, level, "psfl", _OTHERS, "psfl first")
+    for name, study in panels.items():
+        ends = ", ".join(f"{label} {points(final_accuracies(study, label))}" for label in _LABELS)
+        rows.append(Row(f"{name}: final accuracy", "-", ends))
+    return rows
+
+
+_CIFAR, _THREE = "CIFAR-10", "CIFAR-10, CIFAR-100, HAM10000"
+
+EXPERIMENTS = (
+    Experiment("psfl/fig1", "parallel, sequential and mixed training", figure_1, (1, 20, 120), _CIFAR),
+    Experiment("psfl/fig3", "test accuracy over time", figure_3, (1, 20, 300), _THREE),
+    Experiment("psfl/fig4", "test loss over time", figure_4, (1, 20, 300), _THREE),
+    Experiment("psfl/fig5", "time to several accuracies", figure_5, (1, 20, 300), _THREE),
+    Experiment("psfl/fig6", "times of rounds under three ways to sample", figure_6, (0.5, 2, 2)),
+    Experiment("psfl/fig7", "the best length of sequences", figure_7, (1, 20, 300), _CIFAR),
+    Experiment("psfl/fig8", "accuracy under three ways to deal the data", figure_8, (2, 30, 300), _CIFAR),
+    Experiment("psfl/fig9", "accuracy with more clients a round", figure_9, (2, 30, 500), _CIFAR),
+    Experiment("psfl/table1", "best structures, by Eq. 21 and by training", table_1, (1, 25, 500), _CIFAR),
+)
