@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -24,6 +25,9 @@ from fedtempo.record import default_name, load_run
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
 from fedtempo.runtime.live.calls import Grid
+
+if TYPE_CHECKING:
+    from fedtempo.flower.grid import SuperLink
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -120,12 +124,12 @@ def _grid(console: Console, config: Config, local: int | None, folder: Path) -> 
             if answers(superlink):
                 console.print(f"joining the SuperLink at {superlink.address}", soft_wrap=True)
             else:
-                stack.enter_context(_own_superlink(console, config, work))
+                superlink = stack.enter_context(_own_superlink(console, config, work))
         yield stack.enter_context(joined(superlink, settings.outage_s))
 
 
 @contextlib.contextmanager
-def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[None]:
+def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[SuperLink]:
     """Start the SuperLink that `[deploy]` describes."""
     from fedtempo.flower.keys import register
     from fedtempo.flower.superlink import Certificates, started
@@ -153,7 +157,7 @@ def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[Non
         console.print(f"a SuperLink is started at {settings.superlink}", soft_wrap=True)
         if settings.client_keys is not None:
             register(superlink, Path(settings.client_keys).expanduser())
-        yield
+        yield superlink
 
 
 def _keep_logs(work: Path, folder: Path) -> None:

@@ -14,18 +14,20 @@ import tomli_w
 from fedtempo.config import Config
 from fedtempo.flower.grid import SuperLink
 from fedtempo.flower.superlink import end
+from fedtempo.runtime.keyed import keyed_generator
 
 
 def client_tables(config: Config, part: int, superlink: SuperLink) -> dict[str, Any]:
     """The settings of the client that holds a part of a configuration's data."""
     data = config.tables["data"]
     network = config.tables["model"]["network"]
+    agreement = keyed_generator(config.run.seed, "consent").permutation(config.data.clients)
     return {
         "name": f"client-{part}",
         "superlink": superlink.address,
         **({"insecure": True} if superlink.insecure else {"root_certificates": str(superlink.root_certificates)}),
         "tell_labels": config.data.tell_labels,
-        "share_examples": part < round(config.data.share_examples * config.data.clients),
+        "share_examples": bool(agreement[part] < round(config.data.share_examples * config.data.clients)),
         "networks": [network] if ":" in network else [],
         "data": {
             **{name: data[name] for name in ("source", "options", "examples_per_client", "partition") if name in data},

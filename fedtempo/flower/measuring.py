@@ -41,12 +41,15 @@ def fleet_table(records: Records) -> dict[str, Any]:
     visits, names = records.visits, records.facts["client_names"]
     download, compute, upload = [], [], []
     for client in range(len(names)):
-        own = visits[(visits["client"] == client) & (visits["outcome"] == "done")]
-        if not len(own):
+        own = (visits["client"] == client) & (visits["outcome"] == "done")
+        if not own.any():
             raise RunError(f"client {names[client]} made no visit; its times are not known")
-        download.append(_median(own["received"] - own["started"]))
-        compute.append(_median(own["computed"] - own["received"]))
-        upload.append(_median(own["finished"] - own["computed"]))
+        started, received, computed, finished = (
+            visits[name][own] for name in ("started", "received", "computed", "finished")
+        )
+        download.append(_median(received - started))
+        compute.append(_median(computed - received))
+        upload.append(_median(finished - computed))
     return {
         "compute": {"unit": "s/visit", "speed": compute},
         "link": {"kind": "fixed", "download_s": download, "upload_s": upload},

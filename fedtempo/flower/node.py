@@ -6,6 +6,7 @@ import contextlib
 import logging
 import random
 import signal
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,10 @@ def serve(settings: ClientSettings) -> None:
     answers = Answers(settings)
     log.info("client %s: %d examples; serving %s", settings.name, answers.num_examples, settings.superlink)
     keys = _read_key(settings.private_key)
+    try:
+        ssl.create_default_context(cafile=settings.root_certificates)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"root_certificates = {settings.root_certificates}: no usable PEM file: {error}") from error
     delay, refused_since = _RETRY_S, None
     with contextlib.suppress(_Ended), _ended_by_signals():
         while True:

@@ -102,10 +102,13 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def answers(superlink: SuperLink) -> bool:
-    """Whether a SuperLink answers there."""
-    scheme, trusted = "http" if superlink.insecure else "https", superlink.root_certificates
+    """Whether a SuperLink answers there. Raises ConfigError for a file of certificates that is not usable."""
+    scheme = "http" if superlink.insecure else "https"
     try:
-        context = ssl.create_default_context(cafile=trusted)
+        context = ssl.create_default_context(cafile=superlink.root_certificates)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"root_certificates = {superlink.root_certificates}: no usable PEM file: {error}") from error
+    try:
         return bool(httpx.get(f"{scheme}://{superlink.address}/health", verify=context, timeout=5.0).is_success)
     except httpx.HTTPError:
         return False

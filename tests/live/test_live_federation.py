@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,9 +19,11 @@ from fedtempo.config import Config, parse
 from fedtempo.deployment import deploy_to_folder, meet
 from fedtempo.errors import RunError
 from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Work
+from fedtempo.flower.measuring import Measure, as_toml, fleet_table
 from fedtempo.launch import run
 from fedtempo.record import load_run
 from fedtempo.runtime.live.calls import Call, Failure, Reply
+from fedtempo.runtime.runner import RunSettings
 from tests.live.loopback import Loopback, digits_clients
 
 TABLES: dict[str, Any] = {
@@ -325,6 +328,50 @@ def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
     with pytest.raises(RunError, match="3 of 4 clients came"):
         meet(grid, 4, 0.5)
     assert len(meet(grid, 4, 0.5, at_least=2)) == 3
+
+
+def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:
+    def slow(call: Call, reply: Reply) -> Reply:
+        time.sleep(0.2 if call.node == 101 else 0.0)
+        return reply
+
+    grid.change = slow
+    measured = replace(config(), strategy=Measure(2), run=RunSettings(max_commits=1))
+    records = played(measured, tmp_path, grid)
+    assert len(records.visits["client"]) == 6
+    tables = tomllib.loads(as_toml(records))
+    downloads = tables["fleet"]["link"]["download_s"]
+    assert downloads[1] > max(downloads[0], downloads[2])
+    summary, _, _ = run(parse({**TABLES, **tables}))
+    assert summary["visits"] == 9
+
+
+def test_a_client_without_a_visit_cannot_be_measured(tmp_path: Path, grid: Loopback) -> None:
+    grid.change = lambda call, reply: replace(reply, content={}) if call.node == 102 and call.kind == "train" else reply
+    records = played(replace(config(), strategy=Measure(1), run=RunSettings(max_commits=1)), tmp_path, grid)
+    with pytest.raises(RunError, match="client c2 made no visit"):
+        fleet_table(records)
+
+
+def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(tmp_path: Path, grid: Loopback) -> None:
+    release = threading.Event()
+
+    def hang(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train":
+            release.wait(10)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await fed.train(fed.clients[0], fed.model)
+        with pytest.raises(ClientUnavailable, match="given up"):
+            await fed.train(fed.clients[0], fed.model)
+        assert fed.now >= 0.5
+        release.set()
+
+    grid.change = hang
+    played(config(script, deploy__deadline_floor_s=0.5), tmp_path, grid)
 
 
 def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:

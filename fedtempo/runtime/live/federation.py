@@ -96,7 +96,7 @@ class LiveFederation:
 
         def evaluated() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(evaluations.collect, math.inf)
+                loop.call_soon_threadsafe(self._collect)
 
         server.evaluated = evaluated
 
@@ -357,6 +357,7 @@ class LiveFederation:
         arrays = () if model is None else (self._server.vector(model.location),)
         call = Call(stay.node, kind, content, arrays, ttl_s=2 * deadline_s + settings.outage_s)
         began = self._loop.time()
+        stay.due = began + deadline_s
         try:
             reply = await self._within(visit, call, deadline_s)
             if reply.failure is not None and reply.failure.kind == "crashed":
@@ -449,6 +450,14 @@ class LiveFederation:
                     self._lines.hang_up(former)
         finally:
             self._introducing.discard(node)
+
+    def _collect(self) -> None:
+        """Record evaluations that are over; one that failed ends the run."""
+        try:
+            self._evaluations.collect(math.inf)
+        except RunError as error:
+            if not self._ended.done():
+                self._ended.set_exception(error)
 
     def _as_model(self, result: Any, version: int) -> Any:
         if self._server.is_location(result):

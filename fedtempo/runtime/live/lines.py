@@ -154,4 +154,5 @@ class Lines:
         for asked in self._open:
             if not asked.future.done():
                 asked.future.set_exception(error)
+                asked.future.exception()  # where nobody waits any more, nobody needs to be told
         self._open.clear()

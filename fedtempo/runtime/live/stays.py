@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,8 +22,8 @@ _SHORT_S = 0.05
 class LiveStay:
     """One visit (`Visit.state`). trains: False where the client sends raw examples instead.
 
-    node: where the client was when the visit began. pending: the call that the client is busy with. examples: whose
-    gradients it computed, each as often as it was used, in compute_s by its own clock.
+    node: where the client was when the visit began. pending: the call that the client is busy with, due by then on the
+    loop's time. examples: whose gradients it computed, each as often as it was used, in compute_s by its own clock.
     """
 
     number: int
@@ -31,6 +32,7 @@ class LiveStay:
     node: int
     trains: bool = True
     pending: asyncio.Future[Reply] | None = None
+    due: float = 0.0
     received_at: float | None = None
     download_s: float = 0.0
     compute_s: float = 0.0
@@ -54,7 +56,8 @@ class Stays:
         self._recorder, self._horizon, self._patience_s = recorder, horizon, patience_s
         self.begun = 0
         self._held: set[Visit] = set()
-        self._overdue: set[int] = set()
+        self._due: dict[int, float] = {}
+        """When clients that were given up should have answered, by the loop's time."""
         self._closing = False
 
     async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit:
@@ -92,11 +95,10 @@ class Stays:
         if stay.pending is None or stay.pending.done():
             turns.give()
             return
-        if outcome == "late":
-            self._overdue.add(client.id)
+        self._due[client.id] = stay.due
 
         def free(_: object) -> None:
-            self._overdue.discard(client.id)
+            self._due.pop(client.id, None)
             turns.give()
 
         stay.pending.add_done_callback(free)
@@ -118,7 +120,7 @@ class Stays:
         taking = asyncio.ensure_future(turns.take())
         try:
             while not (await asyncio.wait([taking], timeout=max(self._patience_s, _SHORT_S)))[0]:
-                if client.id in self._overdue:
+                if self._loop.time() >= self._due.get(client.id, math.inf):
                     return False
         except BaseException:
             if taking.done() and not taking.cancelled():
