@@ -76,12 +76,27 @@ def wait_until(what: Callable[[], bool], seconds: float, complaint: Callable[[],
         time.sleep(0.05)
 
 
+def family() -> dict[int, str]:
+    """This process and all that it started, by number, with their command lines."""
+    parents: dict[int, int] = {}
+    lines: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            pid = int(folder.name)
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            lines[pid] = (folder / "cmdline").read_text().replace("\0", " ")
+    members = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in members} - members:
+        members |= more
+    return {pid: lines[pid] for pid in members if pid in lines}
+
+
 def addresses(pids: Iterable[int]) -> set[str]:
-    """Addresses that these processes listen on or are connected with over TCP (IPv4), in /proc's hexadecimal form."""
+    """Addresses at both ends of these processes' sockets, in /proc's hexadecimal form."""
     inodes = set()
     for pid in pids:
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
+        for descriptor in Path("/proc").glob(f"{pid}/fd/*"):
+            with contextlib.suppress(OSError):  # it has just been closed
                 inodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(descriptor)))
     found = set()
     for table in ("tcp", "tcp6", "udp", "udp6"):

@@ -25,7 +25,7 @@ from fedtempo.flower.keys import make_keys, register
 from fedtempo.flower.superlink import Certificates, end, free_port, started
 from fedtempo.launch import run
 from fedtempo.record import load_run
-from tests.deploy.processes import ClientProcess, addresses, client
+from tests.deploy.processes import ClientProcess, addresses, client, family
 
 pytestmark = pytest.mark.deploy
 
@@ -139,14 +139,16 @@ def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> No
     assert stranger.stop() == 0
 
 
-def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(
-    place: Place, clients: dict[str, ClientProcess], tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("clients")
+def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: Place, tmp_path: Path) -> None:
     seen: set[str] = set()
 
     async def script(fed: Federation) -> None:
-        seen.update(addresses([os.getpid(), *(each.process.pid for each in clients.values())]))
-        await parse(TABLES).strategy.run(fed)
+        assert any("flower-superlink" in line for line in family().values())
+        for _ in range(2):
+            updates = await fed.train_all(fed.clients, fed.model)
+            seen.update(addresses(family()))
+            fed.commit(await fed.average(updates))
 
     simulated, _, _ = run(config())
     summary = deployed(place, config(script, deploy__names=list(NAMES)), tmp_path / "run")
@@ -248,7 +250,7 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
     settings = tmp_path / "run.toml"
     settings.write_text(parse(TABLES).dump())
     out = tmp_path / "run"
-    before = _processes()
+    before = family().keys()
     done = subprocess.run(
         [sys.executable, "-m", "fedtempo", "deploy", str(settings), "--local", "2", "--out", str(out)],
         capture_output=True,
@@ -259,15 +261,15 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     assert {"summary.json", "report.html", "run.sqlite", "config.toml", "logs"} <= {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "logs").iterdir()} == {"superlink.log", "client-0.log", "client-1.log"}
-    assert _processes() <= before
+    assert family().keys() <= before
+    assert not [line for line in _orphans() if str(tmp_path) in line or "fedtempo-" in line]
 
 
-def _processes() -> set[str]:
-    """Command lines of Flower's and fedtempo's processes on this machine, but for pytest's own."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def _orphans() -> list[str]:
+    """Command lines of processes that nobody waits for: their parents have ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            line = path.read_text().replace("\0", " ")
-            if ("flower-superlink" in line or "fedtempo client" in line) and "pytest" not in line:
-                found.add(f"{path.parent.name} {line}")
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == 1:
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
     return found
