@@ -10,7 +10,7 @@ PIP_FLAGS ?=
 FLOWER := .venv-flower
 FLOWER_READY := $(FLOWER)/.ready
 
-.PHONY: demo test test-deploy lint bench clean
+.PHONY: demo test test-deploy lint audit bench clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -26,6 +26,12 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Asks PyPI about every pinned release (PIP_AUDIT_VULNERABILITY_SERVICE=osv: OSV.dev). --strict: one that cannot be asked
+# about, as behind a mirror that has files alone, is a failure too.
+audit: $(READY)
+	$(BIN)/python -m pip check
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

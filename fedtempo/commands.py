@@ -186,7 +186,10 @@ def report(console: Console, folders: list[Path], out: Path | None) -> None:
 
 def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
     """A run's tables as files."""
-    for path in export_tables(load_run(folder), to, out or folder / "tables"):
+    target = out or folder / "tables"
+    if out is None and target.is_symlink():
+        raise ConfigError(f"{target} leads to {target.resolve()}: name a folder with --out")
+    for path in export_tables(load_run(folder), to, target):
         console.print(f"{path}", soft_wrap=True)
 
 
@@ -322,9 +325,11 @@ def _new_folder(path: Path) -> Path:
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:
-    """Run folders as they are; of any other folder the run folders right below it."""
+    """Run folders as they are; of any other folder the run folders right below it. Raises ConfigError for a link."""
     found = []
     for folder in folders:
         inner = sorted(path.parent for path in folder.glob("*/run.sqlite"))
+        if links := [path for path in inner if path.is_symlink()]:
+            raise ConfigError(f"{links[0]} leads to {links[0].resolve()}: name the runs' folders themselves")
         found.extend(inner if inner and not (folder / "run.sqlite").exists() else [folder])
     return found

@@ -26,6 +26,7 @@ from fedtempo.learning.training import Training
 from fedtempo.parts import construct, lookup
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
 
 Table = dict[str, Any]
@@ -83,13 +84,6 @@ class ExecutorSettings:
     ] = "processes"
     workers: Annotated[Count | None, Doc("processes; as many as there are processors where not given")] = None
     start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
-
-
-@dataclass(frozen=True, config=STRICT)
-class ServerSettings:
-    """The `[server]` table."""
-
-    seconds: Annotated[NonNegative, Doc("seconds of the run's clock that each operation at the server takes")] = 0.0
 
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
@@ -156,7 +150,7 @@ def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     changes = dict(map(assignment, sets))
     strategy = tables.get("strategy")
@@ -174,7 +168,7 @@ def assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text}: write it as section.key=value")
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = raw.strip()
     return key.strip(), value
 
@@ -219,6 +213,10 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     executor = construct(ExecutorSettings, given["executor"], "executor")
     server = construct(ServerSettings, given["server"], "server")
     deploy = construct(DeploySettings, given["deploy"], "deploy")
+    if fleet.faults.hang and server.deadline is None:
+        raise ConfigError(
+            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
+        )
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), "partition": _toml(partition)},

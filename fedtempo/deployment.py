@@ -164,6 +164,7 @@ def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Ca
                     n_classes=dataset.n_classes,
                     training=training,
                     settings=settings,
+                    rules=config.server,
                     recorder=recorder,
                     seed=seed,
                     **run,

@@ -194,6 +194,8 @@ def run(
         with make_executor(config, world) as executor:
             for name, value in _facts(config, world, training, executor).items():
                 recorder.fact(name, value)
+            if config.data.tell_labels:
+                recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
 
             def make(**settings: Any) -> Simulation:
                 return Simulation(
@@ -203,7 +205,7 @@ def run(
                     training=training,
                     recorder=recorder,
                     seed=config.run.seed,
-                    server_s=config.server.seconds,
+                    server=config.server,
                     size_bytes=config.model_bytes,
                     examples=RawExamples(
                         labels=[world.dataset.train_y[own] for own in world.owned],
@@ -239,6 +241,7 @@ def make_executor(config: Config, world: World) -> Executor:
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
+        faults=config.fleet.faults,
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)

@@ -23,7 +23,7 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
         path = (Path(root) if root else Path.home() / ".cache") / "fedtempo" / f"{name}.json"
     except RuntimeError:  # there is no home
         return make()
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         digest, _, text = path.read_text(encoding="utf-8").partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
             return json.loads(text)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtempo.data.archive import read_npz
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
@@ -80,12 +81,11 @@ def npz(path: str) -> Dataset:
             raise ConfigError(f"folder:{path}: holds {len(files)} .npz files; it must be one, or name the file itself")
         file = files[0]
     try:
-        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-            content = {name: arrays[name] for name in arrays.files}
+        content: dict[str, Any] = read_npz(file)
         if "n_classes" in content:
             content["n_classes"] = int(content["n_classes"])
-    except Exception as error:  # a damaged archive shows in errors of zipfile, zlib, struct, ast, ...
-        raise ConfigError(f"folder:{path}: {file} is no .npz file of plain arrays ({error})") from error
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ConfigError(f"folder:{path}: {error}") from error
     needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
     if not needed <= content.keys() or not content.keys() <= needed | optional:
         raise ConfigError(

@@ -55,7 +55,7 @@ def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list
 def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
     """A client's process."""
     with logfile.open("ab") as output:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
             [sys.executable, "-m", "fedtempo", "client", str(settings)],
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -104,7 +104,8 @@ def serve(settings: ClientSettings) -> None:
                         f"{settings.superlink}: {error}"
                     ) from error
                 log.warning("no connection to %s: %s; trying again in %.1f s", settings.superlink, error, delay)
-            time.sleep(delay * random.uniform(0.8, 1.2))  # clients of one server must not all return at once
+            # Clients of one server must not all return at once.
+            time.sleep(delay * random.uniform(0.8, 1.2))  # noqa: S311
             delay = min(2 * delay, _RETRY_MAX_S)
     log.info("client %s ended", settings.name)
 

@@ -68,13 +68,13 @@ def started(
         command.append("--enable-supernode-auth")
     if database is not None:
         command += ["--database", str(database)]
-    reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"
+    reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"  # noqa: S104  whoever gave the address chose it
     superlink = SuperLink(reached, None if certificates is None else certificates.authority)
     home = folder / "flower"
     home.mkdir(parents=True, exist_ok=True)
     logfile = folder / "superlink.log"
     with logfile.open("ab") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603  a list of arguments, no shell
             command,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -91,7 +91,7 @@ class RunFolder:
             return bool(json.loads(self.summary.read_text(encoding="utf-8")).get("ended") != "interrupted")
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise ConfigError(f"{self.summary} cannot be read: {error}") from error
 
     def _occupied(self) -> str:
@@ -133,7 +133,7 @@ def _git_revision() -> str | None:
     """Commit of the current directory, with "-dirty" where files differ from it; None outside a repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  fixed
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip() or None

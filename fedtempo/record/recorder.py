@@ -38,6 +38,7 @@ EvaluationRow = tuple[float, int, float, float]
 for _kind in "bhilqBHILQef":
     sqlite3.register_adapter(np.dtype(_kind).type, operator.methodcaller("item"))
 
+_NUMBER_BYTES = 8
 _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
@@ -56,7 +57,9 @@ class Recorder:
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
     positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
     model_sha256, wall_s.
-    Written by the recorder: bytes (totals of `traffic`), events_sha256.
+    Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
+    was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
+    statistics, histograms and examples that left clients), events_sha256.
 
     Every method that writes raises RunError naming the file where the disk does not take it.
     """
@@ -68,7 +71,8 @@ class Recorder:
         self._evaluations: list[EvaluationRow] = []
         self._notes: list[tuple[str, str]] = []
         self._facts: dict[str, str] = {}
-        self._down = self._up = self._relay = 0
+        self._down = self._up = self._relay = self._examples = 0
+        self._statistics = self._histograms = 0
         self._visits_hash = hashlib.sha256()
         self._commits_hash = hashlib.sha256()
         self._look_at = _ROWS_BETWEEN_LOOKS
@@ -85,7 +89,7 @@ class Recorder:
             connection.executescript(TABLES)
             with connection:
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
-                    connection.execute(f"DELETE FROM {table}")
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
         except sqlite3.DatabaseError as error:
             if connection is not None:
                 connection.close()
@@ -110,11 +114,20 @@ class Recorder:
         self._evaluations.append((time, version, accuracy, loss))
         self._look()
 
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0) -> None:
-        """Bytes that were moved: from the server, to it, and from one client to the next."""
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
+        """Bytes that were moved: from the server, to it, and from one client to the next.
+
+        examples: of those to the server, how many were raw examples; the others were models.
+        """
         self._down += down
         self._up += up
         self._relay += relay
+        self._examples += examples
+
+    def told(self, statistics: int = 0, histograms: int = 0) -> None:
+        """Numbers that clients told the server beside their models: measurements of a visit, counts of examples."""
+        self._statistics += statistics
+        self._histograms += histograms
 
     def note(self, name: str, value: Any) -> None:
         """What a strategy wants remembered (JSON values or arrays), in order; a name may come again."""
@@ -150,6 +163,14 @@ class Recorder:
         if commits:
             self._commits_hash.update(_bytes(commits))
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
+        facts["left_clients"] = to_json(
+            {
+                "parameters": self._up + self._relay - self._examples,
+                "statistics": _NUMBER_BYTES * self._statistics,
+                "histograms": _NUMBER_BYTES * self._histograms,
+                "examples": self._examples,
+            }
+        )
         try:
             with self._connection as connection:
                 connection.executemany("INSERT INTO visits VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", visits)

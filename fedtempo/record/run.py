@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sqlite3
@@ -11,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.checks import check_clusters, check_facts, check_tables
+from fedtempo.record.reading import inside, opened, read_table
 from fedtempo.record.schema import COLUMNS, DATABASE
 
 Table = Mapping[str, npt.NDArray[Any]]
@@ -60,21 +60,22 @@ class Run(Records):
 
 
 def load_run(folder: Path | str) -> Run:
-    """Read a run folder: finished, interrupted, or being written by another process.
+    """Read a run folder, which may come from anybody: finished, interrupted, or being written by another process.
 
-    Raises ConfigError where `folder` is no run folder or one of its files cannot be read.
+    Nothing that it holds is run or imported. Raises ConfigError where `folder` is no run folder, one of its files
+    cannot be read or leads elsewhere, or its records hold what cannot be.
     """
     folder = Path(folder)
-    database = folder / DATABASE
-    if not database.is_file():
+    database = inside(folder, DATABASE)
+    if database is None:
         raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
     # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
     frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
-    address = f"file:{quote(str(database.resolve()))}?{'immutable=1' if frozen else 'mode=ro'}"
     try:
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
+        with opened(database, immutable=frozen) as connection:
             records = read_records(connection)
-    except (sqlite3.DatabaseError, ValueError) as error:
+        check(records)
+    except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{database} holds no run that can be read: {error}") from error
     return Run(
         visits=records.visits,
@@ -83,10 +84,19 @@ def load_run(folder: Path | str) -> Run:
         notes=records.notes,
         facts=records.facts,
         folder=folder,
-        config=_read(folder / "config.toml", tomllib.loads) or {},
-        summary=_read(folder / "summary.json", json.loads),
-        environment=_read(folder / "environment.json", json.loads) or {},
+        config=read_table(folder, "config.toml", tomllib.loads) or {},
+        summary=read_table(folder, "summary.json", json.loads),
+        environment=read_table(folder, "environment.json", json.loads) or {},
     )
+
+
+def check(records: Records) -> None:
+    """Raises ValueError where records hold what no run could have recorded."""
+    check_facts(records.facts)
+    tables = {"visits": records.visits, "commits": records.commits, "evaluations": records.evaluations}
+    check_tables(tables, records.facts.get("n_clients"))
+    if (clusters := records.note("clusters")) is not None:
+        check_clusters(clusters)
 
 
 def read_records(connection: sqlite3.Connection) -> Records:
@@ -106,7 +116,7 @@ def read_records(connection: sqlite3.Connection) -> Records:
 def _read_table(connection: sqlite3.Connection, table: str, order: str) -> Table:
     columns = COLUMNS[table]
     names = ", ".join(f'"{name}"' for name in columns)
-    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")
+    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")  # noqa: S608  names of ours
     chunks: list[list[npt.NDArray[Any]]] = []
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
         chunks.append([_column(values, kind) for values, kind in zip(zip(*rows), columns.values())])
@@ -120,12 +130,3 @@ def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:
     if kind == "i8":
         return np.array([-1 if value is None else value for value in values], dtype=kind)
     return np.array(values, dtype=kind)
-
-
-def _read(path: Path, parse: Any) -> Any:
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error

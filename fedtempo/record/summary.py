@@ -26,10 +26,12 @@ ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "visits", "examples_trained" and "participation" count visits that were done; "busy_ratio" is over the time that
-    the run lasted; "active_groups" has the mean over that time and the peak. A value that the run does not have
-    (accuracy without training, a target not reached, the staleness of no commit) is None. A run without the fact
-    "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
+    "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
+    what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
+    the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
+    [server.privacy] has spent: epsilon at delta for the client that was part of the most averages. A value that the run
+    does not have (accuracy without training, a target not reached, the staleness of no commit) is None. A run without
+    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
     """
     facts, visits = records.facts, records.visits
     for name in ("strategy", "seed", "n_clients"):
@@ -55,6 +57,7 @@ def summarise(records: Records) -> dict[str, Any]:
         "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),
         "commits": records.commits["version"].size,
         "visits": done.sum(),
+        "visits_lost": {name: (visits["outcome"] == name).sum() for name in ("unavailable", "late", "refused")},
         "examples_trained": visits["examples"][done].sum(),
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
         "active_groups": _active_groups(records),
@@ -64,6 +67,7 @@ def summarise(records: Records) -> dict[str, Any]:
         },
         "bytes": facts.get("bytes", {"down": 0, "up": 0, "relay": 0}),
         "participation": {"min": visits_done.min(), "max": visits_done.max()},
+        "privacy": facts.get("privacy"),
         "data": facts.get("data"),
         "model_sha256": facts.get("model_sha256"),
         "events_sha256": facts.get("events_sha256"),

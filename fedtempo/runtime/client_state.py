@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +20,9 @@ class Stay:
     """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
 
     at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
-    client sends raw examples instead. training: what the executor was given, until the model is sent.
+    client sends raw examples instead. training: what the executor was given, until the model is sent. patience_s: how
+    much longer the server waits while the client works. silent: the client does not answer any more. flaw: that of its
+    update, where nothing is trained that could show it.
     """
 
     number: int
@@ -32,6 +35,9 @@ class Stay:
     compute_s: float = 0.0
     received_at: float | None = None
     training: Pending[Trained] | None = None
+    patience_s: float = math.inf
+    silent: bool = False
+    flaw: str | None = None
     statistics: Mapping[str, float] | None = None
 
 

@@ -21,6 +21,10 @@ _STUCK = 1_000_000
 """Visits at one instant after which a run is taken to be stuck there."""
 
 
+class _Late(ClientUnavailable):
+    """The server gave a visit up."""
+
+
 class Visits:
     """All visits of one run. begun: how many. preparing: while True, nothing takes time."""
 
@@ -65,8 +69,8 @@ class Visits:
                 async with channels:
                     await self._pass_time(visit, seconds, doing)
                     await self.catch_up(visit)
-        except ClientUnavailable:
-            self.end(visit, "unavailable")
+        except ClientUnavailable as lost:
+            self.end(visit, "late" if isinstance(lost, _Late) else "unavailable")
             raise
         except BaseException:
             visit.release()
@@ -82,23 +86,35 @@ class Visits:
                 raise
 
     async def _pass_time(self, visit: Visit, seconds: float, doing: str) -> None:
-        """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
+        """Let time go by for a client.
+
+        ClientUnavailable, at the instant at which it leaves or the server has waited enough, where that comes first.
+        """
         client, stay = visit.client, visit.state
-        if not 0.0 <= seconds < math.inf:
+        if not (0.0 <= seconds < math.inf or stay.silent):
             raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
         if self.preparing:
+            if stay.silent:
+                raise _Late(client, f"it did not answer while {doing} in the preparation")
             return
         now = self._loop.time()
         begins = stay.at if stay.at > now else now
         leaves = self._availability.available_until(client.id, begins)
-        if leaves < begins + seconds or leaves <= begins:
-            stay.at = max(leaves, begins)
+        gives_up = begins + stay.patience_s
+        ends = min(leaves, gives_up)
+        if ends < begins + seconds or leaves <= begins:
+            stay.at = max(ends, begins)
             await (self.catch_up(visit) if stay.at > now else asyncio.sleep(0))
+            if gives_up < leaves:
+                raise _Late(client, f"it had not answered while {doing} at its deadline, t = {self._loop.time():g} s")
             raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.time():g} s")
+        if stay.silent:
+            await self._loop.create_future()  # for ever: nobody set a deadline
         stay.at = begins + seconds
+        stay.patience_s -= seconds
 
     def end(self, visit: Visit, outcome: str) -> None:
-        """A visit is over: "done", "unavailable", "cancelled" or "cut"; its client is free."""
+        """A visit is over, with an outcome of `schema.OUTCOMES`; its client is free."""
         if visit not in self._held:
             return  # cut when the run ended
         visit.finish()

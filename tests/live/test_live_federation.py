@@ -17,7 +17,7 @@ import pytest
 from fedtempo.client.answers import Answers
 from fedtempo.config import Config, parse
 from fedtempo.deployment import deploy_to_folder, meet
-from fedtempo.errors import RunError
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Work
 from fedtempo.flower.measuring import Measure, as_toml, fleet_table
 from fedtempo.launch import run
@@ -372,6 +372,22 @@ def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(
 
     grid.change = hang
     played(config(script, deploy__deadline_floor_s=0.5), tmp_path, grid)
+
+
+@pytest.mark.parametrize("rules", [{"server.aggregation": "median"}, {"server.clip_norm": 0.01}])
+def test_averages_are_protected_as_in_the_simulation(rules: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
+    settings = config().with_changes(rules)
+    simulated, _, _ = run(settings)
+    assert simulated["model_sha256"] != run(config())[0]["model_sha256"]
+    assert deploy_to_folder(settings, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
+    with pytest.raises(ConfigError, match="no average"):
+        deploy_to_folder(config(strategy__name="sequential").with_changes(rules), tmp_path / "other", grid)
+
+
+def test_too_many_bad_updates_end_the_run(tmp_path: Path, grid: Loopback) -> None:
+    grid.change = lambda call, reply: replace(reply, content={}) if call.kind == "train" else reply
+    with pytest.raises(RunError, match="max_bad_updates = 1"):
+        deploy_to_folder(config(server__max_bad_updates=1), tmp_path / "run", grid)
 
 
 def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:

@@ -34,10 +34,14 @@ class Pending(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics."""
+    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics.
+
+    flaw: why it is no update that a server could use (see `screening`); None where it is one.
+    """
 
     location: Any
     statistics: dict[str, float]
+    flaw: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

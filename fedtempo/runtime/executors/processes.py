@@ -66,7 +66,7 @@ class _Visit:
 
     def result(self) -> Trained:
         self._executor._finish([self._task])
-        return Trained(self._result, self._task.answer)
+        return Trained(self._result, *self._task.answer)
 
     def done(self) -> bool:
         return self._executor._are_done([self._task])

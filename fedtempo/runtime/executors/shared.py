@@ -30,7 +30,7 @@ class Segment:
     def create(cls, name: str, size: int) -> Segment:
         """A new block. Its pages are claimed at once: running out of memory is an error here and no crash later."""
         memory = SharedMemory(name, create=True, size=max(size, 1))
-        path = f"/dev/shm/{name}"
+        path = f"/dev/shm/{name}"  # noqa: S108  where Linux keeps shared memory; no file is made by this name
         try:
             if os.path.exists(path):
                 descriptor = os.open(path, os.O_RDWR)

@@ -24,9 +24,10 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.aggregation import mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.handles import located, models_in
@@ -39,6 +40,7 @@ from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.live.stays import LiveStay, Stays
 from fedtempo.runtime.live.uploads import Uploads, read_examples
+from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import resolve
 
 T = TypeVar("T")
@@ -65,6 +67,7 @@ class LiveFederation:
         n_classes: int,
         training: Training,
         settings: DeploySettings,
+        rules: ServerSettings,
         recorder: Recorder,
         evaluations: Evaluations,
         seed: int,
@@ -74,14 +77,15 @@ class LiveFederation:
         """nodes: where the clients are now. lines: makes the lines, given who wants to hear which nodes are there.
 
         fleet: what is believed of the clients' times before any is seen. network: the `[model]` table, and n_classes,
-        by which clients build their models.
+        by which clients build their models. rules: how the server averages, and how many bad updates it bears.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
         self._loop = loop
         self._clients, self._server, self._training, self._recorder = tuple(clients), server, training, recorder
         self._settings, self._evaluations, self._seed, self._horizon = settings, evaluations, seed, horizon
-        self._max_commits = max_commits
+        self._max_commits, self._rules, self._refused = max_commits, rules, 0
+        self._averaging = Averaging(rules, recorder, self.rng)
         self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         self._members = Members(clients, nodes)
@@ -127,6 +131,7 @@ class LiveFederation:
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
+        self._averaging.may_send(model)
         visit = await self._stays.begin(client, model, group)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
@@ -156,11 +161,13 @@ class LiveFederation:
         return [update for update in await _at_once(map(one, clients)) if update is not None]
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
+        self._averaging.may_send(model)
         visit = await self._stays.begin(client, model, group)
         await self._receive(visit)
         return visit
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        self._averaging.may_send(model)
         asked = list(clients)
         if len(set(asked)) < len(asked):
             raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
@@ -209,6 +216,7 @@ class LiveFederation:
     ) -> Examples:
         if not client.shares_examples:
             raise ConsentError(f"client {client.id} did not agree to share examples")
+        self._averaging.may_gather()
         visit = await self._stays.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
         wanted = self._uploads.begin(client, per_class)
@@ -221,7 +229,8 @@ class LiveFederation:
                     return wanted.close(cut=True)  # what is on its way is asked for again
                 with self._checked(visit):
                     sent = read_examples(reply, content, self._server.input_shape, len(per_class))
-                self._recorder.traffic(up=wanted.add(*sent))
+                size_bytes = wanted.add(*sent)
+                self._recorder.traffic(up=size_bytes, examples=size_bytes)
             self._stays.end(visit, "done")
         return wanted.close(cut=False)
 
@@ -240,7 +249,8 @@ class LiveFederation:
         if weights is None:
             weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
         models = [update.model if isinstance(update, Update) else update for update in updates]
-        result: Model = await self.on_server(average, models=models, weights=list(weights))
+        function, arguments = self._averaging.of(models, list(weights), self._model)
+        result: Model = await self.on_server(function, **arguments)
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
@@ -249,13 +259,17 @@ class LiveFederation:
 
     async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
         given = [*models, *models_in(arguments.values())]
+        self._averaging.may_compute(function, given)
         version = given[0].version if given else self._model.version
         result = self._server.apply(
             function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
         )
-        return self._as_model(result, version)
+        answer = self._as_model(result, version)
+        self._averaging.derived(function, given, answer)
+        return answer
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
+        self._averaging.may_commit(model)
         before, self._model = self._model, Model(self._model.version + 1, model.location)
         self._recorder.commit(self._model.version, self.now, staleness)
         self._evaluations.committed(self.now, before, self._model)
@@ -353,7 +367,8 @@ class LiveFederation:
         Raises ClientUnavailable where the node is gone, its program failed, or it is later than the deadline.
         """
         settings, stay = self._settings, visit.state
-        deadline_s = max(settings.deadline_floor_s, settings.deadline_factor * expected_s)
+        factor = settings.deadline_factor if self._rules.deadline is None else self._rules.deadline
+        deadline_s = max(settings.deadline_floor_s, factor * expected_s)
         arrays = () if model is None else (self._server.vector(model.location),)
         call = Call(stay.node, kind, content, arrays, ttl_s=2 * deadline_s + settings.outage_s)
         began = self._loop.time()
@@ -403,6 +418,12 @@ class LiveFederation:
         except BadUpdate as error:
             self._recorder.note("refused", {"client": visit.client.id, "visit": visit.state.number, "why": str(error)})
             self._stays.end(visit, "refused")
+            self._refused += 1
+            if self._rules.max_bad_updates is not None and self._refused == self._rules.max_bad_updates + 1:
+                raise RunError(
+                    f"{self._refused} updates were refused by t = {self.now:g} s, server.max_bad_updates = "
+                    f"{self._rules.max_bad_updates}; the last was of client {visit.client.id}: {error}"
+                ) from error
             raise ClientUnavailable(visit.client, f"its update is refused: {error}") from None
 
     def _note_training(self, visit: Visit, reply: Reply, work: Work | None) -> None:
@@ -420,9 +441,10 @@ class LiveFederation:
         compute_s = self._states[client.id].as_configured_s(stay.compute_s, stay.examples)
         self._estimator.observe(client.id, stay.download_s, compute_s, upload_s)
         model = Model(visit.received.version, location)
-        update = Update(
-            client, visit.received, model, client.num_examples, stay.statistics, visit.started, computed, self.now
-        )
+        self._averaging.arrived(model, client)
+        told = self._averaging.statistics(stay.statistics)
+        self._recorder.told(statistics=len(told))
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._stays.end(visit, "done")
         return update
 
