@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import Doc
 
+from fedtempo.client.settings import ClientData, ClientSettings, Limits
 from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.errors import ConfigError, nearest
@@ -24,6 +25,7 @@ from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
+from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
 
@@ -37,6 +39,10 @@ _SECTIONS: dict[str, Any] = {
     "[executor]": ExecutorSettings,
     "[server]": ServerSettings,
     "[server.privacy]": Privacy,
+    "[deploy]": DeploySettings,
+    "client.toml": ClientSettings,
+    "client.toml [data]": ClientData,
+    "client.toml [limits]": Limits,
 }
 
 

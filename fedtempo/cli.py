@@ -25,6 +25,8 @@ app = typer.Typer(
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
 
+fleet = typer.Typer(no_args_is_help=True, help="Fleets: who the clients are.")
+app.add_typer(fleet, name="fleet")
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
 
@@ -32,6 +34,9 @@ ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_d
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
 Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of [compare.<label>] tables, or all")]
+Local = Annotated[
+    int | None, typer.Option(help="start so many clients and a SuperLink on this machine; [deploy] counts if not given")
+]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
@@ -186,6 +191,62 @@ def reproduce(
         commands.index_results(console, index)
         return
     commands.reproduce(console, what, list_only, ids, scale, data, out)
+
+
+@app.command()
+def client(
+    config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
+) -> None:
+    """Be a client of a deployment: train on this machine's data whenever the server asks."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.client(config)
+
+
+@app.command()
+def deploy(
+    config: ConfigFile,
+    local: Local = None,
+    out: Out = None,
+    set_: Sets = [],  # noqa: B006
+    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+) -> None:
+    """Run one strategy on real clients through Flower, and leave a folder like a simulation's."""
+    from fedtempo import deploy_commands
+
+    raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed))
+
+
+@app.command()
+def keys(
+    folder: Annotated[Path, typer.Argument(help="where certificates and keys lie", show_default=False)],
+    host: Annotated[
+        list[str], typer.Option(help="name or address by which clients reach the server; may be repeated")
+    ] = [],  # noqa: B006
+    client: Annotated[list[str], typer.Option(help="client that gets a key; may be repeated")] = [],  # noqa: B006
+    renew_server: Annotated[bool, typer.Option(help="make a new certificate and key for the server")] = False,
+    register: Annotated[
+        str | None, typer.Option(help="host:port of a running SuperLink that is to let these clients in")
+    ] = None,
+) -> None:
+    """Make an authority, a server's certificate and clients' keys; what is there stays."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.keys(console, folder, host, client, renew_server, register)
+
+
+@fleet.command()
+def measure(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="new TOML file")],
+    local: Local = None,
+    visits: Annotated[int, typer.Option(min=1, help="visits of each client")] = 3,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Ask each live client for a few visits of the real model, and write the fleet that they are."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.measure(console, config, local, visits, out, set_)
 
 
 def main() -> None:

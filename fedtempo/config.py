@@ -24,6 +24,7 @@ from fedtempo.fleet.links import LINKS
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.parts import construct, lookup
+from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
@@ -31,7 +32,8 @@ from fedtempo.strategies import STRATEGIES
 Table = dict[str, Any]
 
 
-def _pair(value: Any) -> Any:
+def pair(value: Any) -> Any:
+    """A list of TOML as the tuple that a field wants."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -46,7 +48,7 @@ class DataSettings:
     clients: Annotated[Count, Doc("number of clients, N")] = 50
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,
-        BeforeValidator(_pair),
+        BeforeValidator(pair),
         Doc("examples that each client holds, or [smallest, largest]; all there are where not given"),
     ] = None
     test_examples: Annotated[Count | None, Doc("test examples used in evaluations; all where not given")] = None
@@ -84,7 +86,7 @@ class ExecutorSettings:
     start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
 
 
-SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "compare")
+SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Config:
     label: str
     executor: ExecutorSettings
     server: ServerSettings
+    deploy: DeploySettings
     given: Table
     tables: Table
 
@@ -183,7 +186,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
             raise ConfigError(f"[{name}] is missing: it has no default")
 
     partition_table = given["data"].pop("partition", {"kind": "iid"})
-    partition = _by_kind(partition_table, PARTITIONS, "partition", "data.partition")
+    partition = by_kind(partition_table, PARTITIONS, "partition", "data.partition")
     data = construct(DataSettings, given["data"], "data")
 
     model_bytes = given["model"].pop("size_bytes", None)
@@ -209,6 +212,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     fleet = construct(FleetPlan, given["fleet"], "fleet")
     executor = construct(ExecutorSettings, given["executor"], "executor")
     server = construct(ServerSettings, given["server"], "server")
+    deploy = construct(DeploySettings, given["deploy"], "deploy")
     if fleet.faults.hang and server.deadline is None:
         raise ConfigError(
             f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
@@ -226,6 +230,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     resolved["model"].pop("target", None)
     if model_bytes is not None:
         resolved["model"]["size_bytes"] = model_bytes
+    if given["deploy"]:
+        resolved["deploy"] = _plain(deploy)
     if given["compare"]:
         resolved["compare"] = given["compare"]
     return Config(
@@ -241,12 +247,13 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         label=label or strategy_name,
         executor=executor,
         server=server,
+        deploy=deploy,
         given=_copied(dict(tables)),
         tables=resolved,
     )
 
 
-def _by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
+def by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
     """A part from a table with `kind`, or from its name where it needs nothing else."""
     if isinstance(table, str):
         table = {"kind": table}

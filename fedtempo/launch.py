@@ -40,11 +40,11 @@ from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
-from fedtempo.runtime.runner import simulate
+from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.runtime.verify import Verified
 
-Watch = Callable[[Simulation, Evaluations], None]
+Watch = Callable[[Driven, Evaluations], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +73,15 @@ def _loaded(source: str, options: str) -> Dataset:
         raise ConfigError(f"{prefix}{error}") from error
 
 
+def load_data(config: Config) -> Dataset:
+    """The data set that a configuration names. Raises ConfigError where it is not there."""
+    return _loaded(config.data.source, tomli_w.dumps(config.data.options))
+
+
 def build_world(config: Config) -> World:
     """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
     seed, data = config.run.seed, config.data
-    dataset = _loaded(data.source, tomli_w.dumps(data.options))
+    dataset = load_data(config)
     try:
         owned = config.partition.assign(
             dataset.train_y,
@@ -107,7 +112,7 @@ def build_world(config: Config) -> World:
         for i, own in enumerate(owned)
     )
     fleet = config.fleet.build(data.clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
-    return World(dataset, owned, _test_examples(config, dataset), clients, histograms, told, fleet)
+    return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
 
 
 def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:
@@ -137,7 +142,7 @@ def training_of(config: Config, world: World) -> Training:
     return training
 
 
-def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
+def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
     """Which test examples evaluations use: all, or so many drawn without replacement, in ascending order."""
     available, wanted = len(dataset.test_y), config.data.test_examples
     if wanted is None:

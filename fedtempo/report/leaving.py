@@ -41,7 +41,7 @@ def leaving(runs: Mapping[str, Records]) -> Markup:
 
 
 def _amount(run: Records, kind: str) -> str:
-    size_bytes = run.facts["left_clients"].get(kind, 0)
+    size_bytes = (run.facts.get("left_clients") or {}).get(kind, 0)
     return words.size(size_bytes) if size_bytes else "nothing"
 
 

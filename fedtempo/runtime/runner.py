@@ -7,21 +7,20 @@ import contextlib
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import FedtempoError
-from fedtempo.federation import Strategy
+from fedtempo.federation import Federation, Strategy
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.executors import Executor
-from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.executors import Evaluator
 
 
 @component(frozen=True, config=STRICT)
@@ -83,21 +82,48 @@ class Outcome:
     model: npt.NDArray[np.float32] | None
 
 
+class Driven(Federation, Protocol):
+    """A federation as the runner drives it."""
+
+    @property
+    def end_s(self) -> float:
+        """The run's end, were it now."""
+        ...
+
+    @property
+    def ended(self) -> asyncio.Future[str]: ...
+    @property
+    def visits_begun(self) -> int: ...
+    def end(self, why: str) -> None:
+        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        ...
+
+    def close(self) -> None:
+        """No visit after this: those still held are recorded as cut."""
+        ...
+
+
+F = TypeVar("F", bound=Driven)
+
+
 def simulate(
     strategy: Strategy,
     settings: RunSettings,
-    executor: Executor,
-    make: Callable[..., Simulation],
+    executor: Evaluator,
+    make: Callable[..., F],
     recorder: Any,
     *,
-    watch: Callable[[Simulation, Evaluations], None] = lambda *_: None,
+    watch: Callable[[F, Evaluations], None] = lambda *_: None,
     journal: Interruptible | None = None,
+    play: Callable[[Coroutine[Any, Any, str]], str] | None = None,
+    wait: bool = True,
 ) -> Outcome:
     """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
 
     Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". So does SIGTERM where
     it has a handler, which is called and may raise KeyboardInterrupt. `watch` is called once with the objects that a
-    progress display may read from another thread. journal: told of the end of a run that does not end by itself.
+    progress display may read from another thread. journal: told of the end of a run that does not end by itself. play:
+    runs the whole of it on a loop whose time is the run's clock; virtual time by default. wait: see Evaluations.
     """
     state: dict[str, Any] = {}
 
@@ -109,6 +135,7 @@ def simulate(
             target=settings.target_accuracy,
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
+            wait=wait,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
@@ -124,10 +151,13 @@ def simulate(
         return ended
 
     try:
-        ended = clock.run(main(), broken_off=journal.stop if journal else lambda: None)
+        if play is None:
+            ended = clock.run(main(), broken_off=journal.stop if journal else lambda: None)
+        else:
+            ended = play(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
-    sim: Simulation | None = state.get("sim")
+    sim: F | None = state.get("sim")
     trained = executor.trains and not (journal and journal.replays)
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
 
@@ -135,7 +165,7 @@ def simulate(
 async def _until_the_end(
     strategy: Strategy,
     settings: RunSettings,
-    sim: Simulation,
+    sim: Driven,
     evaluations: Evaluations,
     journal: Interruptible | None,
 ) -> str:
