@@ -6,8 +6,11 @@ READY := $(VENV)/.ready
 # Where pip finds PyTorch. On x86-64 Linux the plain index serves a CUDA build of several GB; for the CPU build use
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
+# Flower needs older versions of some packages: its environment lies over the other one.
+FLOWER := .venv-flower
+FLOWER_READY := $(FLOWER)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-deploy lint audit bench clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -15,14 +18,23 @@ demo: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 2
 
+test-deploy: $(FLOWER_READY)
+	$(FLOWER)/bin/python -m pytest -m deploy tests/deploy
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Asks PyPI about every pinned release (PIP_AUDIT_VULNERABILITY_SERVICE=osv: OSV.dev). --strict: one that cannot be asked
+# about, as behind a mirror that has files alone, is a failure too.
+audit: $(READY)
+	$(BIN)/python -m pip check
+	$(BIN)/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
+
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -31,5 +43,12 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
+$(FLOWER_READY): requirements-flower.lock $(READY)
+	$(BIN)/python -m venv --without-pip $(FLOWER)
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
+	  > $$($(FLOWER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
+	$(BIN)/python -m pip --python $(FLOWER)/bin/python install --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps -r requirements-flower.lock
+	touch $(FLOWER_READY)
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(FLOWER) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

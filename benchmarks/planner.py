@@ -1,6 +1,7 @@
 """How fast groups are planned: FedHusky's whole schedule of 1000 s, and a handful of plans in larger federations.
 
-Run `python benchmarks/planner.py`. Times are of one process; CPU seconds, so that busy neighbours matter less.
+Run `python -m benchmarks.planner` for larger federations. Times are of one process; CPU seconds, so that busy
+neighbours matter less.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks.figures import Figure, figure
 from fedtempo.scheduling.groups import GroupPlanner
 from fedtempo.scheduling.plan import Plan
 
@@ -31,8 +33,11 @@ def measure(
     horizon_s: float = 1000,
     heads: int | None = None,
     calls: int | None = None,
-) -> str:
-    """Plan and book: OPT-j for the first `heads` clients, then OPT-k at releases, `calls` attempts in all."""
+) -> tuple[float, list[float], list[float], int]:
+    """Plan and book: OPT-j for the first `heads` clients, then OPT-k at releases, `calls` attempts in all.
+
+    Returns seconds in all, of each call that formed a group, of each that did not; and how many were not proved best.
+    """
     durations, cluster = federation(seed, n_clients, n_clusters)
     started = process_time()
     planner = GroupPlanner(durations, cluster, n_clusters, round(horizon_s / TICK_S))
@@ -50,7 +55,12 @@ def measure(
         planner.book(plan)
         for (_, begin), duration in zip(plan.stops, plan.durations):
             heapq.heappush(attempts, (begin + duration, n_clients))
-    whole_s = process_time() - started
+    return process_time() - started, formed_s, refused_s, open_questions
+
+
+def line(seed: int, n_clients: int, n_clusters: int, calls: int | None = None) -> str:
+    """`measure` as a line of the table."""
+    whole_s, formed_s, refused_s, open_questions = measure(seed, n_clients, n_clusters, calls=calls)
 
     def milliseconds(seconds: list[float]) -> str:
         return f"{1e3 * median(seconds):8.3f} {1e3 * max(seconds):8.2f}" if seconds else f"{'-':>8} {'-':>8}"
@@ -60,13 +70,20 @@ def measure(
     return f"{name:28s} {whole_s:8.2f} {counts} {milliseconds(formed_s)} {milliseconds(refused_s)}"
 
 
+def figures(repetitions: int = 3, horizon_s: float = 1000) -> list[Figure]:
+    """planner_feasible_ms, the median of calls that form a group, and planner_schedule_s; N = 50, 10 clusters."""
+    runs = [measure(seed, 50, 10, horizon_s) for seed in range(1, repetitions + 1)]
+    return [
+        figure("planner_feasible_ms", [1e3 * median(formed_s) for _, formed_s, _, _ in runs], "ms", 5, lower=True),
+        figure("planner_schedule_s", [whole_s for whole_s, _, _, _ in runs], "s", 6, lower=True),
+    ]
+
+
 def main() -> None:
     print(f"{'':28s} {'all':>8} {'':6s} {'':6s} {'not':>6} {'group: ms':>17} {'no group: ms':>17}")
     print(f"{'':28s} {'s':>8} {'calls':>6} {'groups':>6} {'proved':>6}" + f" {'median':>8} {'most':>8}" * 2)
-    for seed in (1, 2, 3):
-        print(measure(seed, 50, 10), flush=True)
-    for n_clients, n_clusters, calls in ((500, 10, 2000), (500, 20, 600), (10_000, 10, 1000)):
-        print(measure(1, n_clients, n_clusters, calls=calls), flush=True)
+    for n_clients, n_clusters, calls in ((50, 10, None), (500, 10, 2000), (1000, 10, 2000), (10_000, 10, 1000)):
+        print(line(1, n_clients, n_clusters, calls), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,35 @@
-"""`make bench`: every benchmark in turn, each with what it is held to. Ratios come from the same run."""
+"""`make bench`: every figure beside what it is held to, as a table and in benchmarks/results.json."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
-HERE = Path(__file__).parent
+from benchmarks import clock, memory, overhead, planner, visits
+from benchmarks.figures import Figure, table, write
 
+RESULTS = Path(__file__).parent / "results.json"
 
-def load(name: str) -> ModuleType:
-    """A benchmark beside this file."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", HERE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+PARTS: tuple[Callable[[], list[Figure]], ...] = (
+    visits.figures,
+    overhead.figures,
+    clock.figures,
+    planner.figures,
+    memory.figures,
+)
 
 
 def main() -> None:
-    """Run them all."""
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for name, gate in (
-        ("clock", "gate: at least 30,000 visits/s"),
-        ("planner", "gate: median feasible call at most 5 ms, whole schedule at most 6 s"),
-        ("overhead", ""),
-    ):
-        print(f"\n{name}  {gate}")
-        load(name).main()
+    """Measure, print and write; figures appear as they come."""
+    before = os.getloadavg()[0]
+    print(f"{os.cpu_count()} cores, load {before:.1f}")
+    found: list[Figure] = []
+    for part in PARTS:
+        figures = part()
+        print(table(figures), flush=True)
+        found += figures
+    write(RESULTS, found, [before, os.getloadavg()[0]])
 
 
 if __name__ == "__main__":

@@ -15,14 +15,19 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import Doc
 
-from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings, ServerSettings
+from fedtempo.client.settings import ClientData, ClientSettings, Limits
+from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.fleet.compute import Compute
+from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
+from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.server import ServerSettings
 
 _SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
@@ -30,8 +35,14 @@ _SECTIONS: dict[str, Any] = {
     "[training]": Training,
     "[fleet]": FleetPlan,
     "[fleet.compute]": Compute,
+    "[fleet.faults]": Faults,
     "[executor]": ExecutorSettings,
     "[server]": ServerSettings,
+    "[server.privacy]": Privacy,
+    "[deploy]": DeploySettings,
+    "client.toml": ClientSettings,
+    "client.toml [data]": ClientData,
+    "client.toml [limits]": Limits,
 }
 
 

@@ -5,8 +5,10 @@ What a command needs is imported when it runs, so that `fedtempo --help` answers
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,6 +22,11 @@ app = typer.Typer(
     add_completion=False,
     help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
 )
+_INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
+"""Exit codes of what a signal ended: SIGINT, SIGTERM."""
+
+fleet = typer.Typer(no_args_is_help=True, help="Fleets: who the clients are.")
+app.add_typer(fleet, name="fleet")
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
 
@@ -27,6 +34,9 @@ ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_d
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
 Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of [compare.<label>] tables, or all")]
+Local = Annotated[
+    int | None, typer.Option(help="start so many clients and a SuperLink on this machine; [deploy] counts if not given")
+]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
@@ -41,6 +51,21 @@ def run(
     from fedtempo import commands
 
     raise typer.Exit(commands.run(console, config, out, set_, seed))
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="folder of a run or of a comparison", show_default=False)],
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", help="change what no result depends on: executor.workers=4, run.checkpoint_every=10"),
+    ] = [],  # noqa: B006
+    force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
+) -> None:
+    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
+    from fedtempo import commands
+
+    raise typer.Exit(commands.resume(console, folder, set_, force))
 
 
 @app.command()
@@ -168,9 +193,73 @@ def reproduce(
     commands.reproduce(console, what, list_only, ids, scale, data, out)
 
 
+@app.command()
+def client(
+    config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
+) -> None:
+    """Be a client of a deployment: train on this machine's data whenever the server asks."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.client(config)
+
+
+@app.command()
+def deploy(
+    config: ConfigFile,
+    local: Local = None,
+    out: Out = None,
+    set_: Sets = [],  # noqa: B006
+    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+) -> None:
+    """Run one strategy on real clients through Flower, and leave a folder like a simulation's."""
+    from fedtempo import deploy_commands
+
+    raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed))
+
+
+@app.command()
+def keys(
+    folder: Annotated[Path, typer.Argument(help="where certificates and keys lie", show_default=False)],
+    host: Annotated[
+        list[str], typer.Option(help="name or address by which clients reach the server; may be repeated")
+    ] = [],  # noqa: B006
+    client: Annotated[list[str], typer.Option(help="client that gets a key; may be repeated")] = [],  # noqa: B006
+    renew_server: Annotated[bool, typer.Option(help="make a new certificate and key for the server")] = False,
+    register: Annotated[
+        str | None, typer.Option(help="host:port of a running SuperLink that is to let these clients in")
+    ] = None,
+) -> None:
+    """Make an authority, a server's certificate and clients' keys; what is there stays."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.keys(console, folder, host, client, renew_server, register)
+
+
+@fleet.command()
+def measure(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="new TOML file")],
+    local: Local = None,
+    visits: Annotated[int, typer.Option(min=1, help="visits of each client")] = 3,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Ask each live client for a few visits of the real model, and write the fleet that they are."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.measure(console, config, local, visits, out, set_)
+
+
 def main() -> None:
-    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 interrupted."""
+    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 Ctrl-C, 143 SIGTERM."""
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
+    terminated = False
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         app()
     except ConfigError as error:
@@ -181,4 +270,8 @@ def main() -> None:
         sys.exit(3)
     except KeyboardInterrupt:
         errors.print("interrupted")
-        sys.exit(130)
+        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+    except SystemExit as ended:
+        if terminated and ended.code == _INTERRUPTED:
+            sys.exit(_TERMINATED)
+        raise

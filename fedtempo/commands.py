@@ -5,32 +5,38 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedtempo import progress
-from fedtempo.config import Config, load
+from fedtempo.config import Config, assignment, load, parse
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
 from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, overall, write_rows
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
-from fedtempo.launch import World, build_world, run_to_folder
+from fedtempo.folders import complete, configuration, run_to_folder
+from fedtempo.launch import World, build_world
 from fedtempo.launch import run as run_in_memory
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
+from fedtempo.record.folder import claim
+from fedtempo.record.strict_json import write_text
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, run_table
 from fedtempo.strategies import STRATEGIES
 
 RUNS = Path("runs")
+COMPARISON = "comparison.toml"
 INTERRUPTED = 130
 
 
@@ -40,11 +46,24 @@ def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: i
     folder = out or RUNS / default_name(config.label, config.run.seed)
     with progress.shown(console, config) as watch:
         summary = run_to_folder(config, folder, watch=watch)
+    return _show(console, folder, summary)
+
+
+def resume(console: Console, folder: Path, sets: list[str], force: bool) -> int:
+    """Go on with a run, or a comparison, that was interrupted; returns the exit code."""
+    if (folder / COMPARISON).exists():
+        return _resume_comparison(console, folder, sets, force)
+    config = configuration(folder, sets)
+    with progress.shown(console, config) as watch:
+        summary = complete(config, folder, force=force, watch=watch)
+    return _show(console, folder, summary)
+
+
+def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
+    """A run that ended, and its report; returns the exit code."""
     console.print(run_table(summary))
     if summary["ended"] == "interrupted":
-        console.print(
-            f"interrupted: `fedtempo report {folder}` draws what was recorded", style="yellow", soft_wrap=True
-        )
+        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
         return INTERRUPTED
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
@@ -56,8 +75,36 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     base = load(path, sets)
     numbers = parse_seeds(seeds)
     labels = _names(strategies, base)
-    configs = {label: base.for_comparison(label) for label in labels}
+    for label in labels:
+        base.for_comparison(label)
     folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
+    plan = {"strategies": labels, "seeds": numbers, "configuration": base.given}
+    lock = claim(folder)
+    try:
+        write_text(folder / COMPARISON, tomli_w.dumps(plan))
+        return _run_comparison(console, folder, base, labels, numbers, force=False)
+    finally:
+        lock.release()
+
+
+def _resume_comparison(console: Console, folder: Path, sets: list[str], force: bool) -> int:
+    try:
+        plan = tomllib.loads((folder / COMPARISON).read_text(encoding="utf-8"))
+        lock = claim(folder)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{folder} cannot be resumed: {error}") from error
+    try:
+        base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
+        return _run_comparison(console, folder, base, plan["strategies"], plan["seeds"], force=force)
+    finally:
+        lock.release()
+
+
+def _run_comparison(
+    console: Console, folder: Path, base: Config, labels: list[str], numbers: list[int], *, force: bool
+) -> int:
+    """All of a comparison's runs that are not finished, then what came out."""
+    configs = {label: base.for_comparison(label) for label in labels}
     summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
     folders = []
     for seed in numbers:
@@ -68,11 +115,11 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
                 world = build_world(seeded)
             target = folder / f"{label}-seed{seed}"
             with progress.shown(console, seeded) as watch:
-                summary = run_to_folder(seeded, target, world=world, watch=watch)
+                summary = complete(seeded, target, force=force, world=world, watch=watch)
             summaries[label].append(summary)
             folders.append(target)
             if summary["ended"] == "interrupted":
-                console.print(f"interrupted: {folder} holds what was recorded", style="yellow", soft_wrap=True)
+                console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
                 return INTERRUPTED
     compared = comparison(summaries)
     write_json(folder / "comparison.json", compared)
@@ -186,7 +233,10 @@ def report(console: Console, folders: list[Path], out: Path | None) -> None:
 
 def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
     """A run's tables as files."""
-    for path in export_tables(load_run(folder), to, out or folder / "tables"):
+    target = out or folder / "tables"
+    if out is None and target.is_symlink():
+        raise ConfigError(f"{target} leads to {target.resolve()}: name a folder with --out")
+    for path in export_tables(load_run(folder), to, target):
         console.print(f"{path}", soft_wrap=True)
 
 
@@ -322,9 +372,11 @@ def _new_folder(path: Path) -> Path:
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:
-    """Run folders as they are; of any other folder the run folders right below it."""
+    """Run folders as they are; of any other folder the run folders right below it. Raises ConfigError for a link."""
     found = []
     for folder in folders:
         inner = sorted(path.parent for path in folder.glob("*/run.sqlite"))
+        if links := [path for path in inner if path.is_symlink()]:
+            raise ConfigError(f"{links[0]} leads to {links[0].resolve()}: name the runs' folders themselves")
         found.extend(inner if inner and not (folder / "run.sqlite").exists() else [folder])
     return found

@@ -24,13 +24,16 @@ from fedtempo.fleet.links import LINKS
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.parts import construct, lookup
+from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
 
 Table = dict[str, Any]
 
 
-def _pair(value: Any) -> Any:
+def pair(value: Any) -> Any:
+    """A list of TOML as the tuple that a field wants."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -45,7 +48,7 @@ class DataSettings:
     clients: Annotated[Count, Doc("number of clients, N")] = 50
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,
-        BeforeValidator(_pair),
+        BeforeValidator(pair),
         Doc("examples that each client holds, or [smallest, largest]; all there are where not given"),
     ] = None
     test_examples: Annotated[Count | None, Doc("test examples used in evaluations; all where not given")] = None
@@ -83,14 +86,7 @@ class ExecutorSettings:
     start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
 
 
-@dataclass(frozen=True, config=STRICT)
-class ServerSettings:
-    """The `[server]` table."""
-
-    seconds: Annotated[NonNegative, Doc("seconds of the run's clock that each operation at the server takes")] = 0.0
-
-
-SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "compare")
+SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +105,7 @@ class Config:
     label: str
     executor: ExecutorSettings
     server: ServerSettings
+    deploy: DeploySettings
     given: Table
     tables: Table
 
@@ -153,7 +150,7 @@ def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     changes = dict(map(assignment, sets))
     strategy = tables.get("strategy")
@@ -171,7 +168,7 @@ def assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {text}: write it as section.key=value")
     try:
         value = tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = raw.strip()
     return key.strip(), value
 
@@ -189,7 +186,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
             raise ConfigError(f"[{name}] is missing: it has no default")
 
     partition_table = given["data"].pop("partition", {"kind": "iid"})
-    partition = _by_kind(partition_table, PARTITIONS, "partition", "data.partition")
+    partition = by_kind(partition_table, PARTITIONS, "partition", "data.partition")
     data = construct(DataSettings, given["data"], "data")
 
     model_bytes = given["model"].pop("size_bytes", None)
@@ -215,6 +212,11 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     fleet = construct(FleetPlan, given["fleet"], "fleet")
     executor = construct(ExecutorSettings, given["executor"], "executor")
     server = construct(ServerSettings, given["server"], "server")
+    deploy = construct(DeploySettings, given["deploy"], "deploy")
+    if fleet.faults.hang and server.deadline is None:
+        raise ConfigError(
+            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
+        )
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), "partition": _toml(partition)},
@@ -228,6 +230,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     resolved["model"].pop("target", None)
     if model_bytes is not None:
         resolved["model"]["size_bytes"] = model_bytes
+    if given["deploy"]:
+        resolved["deploy"] = _plain(deploy)
     if given["compare"]:
         resolved["compare"] = given["compare"]
     return Config(
@@ -243,12 +247,13 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         label=label or strategy_name,
         executor=executor,
         server=server,
+        deploy=deploy,
         given=_copied(dict(tables)),
         tables=resolved,
     )
 
 
-def _by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
+def by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
     """A part from a table with `kind`, or from its name where it needs nothing else."""
     if isinstance(table, str):
         table = {"kind": table}

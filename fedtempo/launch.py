@@ -1,13 +1,11 @@
-"""From a configuration to a run: data, clients, fleet and executor are built, the run happens, its folder is filled."""
+"""From a configuration to a run: data, clients, fleet and executor are built, and the run happens."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import math
 import os
-import shutil
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -30,19 +28,23 @@ from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records, RunFolder, summarise, write_json
+from fedtempo.record import Recorder, Records, RunFolder
+from fedtempo.record.journal import Journal
+from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
-from fedtempo.runtime.runner import simulate
+from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.verify import Verified
 
-Watch = Callable[[Simulation, Evaluations], None]
+Watch = Callable[[Driven, Evaluations], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +73,15 @@ def _loaded(source: str, options: str) -> Dataset:
         raise ConfigError(f"{prefix}{error}") from error
 
 
+def load_data(config: Config) -> Dataset:
+    """The data set that a configuration names. Raises ConfigError where it is not there."""
+    return _loaded(config.data.source, tomli_w.dumps(config.data.options))
+
+
 def build_world(config: Config) -> World:
     """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
     seed, data = config.run.seed, config.data
-    dataset = _loaded(data.source, tomli_w.dumps(data.options))
+    dataset = load_data(config)
     try:
         owned = config.partition.assign(
             dataset.train_y,
@@ -105,7 +112,7 @@ def build_world(config: Config) -> World:
         for i, own in enumerate(owned)
     )
     fleet = config.fleet.build(data.clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
-    return World(dataset, owned, _test_examples(config, dataset), clients, histograms, told, fleet)
+    return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
 
 
 def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:
@@ -135,7 +142,7 @@ def training_of(config: Config, world: World) -> Training:
     return training
 
 
-def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
+def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
     """Which test examples evaluations use: all, or so many drawn without replacement, in ascending order."""
     available, wanted = len(dataset.test_y), config.data.test_examples
     if wanted is None:
@@ -145,79 +152,116 @@ def _test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
     return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))
 
 
-def run_to_folder(
-    config: Config, path: Path, *, world: World | None = None, watch: Watch | None = None
-) -> dict[str, Any]:
-    """One run in its own new folder; returns its summary. The folder is claimed before anything is computed."""
-    folder = RunFolder.create(path, config.run.seed)
-    try:
-        folder.config.write_text(config.dump(), encoding="utf-8")
-        summary, _, model = run(config, folder.path, world=world, watch=watch)
-    except ConfigError:
-        shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
-        raise
-    if model is not None:
-        save_model(model, folder.models)
-    write_json(folder.summary, summary)
-    return summary
-
-
 @contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost)."""
+def rare_collections(n_clients: int) -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
+
+    A visit that is under way is some ten objects, and all clients may be visited at once.
+    """
     thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(max(50_000, 10 * n_clients), 20, 20)
     try:
         yield
     finally:
         gc.set_threshold(*thresholds)
 
 
-@rare_collections()
 def run(
-    config: Config, folder: Path | None = None, *, world: World | None = None, watch: Watch | None = None
+    config: Config, *, world: World | None = None, watch: Watch | None = None
 ) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
-    """One run; returns its summary, its records and the final model as a flat vector (None without training).
-
-    folder: where `run.sqlite` is written; None keeps the records in memory.
-    """
+    """One run in memory: its summary, its records and the final model as a flat vector (None without training)."""
     world = build_world(config) if world is None else world
+    with contextlib.closing(_recorder(config, None, world)) as recorder:
+        model = _run(config, recorder, world, watch)
+        return recorder.summary(), recorder.records(), model
+
+
+def run_in_folder(
+    config: Config, folder: Path, *, world: World, watch: Watch | None = None, journal: Journal | None = None
+) -> tuple[dict[str, Any], npt.NDArray[np.float32] | None]:
+    """One run recorded in a folder: its summary and the final model, see `run`.
+
+    journal: what was done of it before; the run goes on from there, and adds to it.
+    """
+    with contextlib.closing(_recorder(config, folder, world)) as recorder:
+        model = _run(config, recorder, world, watch, folder, journal)
+        return recorder.summary(), model
+
+
+def _run(
+    config: Config,
+    recorder: Recorder,
+    world: World,
+    watch: Watch | None,
+    folder: Path | None = None,
+    journal: Journal | None = None,
+) -> npt.NDArray[np.float32] | None:
+    """One run, recorded; returns the final model."""
     training = training_of(config, world)
-    recorder = Recorder(folder)
-    began = time.perf_counter()
-    try:
-        with make_executor(config, world) as executor:
-            for name, value in _facts(config, world, training, executor).items():
-                recorder.fact(name, value)
+    began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
-            def make(**settings: Any) -> Simulation:
-                return Simulation(
-                    clients=world.clients,
-                    fleet=world.fleet,
-                    executor=executor,
-                    training=training,
-                    recorder=recorder,
-                    seed=config.run.seed,
-                    server_s=config.server.seconds,
-                    size_bytes=config.model_bytes,
-                    examples=RawExamples(
-                        labels=[world.dataset.train_y[own] for own in world.owned],
-                        rows=world.owned,
-                        example_bytes=math.prod(world.dataset.train_x.shape[1:]),
-                    ),
-                    **settings,
-                )
+    def wall_s() -> float:
+        return before_s + time.perf_counter() - began
 
-            outcome = simulate(config.strategy, config.run, executor, make, recorder, watch=watch or (lambda *_: None))
-        recorder.fact("ended", outcome.ended)
-        recorder.fact("elapsed_s", outcome.end_s)
-        recorder.fact("model_sha256", _sha256(outcome.model))
-        recorder.fact("wall_s", time.perf_counter() - began)
-        recorder.fact("events_sha256", recorder.events_sha256)
-        records = recorder.records()
-        return summarise(records), records, outcome.model
-    finally:
-        recorder.close()
+    with rare_collections(len(world.clients)), make_executor(config, world) as inner:
+        executor, journalled = inner, None
+        if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
+            models = ModelFiles(RunFolder(folder).models)
+            executor = journalled = Journalled(
+                inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
+            )
+        for name, value in _facts(config, world, training, executor).items():
+            recorder.fact(name, value)
+        recorder.fact("resumed", journal.resumed if journal else 0)
+        if config.data.tell_labels:
+            recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
+        made: list[Simulation] = []
+
+        def make(**settings: Any) -> Simulation:
+            sim = Simulation(
+                clients=world.clients,
+                fleet=world.fleet,
+                executor=executor,
+                training=training,
+                recorder=recorder,
+                seed=config.run.seed,
+                server=config.server,
+                size_bytes=config.model_bytes,
+                examples=RawExamples(
+                    labels=[world.dataset.train_y[own] for own in world.owned],
+                    rows=world.owned,
+                    example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+                ),
+                **settings,
+            )
+            made.append(sim)
+            return sim
+
+        outcome = simulate(
+            config.strategy,
+            config.run,
+            executor,
+            make,
+            recorder,
+            watch=watch or (lambda *_: None),
+            journal=journalled,
+        )
+        if isinstance(inner, Processes):
+            recorder.fact("executor", inner.facts())
+    if isinstance(recorder, Verified) and outcome.ended != "interrupted":
+        recorder.complete(made[0].visits_in_progress)
+    recorder.fact("ended", outcome.ended)
+    recorder.fact("elapsed_s", outcome.end_s)
+    recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
+    recorder.fact("wall_s", wall_s())
+    recorder.fact("events_sha256", recorder.events_sha256)
+    return outcome.model
+
+
+def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
+    if not config.run.verify:
+        return Recorder(folder)
+    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon)
 
 
 def make_executor(config: Config, world: World) -> Executor:
@@ -234,6 +278,7 @@ def make_executor(config: Config, world: World) -> Executor:
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
+        faults=config.fleet.faults,
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)
@@ -260,22 +305,8 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         },
         "version": fedtempo.__version__,
         "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
-        "label_histograms": world.histograms,
+        "label_histograms": np.array(world.histograms),
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
     }
-
-
-def _sha256(model: npt.NDArray[np.float32] | None) -> str | None:
-    return None if model is None else hashlib.sha256(model.astype("<f4").tobytes()).hexdigest()
-
-
-def save_model(model: npt.NDArray[np.float32], folder: Path) -> Path:
-    """Write a flat model as safetensors, named by its hash; returns the file."""
-    from safetensors.numpy import save_file
-
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{_sha256(model)}.safetensors"
-    save_file({"state": model}, path)
-    return path

@@ -41,7 +41,7 @@ def imported(path: str, where: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except ImportError as error:
+    except (ImportError, ValueError, TypeError) as error:  # the latter two for what is no name of a module
         raise ConfigError(f"{where} = {path!r}: cannot import {module!r}: {error}") from error
     except AttributeError:
         raise ConfigError(f"{where} = {path!r}: module {module!r} has no {name!r}") from None

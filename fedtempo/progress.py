@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from fedtempo.config import Config
 from fedtempo.launch import Watch
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.runner import Driven
 
 _REFRESH_S = 0.25
 
@@ -39,7 +39,7 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
         stop = threading.Event()
         threads: list[threading.Thread] = []
 
-        def watch(sim: Simulation, evaluations: Evaluations) -> None:
+        def watch(sim: Driven, evaluations: Evaluations) -> None:
             def follow() -> None:
                 while not stop.wait(_REFRESH_S):
                     now, accuracy = sim.now, evaluations.accuracy

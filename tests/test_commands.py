@@ -103,6 +103,17 @@ def test_a_finished_run_is_never_overwritten(config: Path, tmp_path: Path, capsy
     assert (out / "summary.json").read_bytes() == before
 
 
+def test_bad_updates_are_counted_and_too_many_of_them_fail_the_run(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = ["--set", "fleet.faults.nan=0.5"]
+    assert fedtempo("run", config, "--out", tmp_path / "some", *faults) == 0
+    assert "refused" in capsys.readouterr().out
+    assert json.loads((tmp_path / "some/summary.json").read_text())["visits_lost"]["refused"] > 20
+    assert fedtempo("run", config, "--out", tmp_path / "many", *faults, "--set", "server.max_bad_updates=20") == 3
+    assert "error: 21 updates were refused by t = " in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_an_output_folder_that_cannot_be_written_is_refused(config: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked"

@@ -17,7 +17,7 @@ from fedtempo.fleet.links import PathLoss
 from fedtempo.strategies import FedAvg, FedHusky
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted([*(ROOT / "configs").glob("*.toml"), *(ROOT / "fedtempo/experiments/settings").glob("*.toml")])
+CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
 
 MINIMAL: dict[str, Any] = {
     "run": {"horizon": 10.0},

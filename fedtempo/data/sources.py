@@ -7,11 +7,14 @@ import importlib
 import inspect
 import os
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedtempo.data.archive import read_npz
+from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
@@ -30,9 +33,8 @@ def digits(test_share: float = 0.2) -> Dataset:
     """
     if not isinstance(test_share, int | float) or not 0 < test_share < 1:
         raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
-    from sklearn.datasets import load_digits  # takes a second, which other sources need not wait
-
-    images, labels = load_digits(return_X_y=True)
+    content = remembered_arrays(f"digits-{metadata.version('scikit-learn')}", _load_digits)
+    images, labels = content["images"], content["labels"]
     rng = np.random.default_rng(list(b"digits: train and test"))
     train, test = [], []
     for label in range(10):
@@ -45,6 +47,13 @@ def digits(test_share: float = 0.2) -> Dataset:
     x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     train_i, test_i = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     return from_arrays("digits", x[train_i], labels[train_i], x[test_i], labels[test_i], 10)
+
+
+def _load_digits() -> Arrays:
+    from sklearn.datasets import load_digits  # a second or more, most of it the import
+
+    images, labels = load_digits(return_X_y=True)
+    return {"images": images, "labels": labels}
 
 
 def fashion_mnist() -> Dataset:
@@ -80,12 +89,11 @@ def npz(path: str) -> Dataset:
             raise ConfigError(f"folder:{path}: holds {len(files)} .npz files; it must be one, or name the file itself")
         file = files[0]
     try:
-        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
-            content = {name: arrays[name] for name in arrays.files}
+        content: dict[str, Any] = read_npz(file)
         if "n_classes" in content:
             content["n_classes"] = int(content["n_classes"])
-    except Exception as error:  # a damaged archive shows in errors of zipfile, zlib, struct, ast, ...
-        raise ConfigError(f"folder:{path}: {file} is no .npz file of plain arrays ({error})") from error
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ConfigError(f"folder:{path}: {error}") from error
     needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
     if not needed <= content.keys() or not content.keys() <= needed | optional:
         raise ConfigError(

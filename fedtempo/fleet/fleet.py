@@ -12,11 +12,13 @@ from pydantic import BeforeValidator, model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
+from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
-from fedtempo.fleet.component import component
+from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
+from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.fleet.links import LINKS, Link, Links
 from fedtempo.fleet.presets import completed
 
@@ -35,6 +37,7 @@ class Fleet:
     links: Links
     availability: Availability
     estimates: EstimatorKind
+    faults: Faults = NO_FAULTS
 
     @property
     def n_clients(self) -> int:
@@ -82,6 +85,10 @@ def _from(registry: Mapping[str, type], what: str) -> BeforeValidator:
     return BeforeValidator(make)
 
 
+def _faults_from(value: object) -> object:
+    return made(Faults, value, "faults") if isinstance(value, Mapping) else value
+
+
 @dataclass(frozen=True, config=STRICT)
 class FleetPlan:
     """A fleet as a configuration describes it. No timing has a default; a preset is a paper's fleet as a whole."""
@@ -94,6 +101,9 @@ class FleetPlan:
     availability: Annotated[
         AvailabilityKind, _from(AVAILABILITY, "kind of availability"), Doc("when clients are there: {kind, ...}")
     ] = Always()
+    faults: Annotated[
+        Faults, BeforeValidator(_faults_from), Doc("what goes wrong with visits of clients that stay: {nan, hang, ...}")
+    ] = NO_FAULTS
     preset: Annotated[
         str | None, Doc("a paper's fleet, by name; what is given beside it takes precedence, field by field")
     ] = None
@@ -109,9 +119,12 @@ class FleetPlan:
 
         Raises ConfigError where a part does not fit the number of clients or a time is not usable.
         """
+        if strange := [client for client in self.faults.clients if client >= n_clients]:
+            raise ConfigError(f"fleet.faults.clients: {strange[0]} is none of the fleet's, 0 to {n_clients - 1}")
         return Fleet(
             speed=self.compute.build(n_clients, rng("fleet compute")),
             links=self.link.build(n_clients, rng("fleet links")),
             availability=self.availability.build(n_clients, rng("fleet availability")),
             estimates=self.estimates,
+            faults=self.faults,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
@@ -23,8 +23,11 @@ class Availability(Protocol):
         """The first time from `t` on at which the client is there: `t` if it is, infinity if it never comes."""
         ...
 
-    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
-        """Share of the computing after which this visit fails; None if it does not."""
+    def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
+        """Share of the computing after which this visit fails; None if it does not.
+
+        visit_rng: gives the client's generator, which is made where it is first asked for.
+        """
         ...
 
 
@@ -40,10 +43,10 @@ class Present:
     def next_available(self, client: int, t: float) -> float:
         return t
 
-    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+    def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
         if self._failure == 0:
             return None
-        u = visit_rng.random()
+        u = visit_rng().random()
         return u / self._failure if u < self._failure else None  # u is uniform below the probability
 
 
@@ -74,7 +77,7 @@ class Switching:
         on, until = self._state(client, t)
         return t if on else until
 
-    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+    def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
         return None
 
 
@@ -118,7 +121,7 @@ class Scheduled:
             return self._time(cycle, begins[position])
         return self._time(cycle + 1, begins[0]) if begins and self._period is not None else math.inf
 
-    def failure_point(self, client: int, visit_rng: np.random.Generator) -> float | None:
+    def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
         return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +54,14 @@ class FlatModel:
     def size(self) -> int:
         """Length of the vector: parameters and floating-point buffers."""
         return self.vector.numel()
+
+    @property
+    def layout(self) -> str:
+        """Hash of what lies where in the vector: equal for two models exactly where one's vector means the other's."""
+        parameters, buffers = self.module.named_parameters(), self.module.named_buffers()
+        shapes = [[name, list(tensor.shape)] for tensors in (parameters, buffers) for name, tensor in tensors]
+        described = json.dumps([self.channels_last, str(self.vector.dtype), self.size, shapes])
+        return hashlib.sha256(described.encode()).hexdigest()
 
     def load(self, vector: Tensor | Vector) -> None:
         """Become the model that `vector` (size,) describes; `vector` is only read."""

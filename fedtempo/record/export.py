@@ -39,6 +39,7 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for path, table in zip(paths, tables.values()):
+            path.unlink(missing_ok=True)  # a link there would be written through
             write(table, path)
     except OSError as error:
         raise RunError(f"{out} could not be written: {error}") from error

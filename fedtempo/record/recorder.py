@@ -6,16 +6,17 @@ import hashlib
 import operator
 import sqlite3
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedtempo.errors import RunError
-from fedtempo.record.run import Records, read_records
+from fedtempo.record.run import Records, read_facts, read_records, read_rows
 from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
+from fedtempo.record.summary import SUMMARY_FACTS, summary_of
+from fedtempo.record.tally import Tally
 
 VisitRow = tuple[
     int,  # number: order of submission on the run's clock
@@ -38,6 +39,7 @@ EvaluationRow = tuple[float, int, float, float]
 for _kind in "bhilqBHILQef":
     sqlite3.register_adapter(np.dtype(_kind).type, operator.methodcaller("item"))
 
+_NUMBER_BYTES = 8
 _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
@@ -55,8 +57,10 @@ class Recorder:
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
     positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
-    model_sha256, wall_s.
-    Written by the recorder: bytes (totals of `traffic`), events_sha256.
+    model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
+    Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
+    was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
+    statistics, histograms and examples that left clients), events_sha256.
 
     Every method that writes raises RunError naming the file where the disk does not take it.
     """
@@ -68,7 +72,9 @@ class Recorder:
         self._evaluations: list[EvaluationRow] = []
         self._notes: list[tuple[str, str]] = []
         self._facts: dict[str, str] = {}
-        self._down = self._up = self._relay = 0
+        self._down = self._up = self._relay = self._examples = 0
+        self._statistics = self._histograms = 0
+        self._tally = Tally()
         self._visits_hash = hashlib.sha256()
         self._commits_hash = hashlib.sha256()
         self._look_at = _ROWS_BETWEEN_LOOKS
@@ -85,7 +91,7 @@ class Recorder:
             connection.executescript(TABLES)
             with connection:
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
-                    connection.execute(f"DELETE FROM {table}")
+                    connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
         except sqlite3.DatabaseError as error:
             if connection is not None:
                 connection.close()
@@ -110,11 +116,20 @@ class Recorder:
         self._evaluations.append((time, version, accuracy, loss))
         self._look()
 
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0) -> None:
-        """Bytes that were moved: from the server, to it, and from one client to the next."""
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
+        """Bytes that were moved: from the server, to it, and from one client to the next.
+
+        examples: of those to the server, how many were raw examples; the others were models.
+        """
         self._down += down
         self._up += up
         self._relay += relay
+        self._examples += examples
+
+    def told(self, statistics: int = 0, histograms: int = 0) -> None:
+        """Numbers that clients told the server beside their models: measurements of a visit, counts of examples."""
+        self._statistics += statistics
+        self._histograms += histograms
 
     def note(self, name: str, value: Any) -> None:
         """What a strategy wants remembered (JSON values or arrays), in order; a name may come again."""
@@ -138,6 +153,12 @@ class Recorder:
         self.flush()
         return read_records(self._connection)
 
+    def summary(self) -> dict[str, Any]:
+        """`summarise` of what was recorded so far, without reading the visits back."""
+        self.flush()
+        evaluations = read_rows(self._connection, "evaluations", "rowid")
+        return summary_of(read_facts(self._connection, SUMMARY_FACTS), self._tally, evaluations)
+
     def flush(self) -> None:
         """Write all rows collected, in one transaction."""
         visits, self._visits = self._visits, []
@@ -146,10 +167,20 @@ class Recorder:
         notes, self._notes = self._notes, []
         facts, self._facts = self._facts, {}
         if visits:
-            self._visits_hash.update(_bytes([(*row[:9], OUTCOMES[row[9]]) for row in visits]))
+            self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
         if commits:
-            self._commits_hash.update(_bytes(commits))
+            values = np.array(commits, dtype="<f8")
+            self._commits_hash.update(_bytes(values))
+            self._tally.add_commits(values[:, 2].astype(np.int64))
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
+        facts["left_clients"] = to_json(
+            {
+                "parameters": self._up + self._relay - self._examples,
+                "statistics": _NUMBER_BYTES * self._statistics,
+                "histograms": _NUMBER_BYTES * self._histograms,
+                "examples": self._examples,
+            }
+        )
         try:
             with self._connection as connection:
                 connection.executemany("INSERT INTO visits VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", visits)
@@ -162,6 +193,13 @@ class Recorder:
             raise RunError(f"{self._path} could not be written: {error}") from error
         self._look_at = _ROWS_BETWEEN_LOOKS
         self._flushed_at = time.monotonic()
+
+    def _count(self, visits: np.ndarray[Any, Any]) -> None:
+        """Hash and tally some visits, as numbers: their rows up to the examples, the outcome by its code."""
+        self._visits_hash.update(_bytes(visits[:, :10]))
+        whole = np.nan_to_num(visits[:, [1, 2, 10]], nan=-1).astype(np.int64)
+        client, group, examples = whole.T
+        self._tally.add_visits(client, group, visits[:, 5], visits[:, 8], visits[:, 9].astype(np.int64), examples)
 
     def close(self) -> None:
         """Write what is left and close the file. After a failed write, only close it."""
@@ -179,11 +217,11 @@ class Recorder:
             self.flush()
 
 
-def _bytes(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    """Rows of numbers as little-endian doubles, row after row, so that batches can be cut anywhere.
+def _bytes(rows: np.ndarray[Any, Any]) -> bytes:
+    """Little-endian doubles, row after row, so that batches can be cut anywhere.
 
-    None becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
+    NaN becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
     """
-    values = np.array(rows, dtype="<f8") + 0.0
+    values = rows + 0.0
     values[np.isnan(values)] = np.nan
     return values.tobytes()

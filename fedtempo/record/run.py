@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sqlite3
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.checks import check_clusters, check_facts, check_tables
+from fedtempo.record.reading import inside, opened, read_table
 from fedtempo.record.schema import COLUMNS, DATABASE
 
 Table = Mapping[str, npt.NDArray[Any]]
@@ -60,21 +60,22 @@ class Run(Records):
 
 
 def load_run(folder: Path | str) -> Run:
-    """Read a run folder: finished, interrupted, or being written by another process.
+    """Read a run folder, which may come from anybody: finished, interrupted, or being written by another process.
 
-    Raises ConfigError where `folder` is no run folder or one of its files cannot be read.
+    Nothing that it holds is run or imported. Raises ConfigError where `folder` is no run folder, one of its files
+    cannot be read or leads elsewhere, or its records hold what cannot be.
     """
     folder = Path(folder)
-    database = folder / DATABASE
-    if not database.is_file():
+    database = inside(folder, DATABASE)
+    if database is None:
         raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
     # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
     frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
-    address = f"file:{quote(str(database.resolve()))}?{'immutable=1' if frozen else 'mode=ro'}"
     try:
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
+        with opened(database, immutable=frozen) as connection:
             records = read_records(connection)
-    except (sqlite3.DatabaseError, ValueError) as error:
+        check(records)
+    except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{database} holds no run that can be read: {error}") from error
     return Run(
         visits=records.visits,
@@ -83,49 +84,56 @@ def load_run(folder: Path | str) -> Run:
         notes=records.notes,
         facts=records.facts,
         folder=folder,
-        config=_read(folder / "config.toml", tomllib.loads) or {},
-        summary=_read(folder / "summary.json", json.loads),
-        environment=_read(folder / "environment.json", json.loads) or {},
+        config=read_table(folder, "config.toml", tomllib.loads) or {},
+        summary=read_table(folder, "summary.json", json.loads),
+        environment=read_table(folder, "environment.json", json.loads) or {},
     )
+
+
+def check(records: Records) -> None:
+    """Raises ValueError where records hold what no run could have recorded."""
+    check_facts(records.facts)
+    tables = {"visits": records.visits, "commits": records.commits, "evaluations": records.evaluations}
+    check_tables(tables, records.facts.get("n_clients"))
+    if (clusters := records.note("clusters")) is not None:
+        check_clusters(clusters)
 
 
 def read_records(connection: sqlite3.Connection) -> Records:
     """All tables as they are at one moment. Raises sqlite3.Error."""
     connection.execute("BEGIN")
     try:
-        visits = _read_table(connection, "visits", "number")
-        commits = _read_table(connection, "commits", "version")
-        evaluations = _read_table(connection, "evaluations", "rowid")
+        visits = read_rows(connection, "visits", "number")
+        commits = read_rows(connection, "commits", "version")
+        evaluations = read_rows(connection, "evaluations", "rowid")
         notes = tuple((n, json.loads(v)) for n, v in connection.execute("SELECT name, value FROM notes ORDER BY rowid"))
-        facts = {n: json.loads(v) for n, v in connection.execute("SELECT name, value FROM facts ORDER BY rowid")}
+        facts = read_facts(connection)
     finally:
         connection.rollback()
     return Records(visits, commits, evaluations, notes, facts)
 
 
-def _read_table(connection: sqlite3.Connection, table: str, order: str) -> Table:
+def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = None) -> dict[str, Any]:
+    """The facts, as values; those of these names where given. Raises sqlite3.Error."""
+    rows = connection.execute("SELECT name, value FROM facts ORDER BY rowid")
+    return {name: json.loads(value) for name, value in rows if names is None or name in names}
+
+
+def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
+    """A table's columns, in the order of one of them. Raises sqlite3.Error."""
     columns = COLUMNS[table]
     names = ", ".join(f'"{name}"' for name in columns)
-    cursor = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}")
-    chunks: list[list[npt.NDArray[Any]]] = []
+    (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
+    arrays = {name: np.empty(size, dtype=kind) for name, kind in columns.items()}
+    cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        chunks.append([_column(values, kind) for values, kind in zip(zip(*rows), columns.values())])
-    return {
-        name: np.concatenate([chunk[i] for chunk in chunks]) if chunks else np.empty(0, dtype=kind)
-        for i, (name, kind) in enumerate(columns.items())
-    }
+        begin, end = end, end + len(rows)
+        for values, (name, kind) in zip(zip(*rows), columns.items()):
+            arrays[name][begin:end] = _column(values, kind)
+    return arrays
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:
     if kind == "i8":
         return np.array([-1 if value is None else value for value in values], dtype=kind)
     return np.array(values, dtype=kind)
-
-
-def _read(path: Path, parse: Any) -> Any:
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error

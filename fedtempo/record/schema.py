@@ -21,7 +21,10 @@ CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT);
 """
 
 # "cut": the run ended first. "unavailable": the client left or failed. "cancelled": the strategy gave the visit up.
-OUTCOMES: Mapping[str, int] = MappingProxyType({"done": 0, "cut": 1, "unavailable": 2, "cancelled": 3})
+# "late": the server gave it up at its deadline. "refused": what came back was no update.
+OUTCOMES: Mapping[str, int] = MappingProxyType(
+    {"done": 0, "cut": 1, "unavailable": 2, "cancelled": 3, "late": 4, "refused": 5}
+)
 
 # NumPy's type of each column. NULL reads as NaN in a float column and as -1 in an integer one.
 COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(

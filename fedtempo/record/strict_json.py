@@ -25,6 +25,8 @@ def plain(value: Any) -> Any:
             return value
         case float():
             return float(value) if math.isfinite(value) else None
+        case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
+            return value.tolist()  # item by item only where one may need a change: there are large ones
         case np.ndarray() | np.generic():
             return plain(value.tolist())
         case Mapping():
@@ -55,6 +57,20 @@ def write_text(path: Path, text: str) -> None:
         except BaseException:
             os.unlink(temporary)
             raise
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that the names of a folder's files are on the disk. Raises RunError naming the folder."""
+    if os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
 

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fedtempo.errors import RunError
-from fedtempo.record.measures import (
-    busy_ratios,
-    elapsed_s,
-    first_time_at_target,
-    group_spans,
-    groups_alive,
-    participation,
-    time_to_target,
-)
-from fedtempo.record.run import Records
+from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
+from fedtempo.record.run import Records, Table
+from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
+from fedtempo.record.tally import Tally, most_alive, tally
 
 # "finished": the strategy had no more to do, in a run without a horizon.
 ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
+
+NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
+COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
+SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes"})
+"""What a summary is made of, beside the tables."""
 
 
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "visits", "examples_trained" and "participation" count visits that were done; "busy_ratio" is over the time that
-    the run lasted; "active_groups" has the mean over that time and the peak. A value that the run does not have
-    (accuracy without training, a target not reached, the staleness of no commit) is None. A run without the fact
-    "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
+    "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
+    what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
+    the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
+    [server.privacy] has spent: epsilon at delta for the client that was part of the most averages. A value that the run
+    does not have (accuracy without training, a target not reached, the staleness of no commit) is None. A run without
+    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
     """
-    facts, visits = records.facts, records.visits
-    for name in ("strategy", "seed", "n_clients"):
-        if name not in facts:
+    end_s = elapsed_s(records)
+    facts = {**records.facts, "elapsed_s": end_s}
+    return summary_of(facts, tally(records.visits, records.commits, end_s), records.evaluations)
+
+
+def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> dict[str, Any]:
+    """`summarise`, of a run's totals and at least the facts `SUMMARY_FACTS`."""
+    for name in NEEDED_FACTS:
+        if facts.get(name) is None:
             raise RunError(f"the records lack the fact {name!r}")
-    ended = facts.get("ended", "interrupted")
+    ended = facts.get("ended") or "interrupted"
     if ended not in ENDINGS:
         raise RunError(f"the fact 'ended' is {ended!r}; it can be one of {', '.join(ENDINGS)}")
-    times, accuracies = records.evaluations["time"], records.evaluations["accuracy"]
+    times, accuracies = evaluations["time"], evaluations["accuracy"]
     measured = accuracies[~np.isnan(accuracies)]
-    target = facts.get("target_accuracy")
-    done = visits["outcome"] == "done"
-    ratios, visits_done, staleness = busy_ratios(records), participation(records), records.commits["staleness"]
+    target, end_s, missing = facts.get("target_accuracy"), facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
+    ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
+    visits_done = np.pad(totals.visits_done, (0, missing))
+    starts, ends = totals.spans()
+    alive_s = np.sort(np.minimum(ends, end_s) - starts).sum()  # sorted: the sum is the same in whatever order they came
     summary = {
         "strategy": facts["strategy"],
         "seed": facts["seed"],
@@ -53,28 +63,20 @@ def summarise(records: Records) -> dict[str, Any]:
         "target_accuracy": target,
         "time_to_target_s": None if target is None else time_to_target(times, accuracies, target),
         "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),
-        "commits": records.commits["version"].size,
-        "visits": done.sum(),
-        "examples_trained": visits["examples"][done].sum(),
+        "commits": totals.commits,
+        "visits": visits_done.sum(),
+        "visits_lost": {name: totals.outcomes[OUTCOMES[name]] for name in ("unavailable", "late", "refused")},
+        "examples_trained": totals.examples_trained,
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
-        "active_groups": _active_groups(records),
-        "staleness": {
-            "mean": staleness.mean() if staleness.size else None,
-            "max": staleness.max() if staleness.size else None,
+        "active_groups": {
+            "mean": alive_s / end_s if end_s > 0 else 0.0,
+            "max": most_alive(starts, ends),
         },
-        "bytes": facts.get("bytes", {"down": 0, "up": 0, "relay": 0}),
+        "staleness": {
+            "mean": totals.staleness_sum / totals.commits if totals.commits else None,
+            "max": totals.staleness_max,
+        },
+        "bytes": facts.get("bytes") or {"down": 0, "up": 0, "relay": 0},
         "participation": {"min": visits_done.min(), "max": visits_done.max()},
-        "data": facts.get("data"),
-        "model_sha256": facts.get("model_sha256"),
-        "events_sha256": facts.get("events_sha256"),
-        "wall_s": facts.get("wall_s"),
-        "version": facts.get("version"),
-    }
+    } | {name: facts.get(name) for name in COPIED_FACTS}
     return dict(plain(summary))
-
-
-def _active_groups(records: Records) -> dict[str, Any]:
-    end = elapsed_s(records)
-    starts, ends = group_spans(records)
-    _, alive = groups_alive(records)
-    return {"mean": (ends - starts).sum() / end if end > 0 else 0.0, "max": alive.max()}

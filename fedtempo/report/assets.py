@@ -54,6 +54,7 @@ td:first-child { font-weight: 600; white-space: normal; overflow-wrap: break-wor
 td:first-child span { display: inline-flex; align-items: center; gap: 8px; }
 td:first-child i { width: 14px; height: 4px; border-radius: 2px; flex: none; }
 tr:last-child td { border-bottom: 0; }
+th.text, td.text { text-align: left; white-space: normal; color: var(--soft); }
 td.best { font-weight: 700; color: var(--mark); }
 details { border-top: 1px solid var(--line); padding: 8px 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }

@@ -13,12 +13,14 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
+from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
-from fedtempo.record.strict_json import to_json, write_text
+from fedtempo.record.strict_json import write_text
 from fedtempo.record.summary import summarise
 from fedtempo.report import charts, panels, words
 from fedtempo.report.assets import SCRIPT, STYLE
 from fedtempo.report.columns import comparison_columns
+from fedtempo.report.leaving import leaving
 from fedtempo.report.markup import Markup, element, join
 from fedtempo.report.palette import strategy_colours
 
@@ -47,7 +49,8 @@ def write_report(path: Path | str, runs: Sequence[Run], comparison: Mapping[str,
         groups.setdefault(run.label, []).append(run)
     if comparison is None:
         comparison = compare(
-            {label: [run.summary or summarise(run) for run in group] for label, group in groups.items()}
+            # Not as summary.json has it: that may be of another version, or say anything.
+            {label: [summarise(run) for run in group] for label, group in groups.items()}
         )
     # Colours follow the order of the comparison, in the table and in the pictures.
     ordered = [label for label in comparison["strategies"] if label in groups]
@@ -163,6 +166,7 @@ def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], ca
                 size="wide",
                 legend=False,
             ),
+            leaving({label: group[0] for label, group in groups.items()}),
         ),
     ]
 
@@ -251,10 +255,7 @@ def _table(groups: Mapping[str, Sequence[Run]], comparison: Mapping[str, Any]) -
 
 
 def _configuration(run: Run) -> Markup:
-    try:
-        text = (run.folder / "config.toml").read_text(encoding="utf-8")
-    except OSError:
-        text = to_json(run.config, indent=2)
+    text = read_text(run.folder, "config.toml") or ""
     summary = f"{run.label}, seed {run.facts['seed']}"
     return element("details", element("summary", summary), element("pre", text))
 

@@ -61,10 +61,12 @@ def run_table(summary: Mapping[str, Any]) -> Table:
         "best accuracy": words.share(summary["best_accuracy"]),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
+        "visits lost": words.listed([f"{count:,} {name}" for name, count in summary["visits_lost"].items() if count]),
         "busy ratio": f"{words.share(busy['mean'])} ({words.share(busy['min'])} to {words.share(busy['max'])})",
         "groups alive": f"{words.plain_number(alive['mean'])} (at most {words.plain_number(alive['max'])})",
         "staleness": f"{words.plain_number(staleness['mean'])} (at most {words.plain_number(staleness['max'])})",
         "moved down, up, relayed": ", ".join(words.size(moved[way]) for way in ("down", "up", "relay")),
+        "privacy": words.privacy(summary["privacy"]),
         "real time": words.seconds(summary["wall_s"]),
     }
     if summary["target_accuracy"] is not None:
@@ -73,5 +75,6 @@ def run_table(summary: Mapping[str, Any]) -> Table:
             Text(words.seconds(summary["time_to_target_s"]), style="bold"),
         )
     for name, value in rows.items():
-        table.add_row(name, Text(str(value)))
+        if value:
+            table.add_row(name, Text(str(value)))
     return table

@@ -58,6 +58,13 @@ def ratio(value: float | None) -> str:
     return f"{_factor(value)}× later" if value > 1 else f"{_factor(1 / value)}× sooner"
 
 
+def privacy(spent: Mapping[str, Any] | None) -> str:
+    """ "ε = 4.2 at δ = 1e-05 in 12 averages", nothing for a run without."""
+    if spent is None:
+        return ""
+    return f"ε = {spent['epsilon']:.3g} at δ = {spent['delta']:g} in {spent['averages']:,} averages"
+
+
 def short(text: str, most: int) -> str:
     """ "a long na…": at most `most` characters, at least one and the ellipsis."""
     return text if len(text) <= most else f"{text[: max(most - 1, 1)]}…"

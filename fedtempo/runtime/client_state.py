@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
 from fedtempo.runtime.turns import Turns
@@ -19,7 +21,9 @@ class Stay:
     """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
 
     at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
-    client sends raw examples instead. training: what the executor was given, until the model is sent.
+    client sends raw examples instead. training: what the executor was given, until the model is sent. patience_s: how
+    much longer the server waits while the client works. silent: the client does not answer any more. flaw: that of its
+    update, where nothing is trained that could show it.
     """
 
     number: int
@@ -32,25 +36,29 @@ class Stay:
     compute_s: float = 0.0
     received_at: float | None = None
     training: Pending[Trained] | None = None
+    patience_s: float = math.inf
+    silent: bool = False
+    flaw: str | None = None
     statistics: Mapping[str, float] | None = None
 
 
 class ClientState:
     """A client's turns, its mean times, what varies from visit to visit, and what it holds.
 
-    visits: begun so far. delivered: models that other clients sent to it directly. rng(purpose, client): makes the
-    client's generators.
+    visits: begun so far. rng(purpose, client): makes the client's generators. Each is made when it is first drawn from:
+    a fleet whose visits do not vary needs none, and in a large federation most clients are seldom seen.
     """
 
     __slots__ = (
+        "_compute_factors",
         "_configured",
-        "_speed",
+        "_delivered",
+        "_failures",
+        "_fleet",
+        "_link_factors",
+        "_rng",
         "client",
-        "compute_factor",
-        "delivered",
         "download_s",
-        "failures",
-        "link_factor",
         "turns",
         "upload_s",
         "visits",
@@ -67,23 +75,59 @@ class ClientState:
         self.client = client
         self.turns = Turns()
         self.visits = 0
-        self.delivered: set[Model] = set()
+        self._delivered: set[Model] | None = None
         self.download_s = fleet.links.download_s(client.id, size_bytes)
         self.upload_s = fleet.links.upload_s(client.id, size_bytes)
-        self.compute_factor = fleet.speed.factors(rng("compute", client.id)).next
-        self.link_factor = fleet.links.factors(rng("links", client.id)).next
-        self.failures = rng("failures", client.id)
-        self._speed = fleet.speed
+        self._fleet, self._rng = fleet, rng
+        self._compute_factors: Factors | None = None
+        self._link_factors: Factors | None = None
+        self._failures: np.random.Generator | None = None
         self._configured = max(1, training.examples_per_visit(client.num_examples))
+
+    def compute_factor(self) -> float:
+        """The next visit's seconds of computing over their mean."""
+        if self._compute_factors is None:
+            if self._fleet.speed.variation.law is None:
+                return 1.0
+            self._compute_factors = self._fleet.speed.factors(self._rng("compute", self.client.id))
+        return self._compute_factors.next()
+
+    def link_factor(self) -> float:
+        """The next visit's times on the link over their means."""
+        if self._link_factors is None:
+            if self._fleet.links.variation.law is None:
+                return 1.0
+            self._link_factors = self._fleet.links.factors(self._rng("links", self.client.id))
+        return self._link_factors.next()
+
+    def failures(self) -> np.random.Generator:
+        """Says which of the client's visits fail, and when."""
+        if self._failures is None:
+            self._failures = self._rng("failures", self.client.id)
+        return self._failures
+
+    def takes_delivered(self, model: Model) -> bool:
+        """Whether another client sent `model` to this one directly; it is used up by that."""
+        if not self._delivered or model not in self._delivered:
+            return False
+        self._delivered.discard(model)
+        return True
+
+    def deliver(self, model: Model) -> None:
+        """Another client has sent `model` to this one directly."""
+        if self._delivered is None:
+            self._delivered = set()
+        self._delivered.add(model)
 
     def mean_compute_s(self, examples: int | None = None) -> float:
         """Mean seconds to compute on so many examples, those of a configured visit by default.
 
         "s/visit" is the time of a configured visit, so more work takes proportionally longer.
         """
+        speed = self._fleet.speed
         examples = self._configured if examples is None else examples
-        seconds = self._speed.client_mean_s(self.client.id, examples)
-        return seconds * examples / self._configured if self._speed.unit == "s/visit" else seconds
+        seconds = speed.client_mean_s(self.client.id, examples)
+        return seconds * examples / self._configured if speed.unit == "s/visit" else seconds
 
     def as_configured_s(self, seconds: float, examples: int) -> float:
         """What a visit that computed `seconds` on so many examples says of a configured visit."""

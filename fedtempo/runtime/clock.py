@@ -14,8 +14,8 @@ import asyncio
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Coroutine
-from contextvars import Context
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from fedtempo.errors import DeadlockError
@@ -24,18 +24,39 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+class _Soon(asyncio.Handle):
+    """A handle without the debug mode, which costs half of making one."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: VirtualLoop, context: Context | None
+    ) -> None:
+        self._callback, self._args, self._loop = callback, args, loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Event loop on virtual seconds, from 0. It has no sockets, pipes, signals or threads."""
+    """Event loop on virtual seconds, from 0. It has no sockets, pipes, signals or threads.
+
+    now: as `time()`, without a call.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._now = 0.0
+        self.now = 0.0
         self._timers: list[tuple[float, int, asyncio.TimerHandle | asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._cancelled_timers = 0
 
     def time(self) -> float:
-        return self._now
+        return self.now
+
+    def create_task(self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **settings: Any) -> asyncio.Task[T]:
+        """As asyncio's, without task factories and the debug mode."""
+        return asyncio.Task(coro, loop=self, **settings)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -43,7 +64,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As asyncio's, without the debug mode: half of a run's calls are this one."""
         if self._closed:  # type: ignore[attr-defined]
             self._check_closed()  # type: ignore[attr-defined]
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Soon(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
@@ -70,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Called by a timer when it is cancelled; once half the heap is cancelled timers, drop what is cancelled."""
@@ -91,8 +112,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     self._cancelled_timers -= 1
             if not timers:
                 self._deadlock()
-            self._now = max(self._now, timers[0][0])
-        while timers and timers[0][0] <= self._now:
+            self.now = max(self.now, timers[0][0])
+        while timers and timers[0][0] <= self.now:
             timer = heapq.heappop(timers)[2]
             if isinstance(timer, asyncio.Future):
                 if not timer.done():
@@ -104,7 +125,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 ready.append(timer)
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _deadlock(self) -> NoReturn:
@@ -112,7 +133,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         shown = "; ".join(map(_describe, waiting[:10]))
         more = f"; and {len(waiting) - 10} more" if len(waiting) > 10 else ""
         raise DeadlockError(
-            f"nothing can happen any more after t = {self._now:g} s: {len(waiting)} task(s) wait for something that "
+            f"nothing can happen any more after t = {self.now:g} s: {len(waiting)} task(s) wait for something that "
             f"no timer or task will bring: {shown}{more}"
         )
 
@@ -140,7 +161,14 @@ def _describe(task: asyncio.Task[Any]) -> str:
     return f"{task.get_name()} ({name}{place})"
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`."""
+def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda: None) -> T:
+    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`.
+
+    broken_off: called where something but the coroutine's own end stops it, before tasks that are left are unwound.
+    """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        except BaseException:
+            broken_off()
+            raise

@@ -6,12 +6,13 @@ latest when a few are outstanding or where the run's end depends on them.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 
 from fedtempo.federation import Model
 from fedtempo.record import Recorder, sustained
-from fedtempo.runtime.executors import Evaluation, Executor, Pending
+from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8
 """Evaluations that may wait at once: each keeps a model alive."""
@@ -30,16 +31,19 @@ class Evaluations:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Evaluator,
         recorder: Recorder,
         *,
         every: float | None,
         target: float | None = None,
         stop: bool = False,
         reached: Callable[[], None] = lambda: None,
+        wait: bool = True,
     ) -> None:
+        """wait: False where the run never waits for a result: whoever evaluates calls `collect` as results come."""
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
+        self._leave = math.inf if not wait else 0 if stop else _OUTSTANDING
         self._outstanding: deque[tuple[float, int, Pending[Evaluation]]] = deque()
         self._latest: tuple[int, Pending[Evaluation]] | None = None
         self._tick = 1
@@ -79,9 +83,9 @@ class Evaluations:
         if self._latest is None or self._latest[0] != model.version:
             self._latest = model.version, self._executor.evaluate(model.location)
         self._outstanding.append((time, model.version, self._latest[1]))
-        self.collect(leave=0 if self._stop else _OUTSTANDING)
+        self.collect(leave=self._leave)
 
-    def collect(self, leave: int = 0) -> None:
+    def collect(self, leave: float = 0) -> None:
         """Record results in order: those that are there, and more until at most `leave` are outstanding."""
         while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0][2].done()):
             time, version, pending = self._outstanding.popleft()

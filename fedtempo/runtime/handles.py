@@ -21,6 +21,8 @@ def models_in(values: Iterable[Any]) -> list[Model]:
 
 def located(value: Any) -> Any:
     """`value` with each Model replaced by its location, in lists, tuples and dicts too."""
+    if isinstance(value, float | int):  # weights, of which there may be many
+        return value
     if isinstance(value, Model):
         return value.location
     if isinstance(value, list | tuple):

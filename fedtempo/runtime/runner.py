@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic.dataclasses import dataclass as component
 
-from fedtempo.federation import Strategy
-from fedtempo.fields import STRICT, Count, Doc, Ge, Positive, Share
+from fedtempo.errors import FedtempoError
+from fedtempo.federation import Federation, Strategy
+from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.executors import Executor
-from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.executors import Evaluator
 
 
 @component(frozen=True, config=STRICT)
@@ -31,6 +34,16 @@ class RunSettings:
     stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
     evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every so many seconds, or each commit")] = "time"
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
+    checkpoint_every: Annotated[
+        NonNegative,
+        Doc(
+            "real seconds after which what was done is on the disk: no more is lost when the run is killed; 0: a run "
+            "that is resumed begins from its start"
+        ),
+    ] = 30.0
+    verify: Annotated[
+        bool, Doc("check while it runs that the records hold together; for those who change fedtempo")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.stop_at_target and self.target_accuracy is None:
@@ -39,11 +52,29 @@ class RunSettings:
             raise ValueError("horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target")
 
 
+class Interruptible(Protocol):
+    """Who must know that a run ends before its end, while the strategy's tasks are still as they were."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether a resumed run is not yet where it was: models are names."""
+        ...
+
+    def interrupt(self) -> None:
+        """Between two steps of its tasks."""
+        ...
+
+    def stop(self) -> None:
+        """In the midst of one. What tasks ask for from now on is no part of the run."""
+        ...
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended: "horizon", "target", "budget" (of commits, or the strategy had no more to do) or "interrupted".
 
-    end_s: the clock then. model: the global model's flat parameters, None without training.
+    end_s: the clock then. model: the global model's flat parameters; None without training, and for a resumed run that
+    was interrupted again before it was where it had been.
     """
 
     ended: str
@@ -51,19 +82,48 @@ class Outcome:
     model: npt.NDArray[np.float32] | None
 
 
+class Driven(Federation, Protocol):
+    """A federation as the runner drives it."""
+
+    @property
+    def end_s(self) -> float:
+        """The run's end, were it now."""
+        ...
+
+    @property
+    def ended(self) -> asyncio.Future[str]: ...
+    @property
+    def visits_begun(self) -> int: ...
+    def end(self, why: str) -> None:
+        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        ...
+
+    def close(self) -> None:
+        """No visit after this: those still held are recorded as cut."""
+        ...
+
+
+F = TypeVar("F", bound=Driven)
+
+
 def simulate(
     strategy: Strategy,
     settings: RunSettings,
-    executor: Executor,
-    make: Callable[..., Simulation],
+    executor: Evaluator,
+    make: Callable[..., F],
     recorder: Any,
     *,
-    watch: Callable[[Simulation, Evaluations], None] = lambda *_: None,
+    watch: Callable[[F, Evaluations], None] = lambda *_: None,
+    journal: Interruptible | None = None,
+    play: Callable[[Coroutine[Any, Any, str]], str] | None = None,
+    wait: bool = True,
 ) -> Outcome:
     """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
 
-    Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". `watch` is called
-    once with the objects that a progress display may read from another thread.
+    Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". So does SIGTERM where
+    it has a handler, which is called and may raise KeyboardInterrupt. `watch` is called once with the objects that a
+    progress display may read from another thread. journal: told of the end of a run that does not end by itself. play:
+    runs the whole of it on a loop whose time is the run's clock; virtual time by default. wait: see Evaluations.
     """
     state: dict[str, Any] = {}
 
@@ -75,27 +135,40 @@ def simulate(
             target=settings.target_accuracy,
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
+            wait=wait,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
         watch(sim, evaluations)
+        this = asyncio.current_task()
+        assert this is not None
         try:
-            ended = await _until_the_end(strategy, settings, sim, evaluations)
+            with cancelled_by_sigterm(this):
+                ended = await _until_the_end(strategy, settings, sim, evaluations, journal)
         finally:
             state["end_s"] = sim.end_s
         evaluations.finish(sim.end_s, sim.model)
         return ended
 
     try:
-        ended = clock.run(main())
-    except KeyboardInterrupt:
+        if play is None:
+            ended = clock.run(main(), broken_off=journal.stop if journal else lambda: None)
+        else:
+            ended = play(main())
+    except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
-    sim: Simulation | None = state.get("sim")
-    trained = sim is not None and executor.trains
+    sim: F | None = state.get("sim")
+    trained = executor.trains and not (journal and journal.replays)
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
 
 
-async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulation, evaluations: Evaluations) -> str:
+async def _until_the_end(
+    strategy: Strategy,
+    settings: RunSettings,
+    sim: Driven,
+    evaluations: Evaluations,
+    journal: Interruptible | None,
+) -> str:
     """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
     if settings.horizon is not None:
         # Just after the horizon: whatever ends exactly at it still counts.
@@ -106,6 +179,10 @@ async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulat
         await asyncio.wait([running, sim.ended], return_when=asyncio.FIRST_COMPLETED)
         if settings.horizon is not None and running.done() and running.exception() is None:
             await sim.ended
+    except asyncio.CancelledError:
+        if journal is not None:
+            journal.interrupt()
+        raise
     finally:
         sim.close()
         running.cancel()
@@ -115,8 +192,32 @@ async def _until_the_end(strategy: Strategy, settings: RunSettings, sim: Simulat
     return sim.ended.result() if sim.ended.done() else "budget"
 
 
+@contextlib.contextmanager
+def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
+    """The first SIGTERM cancels the task where its handler raises KeyboardInterrupt, as asyncio does for Ctrl-C."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def cancel(number: int, frame: Any) -> None:
+        signal.signal(number, handler)
+        try:
+            handler(number, frame)
+        except KeyboardInterrupt:
+            task.cancel()
+
+    signal.signal(signal.SIGTERM, cancel)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
 def _cause(error: BaseException) -> BaseException:
-    """The one error inside nested exception groups, or the group where there are several."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+    """The one error inside nested exception groups; the first of several of ours, or else the group."""
+    while isinstance(error, BaseExceptionGroup) and (
+        len(error.exceptions) == 1 or error.split(FedtempoError)[1] is None
+    ):
         error = error.exceptions[0]
     return error

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -30,16 +30,20 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.aggregation import mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.handles import located, models_in
-from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.keyed import ClientGenerators, keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
+from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.together import came_back
+from fedtempo.runtime.tolerance import Tolerance
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
@@ -60,11 +64,11 @@ class Simulation:
         seed: int,
         horizon: float = math.inf,
         max_commits: int | None = None,
-        server_s: float = 0.0,
+        server: ServerSettings = ServerSettings(),  # noqa: B008  it is frozen
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
     ) -> None:
-        """server_s: seconds that each operation at the server takes. max_commits: the run ends with that many.
+        """server: what the server does with time and with updates. max_commits: the run ends with that many.
 
         size_bytes: what sending a model takes; four bytes a parameter where not given. examples: what clients may
         upload, None in a run without data.
@@ -75,10 +79,13 @@ class Simulation:
         self._clients = tuple(clients)
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
-        self._max_commits, self._server_s = max_commits, server_s
+        self._max_commits, self._server_s = max_commits, server.seconds
+        self._averaging = Averaging(server, recorder, self.rng)
+        self._tolerance = Tolerance(server, fleet.faults, self.rng)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
-        self._states = [ClientState(client, fleet, training, self._size_bytes, self.rng) for client in clients]
+        generators = ClientGenerators(seed, len(clients))
+        self._states = [ClientState(client, fleet, training, self._size_bytes, generators) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
@@ -95,7 +102,7 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        return self._loop.time()
+        return self._loop.now
 
     @property
     def horizon(self) -> float:
@@ -114,6 +121,7 @@ class Simulation:
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
+        self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
         await self._receive(visit)
         await self._compute(visit, work)
@@ -122,21 +130,17 @@ class Simulation:
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
     ) -> list[Update]:
-        async def one(client: Client) -> Update | None:
-            try:
-                return await self.train(client, model, work, group=group)
-            except ClientUnavailable:
-                return None
-
-        return [update for update in await _at_once(map(one, clients)) if update is not None]
+        return await came_back(lambda client: self.train(client, model, work, group=group), clients)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
+        self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
         await self._receive(visit)
         await self._visits.catch_up(visit)
         return visit
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        self._averaging.may_send(model)
         asked = list(clients)
         if len(set(asked)) < len(asked):
             raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
@@ -147,7 +151,8 @@ class Simulation:
 
         async def receive(visit: Visit) -> Visit | None:
             try:
-                await self._visits.phase(visit, slowest_s, "receiving", None)
+                if waiting := self._visits.phase(visit, slowest_s, "receiving", None):
+                    await waiting
             except ClientUnavailable:
                 return None
             await self._visits.catch_up(visit)
@@ -182,22 +187,28 @@ class Simulation:
         neighbour = None if to is None else self._states[to.id]
         direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
         if neighbour is not None and direct is not None and direct <= seconds + neighbour.download_s:
-            await self._visits.phase(visit, direct, "sending", None)
+            waiting = self._visits.phase(visit, direct, "sending", None)
         else:
             neighbour = None  # the server relays
-            await self._visits.phase(visit, seconds, "sending", self._uplink)
+            waiting = self._visits.phase(visit, seconds, "sending", self._uplink)
+        if waiting is not None:
+            await waiting
         await self._visits.catch_up(visit)
         trained = training.result()
-        model, stay.statistics = Model(visit.received.version, trained.location), trained.statistics
         if neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
         else:
-            neighbour.delivered.add(model)
             self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
-        update = Update(
-            client, visit.received, model, client.num_examples, trained.statistics, visit.started, computed, self.now
-        )
+        if (flaw := trained.flaw or stay.flaw) is not None:
+            self._refuse(visit, flaw)
+        model = Model(visit.received.version, trained.location)
+        if neighbour is not None:
+            neighbour.deliver(model)
+        self._averaging.arrived(model, client)
+        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        self._recorder.told(statistics=len(told))
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._visits.end(visit, "done")
         return update
 
@@ -206,6 +217,7 @@ class Simulation:
     ) -> Examples:
         if not client.shares_examples:
             raise ConsentError(f"client {client.id} did not agree to share examples")
+        self._averaging.may_gather()
         store = self._raw_examples()
         visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
@@ -220,10 +232,11 @@ class Simulation:
                 if until is not None:
                     chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
                 if len(chosen):
-                    await self._visits.phase(visit, seconds(len(chosen)), "sending examples", None)
+                    if waiting := self._visits.phase(visit, seconds(len(chosen)), "sending examples", None):
+                        await waiting
                     await self._visits.catch_up(visit)
             examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
-            self._recorder.traffic(up=examples.size_bytes)
+            self._recorder.traffic(up=examples.size_bytes, examples=examples.size_bytes)
             self._visits.end(visit, "done")
             return examples
 
@@ -244,7 +257,8 @@ class Simulation:
         if weights is None:
             weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
         models = [update.model if isinstance(update, Update) else update for update in updates]
-        result: Model = await self.on_server(average, models=models, weights=list(weights))
+        function, arguments = self._averaging.of(models, list(weights), self._model)
+        result: Model = await self.on_server(function, **arguments)
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
@@ -252,16 +266,20 @@ class Simulation:
         return result
 
     async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
+        given = [*models, *models_in(arguments.values())]
+        self._averaging.may_compute(function, given)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
-        given = [*models, *models_in(arguments.values())]
         version = given[0].version if given else self._model.version
         result = self._executor.apply(
             function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
         )
-        return self._as_model(result, version)
+        answer = self._as_model(result, version)
+        self._averaging.derived(function, given, answer)
+        return answer
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
+        self._averaging.may_commit(model)
         before, self._model = self._model, Model(self._model.version + 1, model.location)
         self._recorder.commit(self._model.version, self.now, staleness)
         self._evaluations.committed(self.now, before, self._model)
@@ -279,7 +297,7 @@ class Simulation:
         return true_s * self.estimate(client).upload_s / state.upload_s if state.upload_s else true_s
 
     async def sleep_until(self, time: float) -> None:
-        if time <= self._loop.time():
+        if time <= self._loop.now:
             await asyncio.sleep(0)
         else:
             await self._loop.wake_at(time)
@@ -289,7 +307,7 @@ class Simulation:
 
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
-        if self._loop.time() > 0:
+        if self._loop.now > 0:
             raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
         self._visits.preparing = True
         try:
@@ -320,6 +338,10 @@ class Simulation:
     def visits_begun(self) -> int:
         return self._visits.begun
 
+    @property
+    def visits_in_progress(self) -> int:
+        return self._visits.in_progress
+
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
         self._visits.close()
@@ -327,12 +349,12 @@ class Simulation:
     async def _receive(self, visit: Visit) -> None:
         """The visit's first phase, on its own time."""
         stay, state = visit.state, self._states[visit.client.id]
-        if visit.received in state.delivered:
-            state.delivered.discard(visit.received)
-        else:
+        if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        await self._visits.phase(visit, stay.download_s, "receiving", self._downlink)
+        self._tolerance.wait(visit, self.estimate)
+        if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
+            await waiting
         stay.received_at = stay.at
 
     async def _compute(self, visit: Visit, work: Work | None) -> None:
@@ -340,18 +362,38 @@ class Simulation:
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
-        seconds = state.mean_compute_s(examples) * state.compute_factor()
+        mean_s = state.mean_compute_s(examples)
         state.visits += 1
+        fault = self._tolerance.fault(client, state.visits)
+        seconds = mean_s * state.compute_factor() * self._tolerance.compute_factor(fault)
         stay.compute_s = state.as_configured_s(seconds, examples)
+        if self._tolerance.deadlines:
+            self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
-            await self._visits.phase(visit, seconds * fails_at, "computing", None)
+            if waiting := self._visits.phase(visit, seconds * fails_at, "computing", None):
+                await waiting
             await self._visits.catch_up(visit)
             self._visits.end(visit, "unavailable")
             raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
+        if fault == "hang":
+            stay.silent = True
+            if waiting := self._visits.phase(visit, math.inf, "computing", None):
+                await waiting
+        if not self._executor.trains:
+            stay.flaw = self._tolerance.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
-        await self._visits.phase(visit, seconds, "computing", None)
+        if waiting := self._visits.phase(visit, seconds, "computing", None):
+            await waiting
         visit.computed = stay.at
+
+    def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
+        """What came back of a visit is no update: it is over, and with too many of these the run is."""
+        self._visits.end(visit, "refused")
+        too_many = self._tolerance.refuse(visit.client, flaw, self.now)
+        if too_many is not None and not self._ended.done():
+            self._ended.set_exception(too_many)
+        raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")
 
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:

@@ -13,14 +13,22 @@ class Turns:
 
     def __init__(self) -> None:
         self._taken = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] | None = None
+
+    def take_if_free(self) -> bool:
+        """Take the turn where nobody has it or waits for it; says whether that was so."""
+        if self._taken:
+            return False
+        self._taken = True
+        return True
 
     async def take(self) -> None:
         """Wait for all who came before; cancellation gives up the place, and passes the turn on if it had just come."""
-        if not self._taken:
-            self._taken = True
+        if self.take_if_free():
             return
         turn = asyncio.get_running_loop().create_future()
+        if self._waiting is None:
+            self._waiting = deque()
         self._waiting.append(turn)
         try:
             await turn

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal, NoReturn
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
@@ -14,11 +15,18 @@ from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState, Stay
 from fedtempo.runtime.clock import VirtualLoop
 
+Obstacle = Literal["left", "late", "silent"]
+"""What ends a phase: the client leaves, is late, or does not answer and nobody gives it up."""
+
 UNLIMITED = contextlib.nullcontext()
 """Stands for channels where there is no limit to them."""
 
 _STUCK = 1_000_000
 """Visits at one instant after which a run is taken to be stuck there."""
+
+
+class _Late(ClientUnavailable):
+    """The server gave a visit up."""
 
 
 class Visits:
@@ -42,9 +50,10 @@ class Visits:
     async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit:
         """Wait for the client's turn and hold it for a visit."""
         self.begun += 1
-        stay, state = Stay(self.begun, group, self._loop.time(), trains), self._states[client.id]
-        await state.turns.take()
-        stay.at = self._loop.time()
+        stay, state = Stay(self.begun, group, self._loop.now, trains), self._states[client.id]
+        if not state.turns.take_if_free():
+            await state.turns.take()
+        stay.at = self._loop.now
         visit = Visit(client, model, stay.at, self._give_up)
         visit.state = stay
         self._held.add(visit)
@@ -52,21 +61,32 @@ class Visits:
         stay.link_factor = state.link_factor()
         return visit
 
-    async def phase(self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None) -> None:
-        """Let a phase go by on the visit's own time; ClientUnavailable, and it is over, where the client leaves before.
+    def phase(
+        self, visit: Visit, seconds: float, doing: str, channels: asyncio.Semaphore | None
+    ) -> Coroutine[Any, Any, None] | None:
+        """Let a phase go by on the visit's own time; returns what must be awaited first, where anything must.
 
-        The clock follows by `catch_up`: phases that nothing else waits for then cost it one wait together.
+        ClientUnavailable comes out of that where the client leaves, or the server gives it up, before the phase's end;
+        the visit is over then. The clock follows by `catch_up`: phases that nothing else waits for then cost it one
+        wait together.
         """
+        if channels is not None and seconds:
+            return self._slow_phase(visit, seconds, doing, channels)
+        obstacle = self._obstacle(visit, seconds, doing)
+        return None if obstacle is None else self._slow_phase(visit, seconds, doing, obstacle)
+
+    async def _slow_phase(self, visit: Visit, seconds: float, doing: str, needs: asyncio.Semaphore | Obstacle) -> None:
+        """A phase that needs a channel, or that something ends."""
         try:
-            if channels is None or not seconds:
-                await self._pass_time(visit, seconds, doing)
-            else:
+            if isinstance(needs, str):
+                await self._give_way(visit, needs, doing)
+            await self.catch_up(visit)
+            async with needs:
+                if (obstacle := self._obstacle(visit, seconds, doing)) is not None:
+                    await self._give_way(visit, obstacle, doing)
                 await self.catch_up(visit)
-                async with channels:
-                    await self._pass_time(visit, seconds, doing)
-                    await self.catch_up(visit)
-        except ClientUnavailable:
-            self.end(visit, "unavailable")
+        except ClientUnavailable as lost:
+            self.end(visit, "late" if isinstance(lost, _Late) else "unavailable")
             raise
         except BaseException:
             visit.release()
@@ -74,37 +94,55 @@ class Visits:
 
     async def catch_up(self, visit: Visit) -> None:
         """Wait until the clock is where the visit is on its own time."""
-        if visit.state.at > self._loop.time():
+        if visit.state.at > self._loop.now:
             try:
                 await self._loop.wake_at(visit.state.at)
             except BaseException:
                 visit.release()
                 raise
 
-    async def _pass_time(self, visit: Visit, seconds: float, doing: str) -> None:
-        """Let time go by for a client; ClientUnavailable, at the instant at which it leaves, where that comes first."""
+    def _obstacle(self, visit: Visit, seconds: float, doing: str) -> Obstacle | None:
+        """Let time go by for a client; where something ends that, what, and only so much time goes by."""
         client, stay = visit.client, visit.state
-        if not 0.0 <= seconds < math.inf:
+        if not (0.0 <= seconds < math.inf or stay.silent):
+            visit.release()
             raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
         if self.preparing:
-            return
-        now = self._loop.time()
+            return "late" if stay.silent else None
+        now = self._loop.now
         begins = stay.at if stay.at > now else now
         leaves = self._availability.available_until(client.id, begins)
-        if leaves < begins + seconds or leaves <= begins:
-            stay.at = max(leaves, begins)
-            await (self.catch_up(visit) if stay.at > now else asyncio.sleep(0))
-            raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.time():g} s")
+        gives_up = begins + stay.patience_s
+        ends = leaves if leaves < gives_up else gives_up
+        if ends < begins + seconds or leaves <= begins:
+            stay.at = ends if ends > begins else begins
+            return "late" if gives_up < leaves else "left"
+        if stay.silent:
+            return "silent"
         stay.at = begins + seconds
+        stay.patience_s -= seconds
+        return None
+
+    async def _give_way(self, visit: Visit, obstacle: Obstacle, doing: str) -> NoReturn:
+        """ClientUnavailable, at the instant at which the client leaves or the server has waited enough."""
+        client = visit.client
+        if obstacle == "silent":
+            await self._loop.create_future()  # for ever: nobody set a deadline
+        if self.preparing:
+            raise _Late(client, f"it did not answer while {doing} in the preparation")
+        await (self.catch_up(visit) if visit.state.at > self._loop.now else asyncio.sleep(0))
+        if obstacle == "late":
+            raise _Late(client, f"it had not answered while {doing} at its deadline, t = {self._loop.now:g} s")
+        raise ClientUnavailable(client, f"it left while {doing} at t = {self._loop.now:g} s")
 
     def end(self, visit: Visit, outcome: str) -> None:
-        """A visit is over: "done", "unavailable", "cancelled" or "cut"; its client is free."""
+        """A visit is over, with an outcome of `schema.OUTCOMES`; its client is free."""
         if visit not in self._held:
             return  # cut when the run ended
         visit.finish()
         self._held.discard(visit)
         stay: Stay = visit.state
-        ended = self._loop.time() if outcome == "done" else self.end_s
+        ended = self._loop.now if outcome == "done" else self.end_s
         self._recorder.visit(
             (
                 stay.number,
@@ -130,9 +168,13 @@ class Visits:
             visit.release()
 
     @property
+    def in_progress(self) -> int:
+        return len(self._held)
+
+    @property
     def end_s(self) -> float:
         """The run's end, were it now: its last instant lies just after the horizon, and does not count."""
-        return min(self._loop.time(), self._horizon)
+        return min(self._loop.now, self._horizon)
 
     def _give_up(self, visit: Visit) -> None:
         """A visit was released before its upload; one that began as the run ended is nothing to tell of."""
@@ -143,7 +185,7 @@ class Visits:
 
     def _count_instant(self) -> None:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
-        now = self._loop.time()
+        now = self._loop.now
         if now != self._instant:
             self._instant, self._at_instant = now, 0
         self._at_instant += 1

@@ -7,14 +7,16 @@ that their models span, made from the matrix of inner products: exact, and N - 1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedtempo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sklearn.cluster import KMeans
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -73,8 +75,21 @@ def points_from_gram(gram: ArrayLike) -> Floats:
         raise ConfigError("gram must be finite and symmetric; a model may have diverged")
     centred = products - products.mean(axis=0)
     centred -= centred.mean(axis=1, keepdims=True)
-    variances, axes = np.linalg.eigh((centred + centred.T) / 2)
+    with _one_thread():
+        variances, axes = np.linalg.eigh((centred + centred.T) / 2)
     points: Floats = axes[:, :0:-1] * np.sqrt(np.maximum(variances[:0:-1], 0))
+    return points
+
+
+def points_from_vectors(vectors: ArrayLike) -> Floats:
+    """Coordinates, (n, min(n, dimensions)), of n short vectors, centred, along their principal axes.
+
+    As `points_from_gram`, for vectors of few dimensions: its time and memory grow with n, not its cube and square.
+    """
+    data = np.asarray(vectors, float)
+    with _one_thread():
+        left, lengths, _ = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)
+    points: Floats = left * lengths
     return points
 
 
@@ -162,19 +177,18 @@ def rebalance(
 
 
 def cluster_clients(
-    gram: ArrayLike,
+    points: Floats,
     n_clusters: int | None,
     rng: np.random.Generator,
     *,
     max_clusters: int | None = None,
     n_references: int = 10,
 ) -> Clustering:
-    """Clusters of equal size, up to one, of clients whose models have the inner products `gram`, (n, n).
+    """Clusters of equal size, up to one, of clients at `points`: `points_from_gram` or `points_from_vectors`.
 
     n_clusters: None to take the largest jump of the gap statistic. max_clusters: the most that it looks at, by
     default half the clients, up to 50. Raises ConfigError where they do not fit the number of clients.
     """
-    points = points_from_gram(gram)
     n_clients = len(points)
     gap = None
     if n_clusters is None:
@@ -192,6 +206,8 @@ def cluster_clients(
 
 
 def _k_means(points: Floats, n_clusters: int, rng: np.random.Generator, starts: int) -> KMeans:
+    from sklearn.cluster import KMeans  # a third of what a run waits for at its start, and most strategies need none
+
     return KMeans(n_clusters, n_init=starts, random_state=int(rng.integers(2**31))).fit(points)
 
 

@@ -92,7 +92,9 @@ def select_within_deadline(
         slowest = np.maximum(distribution, download[left])
         increase = slowest - distribution + upload[left] + np.maximum(0.0, compute[left] - busy)
         score = increase if counts is None else increase * imbalances(total + counts[left], imbalance)
-        order = np.argsort(score, kind="stable")
+        order = np.array([score.argmin()])
+        if not distribution + busy + increase[order[0]] < deadline_s:  # seldom: else no order is needed
+            order = np.argsort(score, kind="stable")
         fits = distribution + busy + increase[order] < deadline_s
         n_refused = int(fits.argmax()) if fits.any() else len(order)
         steps.extend(

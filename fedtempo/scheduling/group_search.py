@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from fedtempo.scheduling.group_table import Knowledge, StartMasks
@@ -13,6 +13,10 @@ Preference = tuple[int, int, int, int, int]
 
 A plain tuple, since taking apart a named one takes twice as long and is most of what a search does.
 """
+
+
+_FEW = 8
+"""Where fewer than one in so many clients are free, those are sorted, instead of asking all in order."""
 
 
 class Outcome(NamedTuple):
@@ -26,6 +30,8 @@ def search(
     rest: int,
     start: int,
     clients: Sequence[Preference],
+    preference: Callable[[int], Preference],
+    members: Sequence[int],
     starts: StartMasks,
     knowledge: Knowledge,
     *,
@@ -38,9 +44,10 @@ def search(
 
     As the first client that can still be followed by others is taken at each position, the group's sequence of
     (wait, preference) is the lexicographically smallest of all.
-    head: the client that goes first. allowed: mask of the clients to consider, where not all; what fails then is
-    proved for this search alone and not handed to `knowledge`. budget: number of states to look into; where the
-    knowledge is exact the search never turns back and needs one a position.
+    preference: of a client, by number. members: mask of each cluster's clients, or of more. head: the client that goes
+    first. allowed: mask of the clients to consider, where not all; what fails then is proved for this search alone and
+    not handed to `knowledge`. budget: number of states to look into; where the knowledge is exact the search never
+    turns back and needs one a position.
     """
     possible = knowledge.possible
     everyone = starts.everyone if allowed is None else allowed
@@ -48,9 +55,16 @@ def search(
 
     def next_visits(rest: int, tick: int, candidates: int, wait: int) -> Iterator[tuple[int, int, int, int]]:
         """(client, begin, end, rest afterwards) of the visits that a group may make that arrives at `tick`."""
+        wanted = 0
+        for cluster, mask in enumerate(members):
+            if rest >> cluster & 1:
+                wanted |= mask
         for begin in range(tick, tick + wait + 1):
-            if free := starts.at(begin) & candidates:
-                for _, duration, client, client_bit, cluster_bit in clients:
+            if free := starts.at(begin) & candidates & wanted:
+                few = _FEW * free.bit_count() < len(clients)
+                for _, duration, client, client_bit, cluster_bit in (
+                    sorted(map(preference, _bits(free))) if few else clients
+                ):
                     if free & client_bit and rest & cluster_bit and possible(rest ^ cluster_bit, begin + duration):
                         yield client, begin, begin + duration, rest ^ cluster_bit
 
@@ -79,3 +93,11 @@ def search(
                 else:
                     failed_here.add((rest, tick))
     return Outcome(None, proved=True)
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """Positions of the bits that are set, in ascending order."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

@@ -72,6 +72,7 @@ class GroupPlanner(Planner):
             raise ValueError(f"max_wait = {max_wait} must not be negative")
         self._max_wait = max_wait
         self._node_budget = node_budget
+        self._masks = [sum(1 << client for client in members) for members in self._members]
         self._preferences = sorted(self._preference(client) for client in range(len(durations)))
         self._no_group_at: int | None = None
         self._start_over(self._now)
@@ -153,6 +154,8 @@ class GroupPlanner(Planner):
                 to_serve,
                 t0,
                 self._preferences,
+                self._preference,
+                self._masks,
                 self._starts,
                 knowledge,
                 head=head,

@@ -11,7 +11,7 @@ import numpy as np
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation, Work
 from fedtempo.fields import Count, Doc
-from fedtempo.scheduling.clusters import cluster_clients
+from fedtempo.scheduling.clusters import cluster_clients, points_from_gram, points_from_vectors
 
 _COLUMNS = 65_536
 """Parameters taken at a time into float64."""
@@ -38,12 +38,13 @@ async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, coun
     if isinstance(by, int) and by > len(fed.clients):
         raise ConfigError(f"strategy.clusters = {by}: more clusters than there are clients, {len(fed.clients)}")
     if by == "labels":
-        gram, known = _histogram_gram(fed), list(range(len(fed.clients)))
+        points, known = points_from_vectors(_label_shares(fed)), list(range(len(fed.clients)))
         wanted: int | None = len(fed.clients[0].label_histogram or ())
     else:
         gram, known = await _model_gram(fed, warmup_epochs, count_warmup)
+        points = points_from_gram(gram)
         wanted = by if isinstance(by, int) else None
-    found = cluster_clients(gram, wanted, fed.rng("clusters"))
+    found = cluster_clients(points, wanted, fed.rng("clusters"))
     cluster = [-1] * len(fed.clients)
     for client, label in zip(known, found.labels):
         cluster[client] = int(label)
@@ -64,17 +65,16 @@ async def _model_gram(fed: Federation, epochs: int, counts: bool) -> tuple[np.nd
     return gram, [update.client.id for update in updates]
 
 
-def _histogram_gram(fed: Federation) -> np.ndarray:
-    """Inner products of the clients' label shares."""
+def _label_shares(fed: Federation) -> np.ndarray:
+    """Share of each label among a client's examples, (n, n_classes)."""
     told = [client.label_histogram for client in fed.clients]
     if any(histogram is None for histogram in told):
         raise ConfigError(
             'strategy.clusters = "labels" needs label histograms: set data.tell_labels = true if clients tell them'
         )
     counts = np.array(told, dtype=float)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    gram: np.ndarray = shares @ shares.T
-    return gram
+    shares: np.ndarray = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    return shares
 
 
 def gram_matrix(origin: Any, *, models: Sequence[Any]) -> np.ndarray:

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fedtempo.data.cache import remembered
+from fedtempo.data.cache import remembered, remembered_arrays
 
 
 class Maker:
@@ -46,6 +47,25 @@ def test_a_damaged_file_is_made_again(folder: Path, damage: bytes | str) -> None
     )
     assert remembered("x", make) == make()
     assert path.read_bytes() == whole
+
+
+def test_arrays_are_remembered_and_made_again_where_the_file_is_damaged(folder: Path) -> None:
+    calls = []
+
+    def make() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "y": np.array([1, 2])}
+
+    for damage in (None, None, b"", b"nonsense", 40):
+        path = folder / "a-1.npz"
+        if damage is not None:
+            path.write_bytes(path.read_bytes()[:damage] if isinstance(damage, int) else damage)
+        found = remembered_arrays("a-1", make)
+        assert found.keys() == {"x", "y"}
+        assert found["x"].dtype == np.float32
+        assert found["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert len(calls) == 4
+    assert [each.name for each in folder.iterdir()] == ["a-1.npz"]
 
 
 def test_where_nothing_can_be_written_it_is_made_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

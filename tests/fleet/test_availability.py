@@ -34,20 +34,20 @@ def test_always() -> None:
     there = Always().build(2, rng())
     assert there.available_until(1, 5.0) == math.inf
     assert there.next_available(1, 5.0) == 5.0
-    assert there.failure_point(0, rng()) is None
+    assert there.failure_point(0, rng) is None
 
 
 def test_dropout_fails_with_its_probability_at_a_uniform_point() -> None:
     there = Dropout(0.3).build(1, rng())
     generator, n = rng(), 20_000
-    points = [there.failure_point(0, generator) for _ in range(n)]
+    points = [there.failure_point(0, lambda: generator) for _ in range(n)]
     failed = np.array([p for p in points if p is not None])
     assert abs(len(failed) / n - 0.3) < 5 * math.sqrt(0.3 * 0.7 / n)
     assert 0 <= failed.min() <= failed.max() < 1
     assert abs(failed.mean() - 0.5) < 5 * math.sqrt(1 / 12 / len(failed))
     assert there.available_until(0, 3.0) == math.inf
-    assert Dropout(1.0).build(1, rng()).failure_point(0, generator) is not None
-    assert Dropout(0.0).build(1, rng()).failure_point(0, generator) is None
+    assert Dropout(1.0).build(1, rng()).failure_point(0, lambda: generator) is not None
+    assert Dropout(0.0).build(1, rng()).failure_point(0, lambda: generator) is None
 
 
 def test_on_off_spends_its_share_of_time_there() -> None:
@@ -88,7 +88,7 @@ def test_windows_once() -> None:
     assert there.next_available(0, 30.0) == math.inf
     assert there.next_available(1, 0.0) == math.inf
     assert there.available_until(1, 3.0) == 3.0
-    assert there.failure_point(0, rng()) is None
+    assert there.failure_point(0, rng) is None
 
 
 def test_windows_in_cycles() -> None:

@@ -10,8 +10,8 @@ from fedtempo.record import Recorder, RunFolder, default_name, write_json
 
 
 def test_a_new_folder_says_what_made_it(tmp_path):
-    folder = RunFolder.create(tmp_path / "deep" / "run", seed=5)
-    facts = json.loads(folder.environment.read_text())
+    with RunFolder.create(tmp_path / "deep" / "run", seed=5) as folder:
+        facts = json.loads(folder.environment.read_text())
     assert facts["seed"] == 5
     assert facts["packages"]["fedtempo"]
     assert facts["packages"]["numpy"]
@@ -29,8 +29,9 @@ def test_git_revision_is_that_of_the_current_directory(tmp_path, monkeypatch):
 
 
 def test_a_finished_run_is_never_overwritten(tmp_path):
-    folder = RunFolder.create(tmp_path / "run")
-    write_json(folder.summary, {"ended": "target"})
+    with RunFolder.create(tmp_path / "run") as folder:
+        folder.config.write_text("")
+        write_json(folder.summary, {"ended": "target"})
     with pytest.raises(ConfigError, match="finished run, which is never overwritten"):
         RunFolder.create(tmp_path / "run")
     with pytest.raises(ConfigError, match="has finished"):
@@ -39,13 +40,15 @@ def test_a_finished_run_is_never_overwritten(tmp_path):
 
 @pytest.mark.parametrize("summary", [None, {"ended": "interrupted"}])
 def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
-    folder = RunFolder.create(tmp_path)
-    Recorder(tmp_path).close()
-    if summary:
-        write_json(folder.summary, summary)
-    with pytest.raises(ConfigError, match="--resume"):
+    with RunFolder.create(tmp_path) as folder:
+        folder.config.write_text("")
+        Recorder(tmp_path).close()
+        if summary:
+            write_json(folder.summary, summary)
+    with pytest.raises(ConfigError, match=r"`fedtempo resume .*` goes on with it"):
         RunFolder.create(tmp_path)
-    assert RunFolder.resume(tmp_path) == folder
+    with RunFolder.resume(tmp_path) as resumed:
+        assert resumed == folder
 
 
 def test_other_folders_are_left_alone(tmp_path):
@@ -62,8 +65,9 @@ def test_other_folders_are_left_alone(tmp_path):
 
 
 def test_a_broken_summary_is_named(tmp_path):
-    folder = RunFolder.create(tmp_path)
-    folder.summary.write_text("{")
+    with RunFolder.create(tmp_path) as folder:
+        folder.config.write_text("")
+        folder.summary.write_text("{")
     with pytest.raises(ConfigError, match=r"summary\.json cannot be read"):
         RunFolder.resume(tmp_path)
 

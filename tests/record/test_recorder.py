@@ -123,6 +123,7 @@ def test_a_closed_run_is_read_back(tmp_path):
     assert run.facts == {
         "n_clients": 5,
         "bytes": {"down": 10, "up": 1, "relay": 2},
+        "left_clients": {"parameters": 3, "statistics": 0, "histograms": 0, "examples": 0},
         "events_sha256": digest,
     }
     assert (run.summary, run.config, run.environment) == (None, {}, {})

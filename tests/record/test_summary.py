@@ -64,6 +64,7 @@ def test_summary_worked_out_by_hand():
         "first_time_at_target_s": 1.0,
         "commits": 2,
         "visits": 2,
+        "visits_lost": {"unavailable": 1, "late": 0, "refused": 0},
         "examples_trained": 150,
         # Client 0: 2.5 + 1.5 s of 10; client 1: 3.5 + 4.0 s; clients 2 and 3 were never held.
         "busy_ratio": {"mean": pytest.approx(0.2875), "min": 0.0, "max": 0.75, "per_client": [0.4, 0.75, 0.0, 0.0]},
@@ -72,6 +73,7 @@ def test_summary_worked_out_by_hand():
         "staleness": {"mean": 1.5, "max": 3},
         "bytes": {"down": 0, "up": 0, "relay": 0},
         "participation": {"min": 0, "max": 1},
+        "privacy": None,
         "data": {"source": "digits", "train": 10, "test": 5, "sha256": "ab"},
         "model_sha256": "cd",
         "events_sha256": None,

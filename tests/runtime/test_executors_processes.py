@@ -1,4 +1,3 @@
-import contextlib
 import gc
 import os
 import signal
@@ -13,6 +12,7 @@ import pytest
 from fedtempo.errors import ConfigError, RunError, WorkerError
 from fedtempo.learning.networks import Logistic, Mlp
 from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.executors.shared import SlotPool, segment_prefix
@@ -46,32 +46,36 @@ def lives(process):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_killed_worker_is_an_error_and_no_hang(method):
-    with Processes(job(), 1, method) as executor:
-        executor.train(executor.initial(), 0, 1, TRAINING).result()
-        visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(3)]
-        os.kill(executor.process_ids[0], signal.SIGKILL)
-        start = time.monotonic()
-        for visit in visits[:2]:
-            with pytest.raises(WorkerError, match="signal 9"):
-                visit.result()
-        with pytest.raises(WorkerError, match="all worker processes have died"):
-            visits[2].result()
-        with pytest.raises(WorkerError, match="all worker processes have died"):
-            executor.evaluate(executor.initial()).result()
-        assert time.monotonic() - start < 2
+def test_the_work_of_a_killed_worker_is_done_again_with_the_same_bits(method):
+    with Inline(job()) as inline:
+        expected = [inline.train(inline.initial(), 0, visit, TRAINING).result() for visit in range(3)]
+        tested = inline.evaluate(expected[2].location).result()
+        with Processes(job(), 1, method) as executor:
+            executor.train(executor.initial(), 0, 1, TRAINING).result()
+            first = executor.process_ids[0]
+            os.kill(first, signal.SIGSTOP)
+            visits = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(3)]
+            os.kill(first, signal.SIGKILL)
+            for visit, other in zip(visits, expected):
+                assert visit.result().statistics == other.statistics
+                assert (executor.vector(visit.result().location) == inline.vector(other.location)).all()
+            assert executor.evaluate(visits[2].result().location).result() == tested
+            assert executor.process_ids != [first]
+            assert executor.facts()["workers_replaced"] == 1
 
 
-def test_the_other_workers_go_on():
-    with Processes(job(), 2) as executor:
-        os.kill(executor.process_ids[0], signal.SIGKILL)
-        visits = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(6)]
-        done = []
-        for visit in visits:
-            with contextlib.suppress(WorkerError):
-                done.append(visit.result())
-        assert len(done) >= 4
-        assert executor.train(executor.initial(), 0, 7, TRAINING).result().statistics
+def test_an_operation_over_which_two_workers_die_fails_and_the_others_go_on():
+    with Processes(job(), 1) as executor:
+        fatal = executor.train(executor.initial(), 0, 0, LONG)
+        behind = executor.train(executor.initial(), 0, 1, TRAINING)
+        for _ in range(2):
+            os.kill(executor.process_ids[0], signal.SIGKILL)
+            killed = executor.process_ids[0]
+            assert wait_until(lambda: fatal.done() or executor.process_ids != [killed])  # noqa: B023
+        with pytest.raises(WorkerError, match=r"two worker processes died \(signal 9\) over this operation"):
+            fatal.result()
+        assert behind.result().statistics
+        assert executor.facts()["workers"] == 1
 
 
 def test_interrupts_are_the_parents_business():

@@ -11,12 +11,14 @@ import numpy as np
 from fedtempo.federation import Client, Federation
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records
+from fedtempo.record import Records
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Outcome, RunSettings, simulate
+from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.verify import Verified
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ def play(
     examples: int | list[int] = 10,
     consent: bool | list[bool] = False,
     server_s: float = 0.0,
+    server: dict[str, Any] | None = None,
+    faults: dict[str, Any] | None = None,
     labels: list[np.ndarray] | None = None,
     histograms: list[tuple[int, ...]] | None = None,
     training: Training | None = None,
@@ -53,9 +57,10 @@ def play(
     compute: seconds a visit, or a table for `fleet.compute`. examples, consent: of all clients, or one a client.
     """
     table = {"unit": "s/visit", "speed": compute} if not isinstance(compute, dict) else compute
-    plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability)
+    plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability, faults=faults or {})
     fleet = plan.build(clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
-    recorder = Recorder(None)
+    recorder = Verified(None, n_clients=clients, horizon_s=horizon)
+    recorder.fact("size_bytes", size_bytes)
 
     def of_each(value: Any) -> list[Any]:
         return value if isinstance(value, list) else [value] * clients
@@ -74,7 +79,7 @@ def play(
             training=training or Training(),
             recorder=recorder,
             seed=seed,
-            server_s=server_s,
+            server=ServerSettings(seconds=server_s, **(server or {})),
             examples=None if labels is None else RawExamples(labels, rows, example_bytes=100),
             **settings,
         )

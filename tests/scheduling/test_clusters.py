@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 from fedtempo.errors import ConfigError
-from fedtempo.scheduling.clusters import cluster_clients, gap_statistic, points_from_gram, rebalance
+from fedtempo.scheduling.clusters import (
+    cluster_clients,
+    gap_statistic,
+    points_from_gram,
+    points_from_vectors,
+    rebalance,
+)
 
 
 def planted(seed: int, sizes: list[int], spread: float = 0.3, dimensions: int = 2000) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +41,7 @@ def test_coordinates_keep_distances_and_follow_principal_axes() -> None:
 
 def test_ten_planted_clusters_are_found() -> None:
     vectors, labels = planted(1, [5] * 10)
-    found = cluster_clients(vectors @ vectors.T, None, np.random.default_rng(0))
+    found = cluster_clients(points_from_gram(vectors @ vectors.T), None, np.random.default_rng(0))
     assert found.n_clusters == 10
     assert (found.gap.by_largest_jump, found.gap.by_first_maximum) == (10, 10)
     assert found.gap.by_standard_error == 1  # why the authors' rule is not the default
@@ -58,7 +64,7 @@ def test_no_structure_is_one_cluster_to_the_authors_rule() -> None:
 
 def test_a_given_number_of_clusters_is_evened_out() -> None:
     vectors, labels = planted(6, [6, 5, 3])
-    found = cluster_clients(vectors @ vectors.T, 3, np.random.default_rng(0))
+    found = cluster_clients(points_from_gram(vectors @ vectors.T), 3, np.random.default_rng(0))
     assert found.gap is None
     assert sorted(found.sizes_before) == [3, 5, 6]
     assert sorted(np.bincount(found.labels).tolist()) == [4, 5, 5]
@@ -68,7 +74,8 @@ def test_a_given_number_of_clusters_is_evened_out() -> None:
 
 def test_the_same_generator_gives_the_same_clusters() -> None:
     vectors, _ = planted(7, [4] * 4, spread=1.5)
-    first, again = (cluster_clients(vectors @ vectors.T, 4, np.random.default_rng(1)) for _ in range(2))
+    points = points_from_gram(vectors @ vectors.T)
+    first, again = (cluster_clients(points, 4, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(first.labels, again.labels)
 
 
@@ -104,7 +111,7 @@ def test_rebalanced_sizes_differ_by_one_at_most(seed: int, n_clusters: int, extr
 )
 def test_unusable_arguments_are_named(gram: np.ndarray, n_clusters: int | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        cluster_clients(gram, n_clusters, np.random.default_rng(0))
+        cluster_clients(points_from_gram(gram), n_clusters, np.random.default_rng(0))
 
 
 def test_gap_arguments_are_checked() -> None:
@@ -112,3 +119,12 @@ def test_gap_arguments_are_checked() -> None:
         gap_statistic(np.eye(4), 1, np.random.default_rng(0))
     with pytest.raises(ConfigError, match="n_references = 1"):
         gap_statistic(np.eye(4), 2, np.random.default_rng(0), n_references=1)
+
+
+def test_points_of_short_vectors_lie_as_those_of_their_inner_products() -> None:
+    vectors = np.random.default_rng(5).random((40, 4))
+    short, long = points_from_vectors(vectors), points_from_gram(vectors @ vectors.T)
+    assert short.shape == (40, 4)
+    assert np.allclose(short @ short.T, long @ long.T, atol=1e-12)
+    assert np.allclose(short.mean(axis=0), 0)
+    assert (np.diff((short**2).sum(axis=0)) <= 1e-12).all()

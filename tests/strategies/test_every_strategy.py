@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedtempo.config import parse
@@ -25,7 +26,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 BASE: dict[str, Any] = {
-    "run": {"horizon": 120.0},
+    "run": {"horizon": 120.0, "verify": True},
     "data": {
         "clients": CLIENTS,
         "examples_per_client": [8, 16],
@@ -83,6 +84,22 @@ def test_it_survives_clients_that_vanish(name: str, availability: dict[str, Any]
     assert visits["queued"].max() > 90.0
     assert (visits["outcome"] == "done").any()
     assert records.commits["time"].max() > 60.0
+
+
+FAULTS = {"nan": 0.1, "infinite": 0.05, "shape": 0.05, "count": 0.05, "late": 0.05, "hang": 0.05}
+
+
+@who_trains_clients
+@pytest.mark.parametrize("kind", ["none", "inline"])
+def test_it_survives_bad_updates_and_clients_that_never_answer(name: str, kind: str) -> None:
+    records = played(name, {"fleet.faults": FAULTS, "server.deadline": 2.0, "executor.kind": kind})
+    assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
+    outcomes = records.visits["outcome"].tolist()
+    assert all(outcomes.count(outcome) >= 2 for outcome in ("refused", "late", "done"))
+    assert records.visits["queued"].max() > 90.0
+    assert records.commits["time"].max() > 60.0
+    losses = records.evaluations["loss"]
+    assert kind == "none" or (losses.size > 20 and np.isfinite(losses).all())
 
 
 @everyone

@@ -34,10 +34,14 @@ class Pending(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics."""
+    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics.
+
+    flaw: why it is no update that a server could use (see `screening`); None where it is one.
+    """
 
     location: Any
     statistics: dict[str, float]
+    flaw: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,24 @@ class Evaluation:
     loss: float
 
 
-class Executor(Protocol):
+class Evaluator(Protocol):
+    """Tests models. Used from one thread."""
+
+    @property
+    def trains(self) -> bool:
+        """False where models are empty and nothing is computed."""
+        ...
+
+    def evaluate(self, location: Any) -> Pending[Evaluation]:
+        """Test the model at `location`; visits go first."""
+        ...
+
+    def vector(self, location: Any) -> Vector:
+        """The parameters as a read-only flat vector, which stays valid whatever happens to the location."""
+        ...
+
+
+class Executor(Evaluator, Protocol):
     """Trains and tests models. Results depend on the arguments alone, never on what else is in progress.
 
     Used from one thread. A context manager: leaving the block closes it.
@@ -57,11 +78,6 @@ class Executor(Protocol):
     @property
     def size_bytes(self) -> int:
         """What sending one model takes: four bytes a parameter."""
-        ...
-
-    @property
-    def trains(self) -> bool:
-        """False where models are empty and nothing is computed."""
         ...
 
     def initial(self) -> Any:
@@ -79,10 +95,6 @@ class Executor(Protocol):
         """
         ...
 
-    def evaluate(self, location: Any) -> Pending[Evaluation]:
-        """Test the model at `location`; visits go first."""
-        ...
-
     def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
         """`function(*vectors, **arguments)`, in this process, on read-only flat float32 vectors.
 
@@ -93,10 +105,6 @@ class Executor(Protocol):
 
     def is_location(self, value: object) -> bool:
         """Whether `value` is a location of this executor's kind."""
-        ...
-
-    def vector(self, location: Any) -> Vector:
-        """The parameters as a read-only flat vector, which stays valid whatever happens to the location."""
         ...
 
     def close(self) -> None:

@@ -25,6 +25,8 @@ def apply(
     def resolved(value: Any) -> Any:
         if isinstance(value, location_type):
             return read(value)
+        if isinstance(value, float | int):  # weights, of which there may be many
+            return value
         if isinstance(value, list | tuple):
             return [resolved(item) for item in value]
         if isinstance(value, Mapping):

@@ -13,7 +13,7 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import apply, read_only
-from fedtempo.runtime.executors.job import Job, Trainer
+from fedtempo.runtime.executors.job import Answer, Job, Trainer
 
 T = TypeVar("T")
 
@@ -75,11 +75,11 @@ class Inline:
     def train_rows(self, location: Held, rows: Rows, visit: int, training: Training) -> Deferred[Trained]:
         return self._deferred(self._trainer.train_rows, location, rows, visit, training)
 
-    def _deferred(self, train: Callable[..., dict[str, float]], location: Held, *arguments: Any) -> Deferred[Trained]:
+    def _deferred(self, train: Callable[..., Answer], location: Held, *arguments: Any) -> Deferred[Trained]:
         def operation() -> Trained:
             out = np.empty_like(location.vector)
-            statistics = train(location.vector, out, *arguments)
-            return Trained(Held(out), statistics)
+            statistics, flaw = train(location.vector, out, *arguments)
+            return Trained(Held(out), statistics, flaw)
 
         return Deferred(operation)
 

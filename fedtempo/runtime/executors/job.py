@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
@@ -15,9 +16,12 @@ from fedtempo.learning.networks import Network, create
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Rows, Vector
+from fedtempo.runtime.executors.screening import flaw_in
 from fedtempo.runtime.keyed import keyed_generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Answer = tuple[dict[str, float], str | None]
+"""A visit's statistics, and the flaw of its update (`Trained`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,7 @@ class Job:
 
     x (n, ...), y (n,): training examples of all clients. clients: each client's examples, as row numbers of x; a row
     may belong to several. test_x, test_y: what models are evaluated on. seed: of the run; all random draws follow
-    from it.
+    from it. faults: what goes wrong with what clients send.
     """
 
     network: Network
@@ -37,6 +41,7 @@ class Job:
     test_x: Array
     test_y: Array
     seed: int
+    faults: Faults = NO_FAULTS
 
     def model(self) -> FlatModel:
         """The initial model."""
@@ -51,18 +56,25 @@ class Trainer:
     def __init__(self, job: Job, model: FlatModel) -> None:
         self.model = model
         self._seed, self._clients = job.seed, job.clients
+        self._faults = job.faults if job.faults.total else None
         self._examples = Examples(job.x, job.y, model.channels_last)
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
 
-    def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> dict[str, float]:
-        """One visit, from `received` to `out` (both flat); returns its statistics."""
+    def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
+        """One visit, from `received` to `out` (both flat); returns its statistics and the flaw of its update."""
+        rows = self._clients[client]
         rng = keyed_generator(self._seed, "training", client, visit)
-        return self._train(received, out, self._clients[client], rng, training)
+        statistics = self._train(received, out, rows, rng, training)
+        sent, num_examples = out, len(rows)
+        if self._faults is not None:
+            chance = keyed_generator(self._seed, "faults", client, visit)
+            sent, num_examples = self._faults.sent(self._faults.drawn(client, chance), out, num_examples, chance)
+        return statistics, flaw_in(sent, num_examples, statistics, size=len(received), expected=len(rows))
 
-    def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> dict[str, float]:
-        """Likewise, on these rows of x: the server's own training, numbered by `visit`."""
+    def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:
+        """Likewise, on these rows of x: the server's own training, numbered by `visit`, which has no flaw."""
         rng = keyed_generator(self._seed, "server training", visit)
-        return self._train(received, out, np.array(rows, dtype=np.int64, order="C"), rng, training)
+        return self._train(received, out, np.array(rows, dtype=np.int64, order="C"), rng, training), None
 
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training

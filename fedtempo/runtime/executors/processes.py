@@ -34,13 +34,17 @@ _PATIENCE_S = 2.0
 
 
 class _Task:
-    """One message to a worker and its answer. models: the slots that it reads and writes, kept while it lasts."""
+    """One message to a worker and its answer. models: the slots that it reads and writes, kept while it lasts.
 
-    __slots__ = ("__weakref__", "answer", "arguments", "error", "finished", "models", "name")
+    lost: workers that died over it.
+    """
+
+    __slots__ = ("__weakref__", "answer", "arguments", "error", "finished", "lost", "models", "name")
 
     def __init__(self, name: str, arguments: tuple[Any, ...], models: tuple[Slot, ...]) -> None:
         self.name, self.arguments, self.models = name, arguments, models
         self.finished = False
+        self.lost = 0
         self.answer: Any = None
         self.error: WorkerError | None = None
 
@@ -66,7 +70,7 @@ class _Visit:
 
     def result(self) -> Trained:
         self._executor._finish([self._task])
-        return Trained(self._result, self._task.answer)
+        return Trained(self._result, *self._task.answer)
 
     def done(self) -> bool:
         return self._executor._are_done([self._task])
@@ -92,8 +96,8 @@ class Processes:
     """Executor with worker processes. The results have the same bits for any number of them.
 
     Visits start in the order in which they were asked for; evaluations only on workers that have nothing else. What
-    nobody waits for any more, and has not started, is dropped. A worker that dies fails the operations that it was
-    sent; the others go on.
+    nobody waits for any more, and has not started, is dropped. A worker that dies is replaced, and what it was sent is
+    done again by the next one that is free, with the same bits; an operation over which a second worker dies fails.
 
     workers: processes; default one for each core that this process may use. start_method: of `multiprocessing`,
     default "fork" where there is one, else "spawn".
@@ -117,25 +121,40 @@ class Processes:
         self._visits: deque[weakref.ref[_Task]] = deque()
         self._tests: deque[weakref.ref[_Task]] = deque()
         self._workers: list[_Worker] = []
+        self._started = 0
         prefix = segment_prefix()
         shared, segment = share(job, model.channels_last, f"{prefix}-data")
         self._pool = SlotPool(prefix, self._size)
         self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._pool, segment)
         self._initial = self._store(model.vector.numpy())
-        context: Any = multiprocessing.get_context(method)
-        for number in range(count):
-            ours, theirs = context.Pipe()
-            # A fork inherits this end of its own pipe and of the earlier ones: held open there, no end would be seen.
-            inherited = [worker.connection for worker in self._workers] + [ours] if method == "fork" else []
-            process = context.Process(
-                target=work,
-                args=(theirs, inherited, shared, prefix, self._size),
-                name=f"fedtempo worker {number}",
-                daemon=True,
-            )
-            process.start()
-            theirs.close()
-            self._workers.append(_Worker(process, ours))
+        self._method, self._shared, self._prefix = method, shared, prefix
+        for _ in range(count):
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        context: Any = multiprocessing.get_context(self._method)
+        ours, theirs = context.Pipe()
+        # A fork inherits this end of its own pipe and of the earlier ones: held open there, no end would be seen.
+        inherited = [worker.connection for worker in self._workers] + [ours] if self._method == "fork" else []
+        process = context.Process(
+            target=work,
+            args=(theirs, inherited, self._shared, self._prefix, self._size),
+            name=f"fedtempo worker {self._started}",
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        self._started += 1
+        self._workers.append(_Worker(process, ours))
+
+    def facts(self) -> dict[str, int]:
+        """For the records: workers, how many took the place of one that died, and what models took at most."""
+        return {
+            "workers": len(self._workers),
+            "workers_replaced": self._started - len(self._workers),
+            "peak_models": self._pool.peak,
+            "model_memory_bytes": self._pool.bytes_allocated,
+        }
 
     @property
     def slots_in_use(self) -> int:
@@ -282,14 +301,22 @@ class Processes:
         worker.tasks.pop(number).finish(answer, error)
 
     def _bury(self, worker: _Worker) -> None:
-        """A worker has died: its tasks have failed."""
+        """A worker has died: another takes its place, and its tasks come first, but for one that was fatal before."""
         worker.process.join(_PATIENCE_S)
         code = worker.process.exitcode
         reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         self._workers.remove(worker)
         worker.connection.close()
-        for task in worker.tasks.values():
-            task.finish(error=WorkerError(f"a worker process died ({reason}) with this operation in its queue"))
+        tasks = list(worker.tasks.values())
+        if tasks:
+            tasks[0].lost += 1  # it was at this one: the others waited behind it
+        for task in reversed(tasks):
+            if task.lost > 1:
+                task.finish(error=WorkerError(f"two worker processes died ({reason}) over this operation"))
+            else:
+                (self._tests if task.name == "evaluate" else self._visits).appendleft(weakref.ref(task))
+        with contextlib.suppress(OSError):  # no process can be made: those that live go on
+            self._start_worker()
 
 
 def _usable_cores() -> int:
@@ -302,7 +329,7 @@ def _shut_down(owner: int, workers: list[_Worker], pool: SlotPool, data: Segment
         return
     for worker in workers:
         if worker.tasks:
-            worker.process.terminate()
+            worker.process.kill()
         else:
             with contextlib.suppress(OSError):
                 worker.connection.send(None)

@@ -30,7 +30,7 @@ class Segment:
     def create(cls, name: str, size: int) -> Segment:
         """A new block. Its pages are claimed at once: running out of memory is an error here and no crash later."""
         memory = SharedMemory(name, create=True, size=max(size, 1))
-        path = f"/dev/shm/{name}"
+        path = f"/dev/shm/{name}"  # noqa: S108  where Linux keeps shared memory; no file is made by this name
         try:
             if os.path.exists(path):
                 descriptor = os.open(path, os.O_RDWR)
@@ -131,6 +131,12 @@ class SlotPool(Slots):
         super().__init__(prefix, size)
         self._free: list[int] = []
         self.slots_allocated = 0
+        self.peak = 0
+
+    @property
+    def bytes_allocated(self) -> int:
+        """Memory of all slots, free ones too."""
+        return self.slots_allocated * self._stride
 
     @property
     def slots_in_use(self) -> int:
@@ -143,7 +149,9 @@ class SlotPool(Slots):
             self._add(chunk, Segment.create(self._name(chunk), self._per_chunk * self._stride))
             first, self.slots_allocated = self.slots_allocated, self.slots_allocated + self._per_chunk
             self._free = list(range(self.slots_allocated - 1, first - 1, -1))
-        return Slot(self, self._free.pop())
+        slot = Slot(self, self._free.pop())
+        self.peak = max(self.peak, self.slots_in_use)
+        return slot
 
     def free(self, slot: int) -> None:
         self._free.append(slot)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.learning.numerics import fixed_numerics
-from fedtempo.runtime.executors.job import Array, Job, Trainer
+from fedtempo.runtime.executors.job import Answer, Array, Job, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots, place
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -86,11 +86,11 @@ def work(connection: Connection, others: Sequence[Connection], shared: SharedJob
             connection.send((number, failed, answer))
 
 
-def _train(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> dict[str, float]:
+def _train(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> Answer:
     return trainer.train(slots.view(received), slots.view(out), *visit)
 
 
-def _train_rows(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> dict[str, float]:
+def _train_rows(trainer: Trainer, slots: Slots, received: int, out: int, *visit: Any) -> Answer:
     return trainer.train_rows(slots.view(received), slots.view(out), *visit)
 
 
@@ -106,10 +106,10 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def _leave_signals_to_parent() -> None:
-    """Ctrl-C goes to the whole process group: the parent decides. Handlers that a fork inherits are not for here."""
+    """Ctrl-C and SIGTERM may go to the whole group: the parent decides. Handlers that a fork inherits are not ours."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _keep_freed_memory() -> None:

@@ -1,0 +1,1 @@
+"""How fast fedtempo is, as ratios within one run: `python -m benchmarks.run`, or `.quick` for four figures."""

@@ -1,0 +1,90 @@
+"""A measured figure, what it is held to, and how ways of doing the same are timed: they take turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement. value: the median of `runs`; None where it could not be measured, and `missing` says why.
+
+    gate: what it is held to; the value must reach it, or stay below it where `lower` is set. None: reported alone.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    gate: float | None = None
+    lower: bool = False
+    runs: Sequence[float] = field(default_factory=tuple)
+    missing: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return f"missing: {self.missing}"
+        if self.gate is None:
+            return ""
+        good = self.value <= self.gate if self.lower else self.value >= self.gate
+        return f"{'at most' if self.lower else 'at least'} {self.gate:g}: {'yes' if good else 'NO'}"
+
+
+def figure(name: str, runs: Sequence[float], unit: str, gate: float | None = None, *, lower: bool = False) -> Figure:
+    return Figure(name, statistics.median(runs), unit, gate, lower, tuple(runs))
+
+
+def interleaved(ways: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
+    """Seconds of each way in each repetition, all ways taking turns; a first turn of all warms up and is dropped."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for repetition in range(repetitions + 1):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            if repetition:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def ratios(slow: Sequence[float], fast: Sequence[float]) -> list[float]:
+    """How many times as fast the second is, turn by turn: neighbours in time saw the same machine."""
+    return [a / b for a, b in zip(slow, fast, strict=True)]
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """One line a figure."""
+    lines = []
+    for each in figures:
+        value = "-" if each.value is None else f"{each.value:,.4g}"
+        spread = f"[{min(each.runs):,.4g} .. {max(each.runs):,.4g}]" if len(each.runs) > 1 else ""
+        lines.append(f"{each.name:32} {value:>10} {each.unit:9} {spread:24} {each.verdict}")
+    return "\n".join(lines)
+
+
+def write(path: Path, figures: Sequence[Figure], load: Sequence[float]) -> None:
+    """The figures as JSON. load: load averages before the first and after the last."""
+    content: dict[str, Any] = {
+        "machine": {
+            "platform": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "load": list(load),
+        "figures": [asdict(each) for each in figures],
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

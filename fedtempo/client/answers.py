@@ -1,0 +1,248 @@
+"""A client's answers to a server's calls. Only what is installed here runs; a call brings settings and numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedtempo.client.settings import ClientSettings
+from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.local import train
+from fedtempo.learning.networks import NETWORKS, Network, UserNetwork, create
+from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.state import FlatModel, Vector
+from fedtempo.learning.training import Training
+from fedtempo.parts import construct
+from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.live.calls import PROTOCOL, Arrays
+
+log = logging.getLogger("fedtempo.client")
+
+_COPIES = 4
+"""Of a model while it trains: as received, its parameters, their gradients, a copy to send."""
+
+
+class Refusal(FedtempoError):
+    """The client does not do what a call asks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stay:
+    """What a client keeps between the phases of a visit. number: the server's. trained: whether compute is over."""
+
+    number: int
+    vector: Vector
+    trained: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """The model of a job, kept for the next visit. described: the job as JSON."""
+
+    described: str
+    model: FlatModel
+    examples: Examples
+
+
+class Answers:
+    """Answers calls on this client's own examples, one at a time.
+
+    stay: what it keeps between the phases of a visit; whoever runs each call in a new process puts it back.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        """Reads the client's examples. Raises ConfigError where they are not usable."""
+        self._settings = settings
+        self._x, self._y, self._n_classes = settings.data.read()
+        if not len(self._y):
+            raise ConfigError("data: there are no examples to train on")
+        self._built: _Built | None = None
+        self.stay: Stay | None = None
+
+    @property
+    def num_examples(self) -> int:
+        return len(self._y)
+
+    def answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        """What to reply to a call; {"refused": why} where the client does not do it."""
+        began = time.perf_counter()
+        try:
+            reply = self._answer(kind, content, arrays)
+        except FedtempoError as error:
+            log.warning("%s refused: %s", kind, error)
+            return {"refused": str(error)}, ()
+        except (KeyError, TypeError, ValueError) as error:
+            log.warning("%s is not a usable call: %r", kind, error)
+            return {"refused": f"the call is not usable: {error!r}"}, ()
+        except (MemoryError, RuntimeError) as error:
+            log.exception("%s failed", kind)
+            return {"refused": f"{type(error).__name__}: {error}"}, ()
+        log.info("%s answered in %.2f s", _named(kind, content), time.perf_counter() - began)
+        return reply
+
+    def _answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        if kind == "describe":
+            return self.description(), ()
+        if kind == "train":
+            vector, said = self._train(content, _one(arrays))
+            return said, (vector,)
+        if kind == "receive":
+            self.stay = Stay(int(content["stay"]), _one(arrays))
+            return {}, ()
+        if kind == "compute":
+            stay = self._staying(content, trained=False)
+            vector, said = self._train(content, stay.vector)
+            self.stay = Stay(stay.number, vector, trained=True)
+            return said, ()
+        if kind == "send":
+            stay, self.stay = self._staying(content, trained=True), None
+            return {}, (stay.vector,)
+        if kind == "examples":
+            return {}, self._examples(content)
+        raise Refusal(f"there is no {kind!r}")
+
+    def description(self) -> dict[str, Any]:
+        """What the client tells of itself."""
+        settings = self._settings
+        histogram = np.bincount(self._y, minlength=self._n_classes).tolist() if settings.tell_labels else None
+        return {
+            "protocol": PROTOCOL,
+            "name": settings.name,
+            "num_examples": len(self._y),
+            "label_histogram": histogram,
+            "shares_examples": settings.share_examples,
+            "input_shape": list(self._x.shape[1:]),
+        }
+
+    def _staying(self, content: Mapping[str, Any], *, trained: bool) -> Stay:
+        stay = self.stay
+        if stay is None or stay.number != content["stay"] or stay.trained != trained:
+            raise Refusal(f"there is no visit {content['stay']} here in this phase")
+        return stay
+
+    def _train(self, content: Mapping[str, Any], received: Vector) -> tuple[Vector, dict[str, Any]]:
+        job, limits = content["job"], self._settings.limits
+        training = construct(Training, content["training"], "training")
+        asked = training.examples_per_visit(len(self._y))
+        if limits.examples is not None and asked > limits.examples:
+            raise Refusal(f"the visit would compute on {asked} examples; limits.examples = {limits.examples}")
+        built = self._build(job)
+        if received.shape != (built.model.size,) or received.dtype != np.float32:
+            raise Refusal(f"the model is {received.dtype} of shape {received.shape}; it must be ({built.model.size},)")
+        rng = keyed_generator(int(job["seed"]), "training", int(content["client"]), int(content["visit"]))
+        began = time.perf_counter()
+        with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
+            statistics = train(built.model, built.examples, training, rng, received)
+        compute_s = time.perf_counter() - began
+        said = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
+        return built.model.vector.numpy().copy(), said
+
+    def _build(self, job: Mapping[str, Any]) -> _Built:
+        """The job's model, from the last visit where that had the same."""
+        described = json.dumps([job["network"], job["n_classes"], job["layout"]], sort_keys=True)
+        if self._built is not None and self._built.described == described:
+            return self._built
+        self._built = None
+        n_classes = int(job["n_classes"])
+        if self._y.max() >= n_classes:
+            raise Refusal(f"its labels go to {self._y.max()}; the server has {n_classes} classes")
+        network, shape = self._network(job["network"]), self._x.shape[1:]
+        self._check_size(network, n_classes)
+        model = FlatModel(create(network, shape, n_classes, 0), shape)
+        if model.layout != job["layout"]:
+            raise Refusal("the same network lies otherwise in memory here than at the server: versions differ")
+        self._built = _Built(described, model, Examples(self._x, self._y, model.channels_last))
+        return self._built
+
+    def _network(self, table: Mapping[str, Any]) -> Network:
+        fields = {name: value for name, value in table.items() if name != "network"}
+        name = table["network"]
+        if name in self._settings.networks:
+            return construct(UserNetwork, {"target": name, **fields}, "model")
+        if name not in NETWORKS:
+            raise Refusal(f"network {name!r} is none of fedtempo's, and `networks` in this client's TOML has no such")
+        network: Network = construct(NETWORKS[name], fields, "model")
+        return network
+
+    def _check_size(self, network: Network, n_classes: int) -> None:
+        """Refuse a model that memory would not hold, before any of it is made."""
+        limit = self._settings.limits.memory_mb
+        if limit is None:
+            return
+        with torch.device("meta"):
+            module = network.build(self._x.shape[1:], n_classes)
+        needed = 4 * _COPIES * sum(parameter.numel() for parameter in module.parameters()) / 1e6
+        if needed > limit:
+            raise Refusal(f"the model needs {needed:.0f} MB; limits.memory_mb = {limit:g}")
+
+    def _examples(self, content: Mapping[str, Any]) -> Arrays:
+        if not self._settings.share_examples:
+            raise Refusal("this client shares no examples")
+        rows = [
+            np.flatnonzero(self._y == label)[after : after + take]
+            for label, (after, take) in enumerate(zip(content["after"], content["take"], strict=True))
+        ]
+        chosen = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
+        return self._x[chosen], self._y[chosen]
+
+
+def limit_memory(limits_mb: float | None) -> None:
+    """Bound the data that this process may hold, where the system can."""
+    if limits_mb is not None:
+        import resource
+
+        size = int(limits_mb * 1e6)
+        resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def _one(arrays: Arrays) -> Vector:
+    if len(arrays) != 1:
+        raise Refusal(f"the call has {len(arrays)} arrays; it must have the model's")
+    return arrays[0]
+
+
+def _named(kind: str, content: Mapping[str, Any]) -> str:
+    return f"{kind} {content['stay']}" if "stay" in content else kind
+
+
+@contextlib.contextmanager
+def _threads(count: int) -> Iterator[None]:
+    if count == 1:  # as `fixed_numerics` has it
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)
+
+
+@contextlib.contextmanager
+def _no_longer_than(seconds: float | None) -> Iterator[None]:
+    """Raise Refusal within the block after so many seconds. Only the main thread of a process can be broken off."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise Refusal(f"the visit took longer than limits.visit_s = {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

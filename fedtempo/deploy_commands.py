@@ -1,0 +1,182 @@
+"""What the commands around real clients do: client, deploy, keys, fleet measure."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from fedtempo import progress
+from fedtempo.client.settings import load_client
+from fedtempo.config import Config, load
+from fedtempo.deployment import deploy_to_folder
+from fedtempo.errors import ConfigError
+from fedtempo.flower import need_flower
+from fedtempo.record import default_name, load_run
+from fedtempo.report.html import write_report
+from fedtempo.report.table import run_table
+from fedtempo.runtime.live.calls import Grid
+
+if TYPE_CHECKING:
+    from fedtempo.flower.grid import SuperLink
+
+RUNS = Path("runs")
+INTERRUPTED = 130
+
+
+def client(path: Path) -> None:
+    """Serve a SuperLink until the process is told to end."""
+    need_flower()
+    from fedtempo.flower.node import serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for chatty in ("httpx", "httpcore"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    serve(load_client(path))
+
+
+def deploy(console: Console, path: Path, local: int | None, out: Path | None, sets: list[str], seed: int | None) -> int:
+    """One run on real clients into a folder; returns the exit code."""
+    config = _config(path, local, sets, seed)
+    folder = out or RUNS / default_name(config.label, config.run.seed)
+    with _grid(console, config, local, folder) as grid, progress.shown(console, config) as watch, _sigterm_interrupts():
+        summary = deploy_to_folder(config, folder, grid, watch=watch, say=lambda line: console.print(line, style="dim"))
+    console.print(run_table(summary))
+    write_report(folder / "report.html", [load_run(folder)])
+    console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
+    return INTERRUPTED if summary["ended"] == "interrupted" else 0
+
+
+def measure(console: Console, path: Path, local: int | None, visits: int, out: Path, sets: list[str]) -> None:
+    """Measure live clients and write them as a fleet."""
+    if out.exists():
+        raise ConfigError(f"{out} is there already: nothing is overwritten; choose another file with --out")
+    config = _config(path, local, sets, None)
+    from fedtempo.flower.measuring import Measure, as_toml
+
+    unlimited = config.with_changes({"run.horizon": 1e9, "run.stop_at_target": False, "run.evaluate_every": 1e9})
+    run = dataclasses.replace(unlimited.run, horizon=None, max_commits=1)
+    measured = dataclasses.replace(unlimited, strategy=Measure(visits), run=run, label="measure")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "run"
+        with _grid(console, config, local, target) as grid, console.status(f"{visits} visits of each client"):
+            deploy_to_folder(measured, target, grid, say=lambda line: console.print(line, style="dim"))
+        out.write_text(as_toml(load_run(target)), encoding="utf-8")
+    console.print(f"{out}", style="cyan", soft_wrap=True)
+
+
+def keys(
+    console: Console,
+    folder: Path,
+    hosts: list[str],
+    clients: list[str],
+    renew_server: bool,
+    register_at: str | None,
+) -> None:
+    """Make what is missing of certificates and keys; register the public ones at a SuperLink."""
+    need_flower()
+    from fedtempo.flower.grid import SuperLink
+    from fedtempo.flower.keys import make_keys, register
+
+    for made in make_keys(folder, hosts, clients, renew_server=renew_server):
+        console.print(f"{made}", style="cyan", soft_wrap=True)
+    if register_at is not None:
+        for name in register(SuperLink(register_at, folder / "ca.crt"), folder):
+            console.print(f"{name} is registered at {register_at}", soft_wrap=True)
+
+
+def _config(path: Path, local: int | None, sets: list[str], seed: int | None) -> Config:
+    need_flower()
+    if local is not None and local < 1:
+        raise ConfigError(f"--local {local}: give the number of clients, 1 or more")
+    own = [] if local is None else [f"data.clients={local}"]
+    return load(path, [*sets, *own, *([] if seed is None else [f"run.seed={seed}"])])
+
+
+@contextlib.contextmanager
+def _grid(console: Console, config: Config, local: int | None, folder: Path) -> Iterator[Grid]:
+    """The grid of a new run. What is started for it ends with the block, and its logs go to the run's folder."""
+    from fedtempo.flower.grid import SuperLink, joined
+    from fedtempo.flower.local import clients
+    from fedtempo.flower.superlink import answers, end, free_port, started
+
+    settings = config.deploy
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtempo-")))
+        stack.callback(_keep_logs, work, folder)
+        if local is not None:
+            superlink = SuperLink(f"127.0.0.1:{free_port()}")
+            processes = stack.enter_context(clients(config, superlink, work))  # they load while the SuperLink starts
+            stack.enter_context(started(work, address=superlink.address))
+            stack.callback(end, processes)  # and end before it does
+        else:
+            authority = settings.root_certificates
+            superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
+            if answers(superlink):
+                console.print(f"joining the SuperLink at {superlink.address}", soft_wrap=True)
+            else:
+                superlink = stack.enter_context(_own_superlink(console, config, work))
+        yield stack.enter_context(joined(superlink, settings.outage_s))
+
+
+@contextlib.contextmanager
+def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[SuperLink]:
+    """Start the SuperLink that `[deploy]` describes."""
+    from fedtempo.flower.keys import register
+    from fedtempo.flower.superlink import Certificates, started
+
+    settings = config.deploy
+    host, colon, port = settings.superlink.rpartition(":")
+    if not colon or not port.isdigit():
+        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: write it as host:port")
+    certificates = None
+    if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
+        files = (settings.root_certificates, settings.certificate, settings.key)
+        certificates = Certificates(*(Path(file).expanduser() for file in files))
+    elif host not in ("127.0.0.1", "localhost"):
+        raise ConfigError(
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "
+            "127.0.0.1 only; give deploy.certificate and deploy.key, which `fedtempo keys` makes"
+        )
+    with started(
+        work,
+        address=settings.superlink,
+        certificates=certificates,
+        keys=settings.client_keys is not None,
+        database=None if settings.database is None else Path(settings.database),
+    ) as superlink:
+        console.print(f"a SuperLink is started at {settings.superlink}", soft_wrap=True)
+        if settings.client_keys is not None:
+            register(superlink, Path(settings.client_keys).expanduser())
+        yield superlink
+
+
+def _keep_logs(work: Path, folder: Path) -> None:
+    if folder.exists():
+        logs = folder / "logs"
+        logs.mkdir(exist_ok=True)
+        for log in work.glob("*.log"):
+            shutil.copy(log, logs)
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: with its folder in order."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    former = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,64 @@
+"""Clients as processes of this machine: each with a part of the configuration's data, as a simulation deals them."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedtempo.config import Config
+from fedtempo.flower.grid import SuperLink
+from fedtempo.flower.superlink import end
+from fedtempo.runtime.keyed import keyed_generator
+
+
+def client_tables(config: Config, part: int, superlink: SuperLink) -> dict[str, Any]:
+    """The settings of the client that holds a part of a configuration's data."""
+    data = config.tables["data"]
+    network = config.tables["model"]["network"]
+    agreement = keyed_generator(config.run.seed, "consent").permutation(config.data.clients)
+    return {
+        "name": f"client-{part}",
+        "superlink": superlink.address,
+        **({"insecure": True} if superlink.insecure else {"root_certificates": str(superlink.root_certificates)}),
+        "tell_labels": config.data.tell_labels,
+        "share_examples": bool(agreement[part] < round(config.data.share_examples * config.data.clients)),
+        "networks": [network] if ":" in network else [],
+        "data": {
+            **{name: data[name] for name in ("source", "options", "examples_per_client", "partition") if name in data},
+            "clients": config.data.clients,
+            "part": part,
+            "seed": config.run.seed,
+        },
+    }
+
+
+@contextlib.contextmanager
+def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A process for each of the configuration's clients while the block lasts; settings and logs lie in `folder`."""
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for part in range(config.data.clients):
+            settings = folder / f"client-{part}.toml"
+            settings.write_text(tomli_w.dumps(client_tables(config, part, superlink)), encoding="utf-8")
+            processes.append(start_client(settings, folder / f"client-{part}.log"))
+        yield processes
+    finally:
+        end(processes)
+
+
+def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
+    """A client's process."""
+    with logfile.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
+            [sys.executable, "-m", "fedtempo", "client", str(settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is for the run, which ends its clients itself
+        )

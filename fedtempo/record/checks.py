@@ -1,0 +1,130 @@
+"""Whether records, which may come from anybody, mean something: what everything that reads them relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from annotated_types import Ge, Interval, Le, MaxLen
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from fedtempo.record.schema import OUTCOMES
+
+MOST_CLIENTS = 10_000_000
+LARGEST_TIME_S = 1e30
+_LARGEST_NUMBER = 10**15
+
+Time = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
+Whole = Annotated[int, Interval(ge=0, le=10**18)]
+Bytes = Annotated[int, Ge(0), Le(10**24)]
+Share = Annotated[float, Interval(ge=0, le=1)]
+Text = Annotated[str, MaxLen(100_000)]
+Coordinate = Annotated[float, Interval(ge=-1e30, le=1e30)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+class _Data(_Part):
+    source: Text = ""
+
+
+class _Moved(_Part):
+    down: Bytes
+    up: Bytes
+    relay: Bytes
+
+
+class _Privacy(_Part):
+    epsilon: Annotated[float, Ge(0)]
+    delta: Share
+    averages: Whole
+
+
+class Facts(_Part):
+    """Facts that something reads; each may be missing, and others may be there."""
+
+    strategy: Text | None = None
+    label: Text | None = None
+    seed: Annotated[int, Ge(0)] | None = None
+    n_clients: Annotated[int, Interval(ge=1, le=MOST_CLIENTS)] | None = None
+    horizon_s: Time | None = None
+    elapsed_s: Time | None = None
+    target_accuracy: Share | None = None
+    ended: Text | None = None
+    data: _Data | None = None
+    bytes: _Moved | None = None
+    left_clients: dict[Text, Bytes] | None = None
+    privacy: _Privacy | None = None
+    label_histograms: list[list[Whole]] | None = None
+    label_noise_epsilon: Annotated[float, Ge(0)] | None = None
+    class_names: list[Text] | None = None
+    client_names: list[Text] | None = None
+    positions: list[Annotated[list[Coordinate], MaxLen(3)]] | None = None
+    model_sha256: Text | None = None
+    events_sha256: Text | None = None
+    wall_s: Time | None = None
+    version: Text | None = None
+
+
+_CLUSTERS = TypeAdapter(list[Annotated[int, Interval(ge=0, le=MOST_CLIENTS)]], config=ConfigDict(strict=True))
+
+
+def check_facts(facts: Mapping[str, Any]) -> None:
+    """Raises ValueError naming a fact that is not what it is read as."""
+    try:
+        known = Facts.model_validate(dict(facts))
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(step) for step in found["loc"][:3])
+        raise ValueError(f"the fact {place} is {_shown(found['input'])}: {found['msg'].lower()}") from None
+    histograms = known.label_histograms
+    if histograms and (
+        len(histograms) != known.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]
+    ):
+        raise ValueError("the fact label_histograms must hold a list for each client, all of one length")
+    if histograms and known.class_names and len(known.class_names) != len(histograms[0]):
+        raise ValueError(f"the fact class_names names {len(known.class_names)} classes, not {len(histograms[0])}")
+
+
+def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients: int | None) -> None:
+    """Raises ValueError naming a column of visits, commits or evaluations that holds what cannot be."""
+    visits, commits, evaluations = (tables[name] for name in ("visits", "commits", "evaluations"))
+    _within("visits.client", visits["client"], 0, (n_clients or MOST_CLIENTS) - 1)
+    for name in ("number", "group", "base_version", "examples"):
+        _within(f"visits.{name}", visits[name], -1, _LARGEST_NUMBER)
+    for name in ("queued", "started", "received", "computed", "finished"):
+        _within(f"visits.{name}", visits[name], 0, LARGEST_TIME_S, absent=name not in ("queued", "finished"))
+    if strange := set(visits["outcome"].tolist()) - OUTCOMES.keys():
+        raise ValueError(f"visits.outcome holds {_shown(min(strange))}, none of {', '.join(OUTCOMES)}")
+    _within("commits.version", commits["version"], 0, _LARGEST_NUMBER)
+    _within("commits.time", commits["time"], 0, LARGEST_TIME_S)
+    _within("commits.staleness", commits["staleness"], 0, _LARGEST_NUMBER)
+    _within("evaluations.time", evaluations["time"], 0, LARGEST_TIME_S)
+    _within("evaluations.version", evaluations["version"], 0, _LARGEST_NUMBER)
+    _within("evaluations.accuracy", evaluations["accuracy"], 0, 1, absent=True)
+
+
+def check_clusters(noted: Any) -> None:
+    """Raises ValueError where a note "clusters" is not a whole number for each client."""
+    try:
+        _CLUSTERS.validate_python(noted)
+    except ValidationError:
+        raise ValueError("the note clusters must hold a whole number, 0 or more, for each client") from None
+
+
+def _within(name: str, values: npt.NDArray[Any], low: float, high: float, *, absent: bool = False) -> None:
+    good = (values >= low) & (values <= high)
+    if absent:
+        good |= np.isnan(values)
+    if not good.all():
+        raise ValueError(f"{name} holds {values[~good][0]}, which is not within {low:g} and {high:g}")
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, cut short."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,36 @@
+"""Whether what came back of a visit is an update at all. It is looked at where it lies, and costs one pass over it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedtempo.runtime.executors import Vector
+
+
+def flaw_in(
+    parameters: Vector, num_examples: int, statistics: Mapping[str, float], *, size: int, expected: int
+) -> str | None:
+    """What is wrong with an update; None where nothing is.
+
+    size: parameters of the model that was sent out. num_examples: what the client says now; expected: what it told at
+    the start.
+    """
+    if parameters.shape != (size,):
+        return f"its parameters have the shape {parameters.shape}, not {(size,)}"
+    if num_examples != expected:
+        return f"it says that it trained on {num_examples} examples and holds {expected}"
+    if not is_finite(parameters):
+        return "its parameters are not all finite"
+    for name, value in statistics.items():
+        if not math.isfinite(value):
+            return f"its {name} is {value}"
+    return None
+
+
+def is_finite(parameters: Vector) -> bool:
+    """Whether all parameters are. One that is not makes their sum so; a sum that overflowed is looked at again."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(parameters.sum()) or np.isfinite(parameters).all())

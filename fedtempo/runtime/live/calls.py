@@ -1,0 +1,113 @@
+"""What goes over a grid: calls to clients, their replies, and which replies are no update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from fedtempo.errors import FedtempoError, RunError
+from fedtempo.runtime.executors import Vector
+
+PROTOCOL = 1
+"""Version of what calls and replies hold; a client and a server of different ones do not work together."""
+
+Kind = Literal["describe", "train", "receive", "compute", "send", "examples"]
+Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A message to a client's node. content: JSON values. ttl_s: seconds after which nobody waits for the reply."""
+
+    node: int
+    kind: Kind
+    content: Mapping[str, Any]
+    arrays: Arrays = ()
+    ttl_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a call has no answer.
+
+    "gone": the node is not there, or the message expired. "failed": the client's program raised an error. "crashed":
+    its process ended; worth one more try.
+    """
+
+    kind: Literal["gone", "failed", "crashed"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back of a call; with a failure, nothing else."""
+
+    content: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Arrays = ()
+    failure: Failure | None = None
+
+
+class GridError(RunError):
+    """The server of the grid cannot be reached, and will not be."""
+
+
+class Grid(Protocol):
+    """Carries calls to nodes and replies back. Used from one thread at a time; calls return at once."""
+
+    def node_ids(self) -> Sequence[int]:
+        """Nodes that are there now."""
+        ...
+
+    def push(self, call: Call) -> str | None:
+        """Send a call; returns the name that its reply will have, None where there is no such node."""
+        ...
+
+    def pull(self, names: Sequence[str]) -> Mapping[str, Reply]:
+        """Replies that have come to these calls. Each is given once."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class BadUpdate(FedtempoError):
+    """What a client sent is no update: wrong shape, wrong count, numbers that are not finite, or no numbers."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """An update as it came: flat parameters (None between the phases of a visit), statistics, seconds of training."""
+
+    vector: Vector | None
+    statistics: dict[str, float]
+    compute_s: float
+
+
+def read_training(reply: Reply, num_examples: int) -> Sent:
+    """What a client says of its training. Raises BadUpdate."""
+    content = reply.content
+    statistics, compute_s = content.get("statistics"), content.get("compute_s")
+    if not isinstance(statistics, Mapping) or "loss" not in statistics:
+        raise BadUpdate("it has no statistics with a loss")
+    for name, value in {**statistics, "compute_s": compute_s}.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+            raise BadUpdate(f"its {name} is {value!r}, not a finite number")
+    if content.get("num_examples") != num_examples:
+        raise BadUpdate(f"it trained on {content.get('num_examples')!r} examples and had told of {num_examples}")
+    assert isinstance(compute_s, int | float)
+    return Sent(None, {str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
+
+
+def read_vector(reply: Reply, size: int) -> Vector:
+    """The model that a client sent, as a flat vector. Raises BadUpdate."""
+    if len(reply.arrays) != 1:
+        raise BadUpdate(f"it has {len(reply.arrays)} arrays, not one")
+    array = reply.arrays[0]
+    if array.dtype != np.float32 or array.shape != (size,):
+        raise BadUpdate(f"its model is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
+    if not np.isfinite(array).all():
+        raise BadUpdate("its model holds numbers that are not finite")
+    return array

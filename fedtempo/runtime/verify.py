@@ -1,0 +1,96 @@
+"""Checks while a run happens: what is recorded must be possible."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from fedtempo.errors import RunError
+from fedtempo.record.recorder import Recorder, VisitRow
+
+
+class Verified(Recorder):
+    """A recorder that raises RunError where what it is told cannot be.
+
+    Time does not go back, and nothing happens after the horizon. A visit ends once, and its phases follow each other; a
+    client does one thing at a time. Versions count up, and no visit or evaluation has one that is yet to come. A model
+    moves for every visit that is done, and nothing else does.
+    """
+
+    def __init__(self, folder: Path | None, *, n_clients: int, horizon_s: float | None) -> None:
+        super().__init__(folder)
+        self._horizon_s = math.inf if horizon_s is None else horizon_s
+        self._now = self._evaluated_at = 0.0
+        self._version = self._evaluated = 0
+        self._free_at = [0.0] * n_clients
+        self._ended: set[int] = set()
+        self._arriving: list[int] = []
+        self._model_bytes: int | None = None
+
+    def visit(self, row: VisitRow) -> None:
+        number, client, _, base_version, queued, started, received, computed, finished, outcome, examples, _ = row
+        self._time(finished, f"visit {number} ends")
+        passed = [time for time in (queued, started, received, computed, finished) if time is not None]
+        if passed != sorted(passed):
+            self._impossible(f"the phases of visit {number} are at {passed} s")
+        if number in self._ended:
+            self._impossible(f"visit {number} ends again, {outcome}")
+        self._ended.add(number)
+        if started is not None and started < self._free_at[client]:
+            self._impossible(f"visit {number} of client {client} began at {started!r} s, before its last had ended")
+        self._free_at[client] = finished
+        if base_version > self._version:
+            self._impossible(f"visit {number} started from version {base_version} of {self._version}")
+        if outcome in ("done", "refused"):
+            self._arrives(number, trains=examples > 0)
+        super().visit(row)
+
+    def commit(self, version: int, time: float, staleness: int) -> None:
+        self._time(time, f"version {version} is committed")
+        if version != self._version + 1:
+            self._impossible(f"version {version} follows {self._version}")
+        self._version = version
+        super().commit(version, time, staleness)
+
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
+        """Recorded later than made."""
+        if not self._evaluated_at <= time <= self._horizon_s or not self._evaluated <= version <= self._version:
+            self._impossible(f"version {version} is evaluated at {time!r} s, after {self._evaluated_at!r} s")
+        self._evaluated_at, self._evaluated = time, version
+        super().evaluation(time, version, accuracy, loss)
+
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
+        if min(down, up, relay) < 0:
+            self._impossible(f"{(down, up, relay)} bytes are moved down, up and from client to client")
+        if not down:
+            self._arriving.append(up + relay)
+        super().traffic(down, up, relay, examples)
+
+    def fact(self, name: str, value: Any) -> None:
+        if name == "size_bytes":
+            self._model_bytes = value
+        super().fact(name, value)
+
+    def complete(self, in_progress: int) -> None:
+        """The run has ended: so has every visit."""
+        if in_progress:
+            self._impossible(f"{in_progress} visits go on after the run's end")
+
+    def _arrives(self, number: int, *, trains: bool) -> None:
+        """What a visit sent has just been counted."""
+        arrived, self._arriving = self._arriving, []
+        if self._model_bytes == 0:
+            return  # what goes down cannot be told from what goes up
+        if len(arrived) != 1 or (trains and self._model_bytes is not None and arrived[0] != self._model_bytes):
+            self._impossible(f"visit {number} has ended, and {arrived} bytes came; a model has {self._model_bytes}")
+
+    def _time(self, time: float, what: str) -> None:
+        if not self._now <= time <= self._horizon_s:
+            self._impossible(
+                f"{what} at {time!r} s, after {self._now!r} s, before the horizon at {self._horizon_s!r} s"
+            )
+        self._now = time
+
+    def _impossible(self, what: str) -> None:
+        raise RunError(f"the records do not hold together: {what}")

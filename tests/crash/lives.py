@@ -1,0 +1,171 @@
+"""Runs that are killed: each life of a run is a process, forked by a server that has imported everything already.
+
+A run may also be interrupted in this process, at an instant of its own clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedtempo import commands, folders
+from fedtempo.cli import main
+from fedtempo.config import Config, parse
+from fedtempo.folders import complete
+from fedtempo.launch import build_world
+from fedtempo.record import load_run
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import journalled
+from fedtempo.runtime.simulation import Simulation
+from tests.strategies.test_every_strategy import BASE, SPECIAL
+
+__all__ = ["BaseProcess", "Config", "build_world", "commands", "folders", "replace"]
+_SERVER: Any = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(["tests.crash.lives"])
+
+
+def config(strategy: str, changes: dict[str, Any] | None = None) -> Config:
+    """A small run: some clients fail, and there are many checkpoints."""
+    tables = {**BASE, "strategy": {"name": strategy}, "executor": {"kind": "inline"}}
+    settings = {
+        "run.horizon": 60.0,
+        "run.checkpoint_every": 1e-6,
+        "run.verify": True,
+        "fleet.availability": {"kind": "dropout", "probability": 0.1},
+        **SPECIAL.get(strategy, {}),
+    }
+    return parse(tables).with_changes({**settings, **(changes or {})})
+
+
+build_world(config("fedavg"))  # the server remembers the data
+journalled._SHARE = 0.5  # checkpoints may take half of the time
+
+
+def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BaseProcess:
+    """Begin a life."""
+    process: BaseProcess = _SERVER.Process(target=target, args=arguments, kwargs=options)
+    process.start()
+    return process
+
+
+def run(config: Config, folder: Path, begun: Any = None, die: str | None = None) -> None:
+    """One life: begin the run in `folder`, or go on with it. die: "name:n", the file operation that it dies before."""
+    if die is not None:
+        journalled._SHARE = math.inf  # a checkpoint whenever there can be one
+        name, _, number = die.partition(":")
+        _die_before(name, int(number))
+    if begun is not None:
+        begun.set()
+    complete(config, folder)
+
+
+def command(
+    arguments: list[str],
+    output: Path,
+    *,
+    ctrl_c: bool = True,
+    file_bytes: int | None = None,
+    privileged: bool = True,
+) -> None:
+    """One life: `fedtempo` with these arguments, what it prints in `output`; a process group of its own.
+
+    ctrl_c: False where Ctrl-C does not reach it, as in the background of a script. file_bytes: no file may be larger.
+    privileged: False where it may not do everything, even if this process may.
+    """
+    os.setpgrp()
+    signal.signal(signal.SIGINT, signal.default_int_handler if ctrl_c else signal.SIG_IGN)
+    with output.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    if not privileged and os.getuid() == 0:
+        os.setuid(65534)
+    sys.argv = ["fedtempo", *arguments]
+    main()
+
+
+def _die_before(name: str, number: int) -> None:
+    """Die at the n-th call of os.fsync, os.replace or os.unlink."""
+    function, calls = getattr(os, name), iter(range(1, number + 1))
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    setattr(os, name, counted)
+
+
+def begins() -> Any:
+    """What a life sets when everything is imported and the run begins."""
+    return _SERVER.Event()
+
+
+def killed_after(config: Config, folder: Path, seconds: float) -> bool:
+    """One life that is killed so long after it began; whether it was, before its end."""
+    begun = begins()
+    life = live(run, config, folder, begun)
+    begun.wait(60)
+    life.join(seconds)
+    life.kill()
+    life.join()
+    assert life.exitcode in (0, -signal.SIGKILL)
+    return life.exitcode != 0
+
+
+def lived_to_its_end(config: Config, folder: Path) -> float:
+    """One life without disturbance; its seconds."""
+    begun = begins()
+    life = live(run, config, folder, begun)
+    begun.wait(60)
+    began = time.perf_counter()
+    life.join(120)
+    assert life.exitcode == 0
+    return time.perf_counter() - began
+
+
+def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
+    """Begin the run in `folder` or go on with it, in this process; Ctrl-C comes at instants of the run's clock."""
+
+    def watch(sim: Simulation, evaluations: Evaluations) -> None:
+        for instant in instants:
+            asyncio.get_running_loop().call_at(instant, signal.raise_signal, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert complete(config, folder, watch=watch)["ended"] == "interrupted"
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def assert_the_same(folder: Path, other: Path) -> None:
+    """Two runs left the same bits."""
+    one, two = load_run(folder), load_run(other)
+    for table in ("visits", "commits", "evaluations"):
+        for column, values in getattr(one, table).items():
+            np.testing.assert_array_equal(values, getattr(two, table)[column], f"{table}.{column}")
+    assert one.notes == two.notes
+    differs = {"wall_s", "resumed", "executor"}
+    assert {
+        name for name in one.facts.keys() | two.facts.keys() if one.facts.get(name) != two.facts.get(name)
+    } <= differs
+    assert one.summary is not None
+    assert two.summary is not None
+    assert {name for name in one.summary if one.summary[name] != two.summary[name]} <= differs
+    models = [sorted(path.name for path in (place / "models").iterdir()) for place in (folder, other)]
+    assert models[0] == models[1] == [f"{one.facts['model_sha256']}.safetensors"]
+    assert not (folder / "journal.jsonl").exists()

@@ -1,0 +1,190 @@
+"""What is damaged is named, what is cut off is left behind, and nobody else may work in the folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.folders import complete, configuration, resume
+from fedtempo.record import RunFolder
+from tests.crash import lives
+
+CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run, undisturbed."""
+    folder = tmp_path_factory.mktemp("damage") / "whole"
+    complete(CONFIG, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run, killed after many checkpoints."""
+    folder = tmp_path_factory.mktemp("damage") / "killed"
+    life = lives.live(lives.run, CONFIG, folder, None, "fsync:100")
+    life.join()
+    assert life.exitcode == -signal.SIGKILL
+    return folder
+
+
+@pytest.fixture
+def run(killed: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(killed, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.97, 1.0])
+def test_a_journal_that_lost_its_end_falls_back_on_the_last_checkpoint(run: Path, whole: Path, part: float) -> None:
+    journal = run / "journal.jsonl"
+    content = journal.read_bytes()
+    seals = [i for i in range(len(content)) if content.startswith(b'{"seal"', i)]
+    last = content.index(b"\n", seals[-2]) + 1  # where what was written last begins
+    os.truncate(journal, last + round(part * (len(content) - 1 - last)))
+    complete(CONFIG, run)
+    lives.assert_the_same(run, whole)
+
+
+def test_a_flipped_byte_in_the_journal_is_named(run: Path) -> None:
+    journal = run / "journal.jsonl"
+    content = bytearray(journal.read_bytes())
+    content[len(content) // 2] ^= 1
+    journal.write_bytes(content)
+    with pytest.raises(RunError, match=r"journal\.jsonl is damaged: lines? \d+"):
+        complete(CONFIG, run)
+    journal.unlink()  # as the error says
+
+
+def test_a_flipped_byte_in_a_model_is_named(run: Path) -> None:
+    for model in (run / "models").iterdir():
+        content = bytearray(model.read_bytes())
+        content[-1] ^= 1
+        model.write_bytes(content)
+    with pytest.raises(RunError, match=r"[0-9a-f]{64}\.safetensors is damaged: its parameters do not have the hash"):
+        complete(CONFIG, run)
+
+
+def test_a_model_that_is_missing_is_named(run: Path) -> None:
+    shutil.rmtree(run / "models")
+    with pytest.raises(RunError, match=r"[0-9a-f]{64}\.safetensors could not be read: No such file"):
+        complete(CONFIG, run)
+
+
+def test_models_are_those_of_two_checkpoints(killed: Path) -> None:
+    """The round's base, the updates so far; those of a checkpoint before."""
+    assert 2 <= len(list((killed / "models").glob("*.safetensors"))) <= 2 * (2 * 10 + 3)
+
+
+def test_without_a_journal_it_begins_from_its_start(run: Path, whole: Path) -> None:
+    (run / "journal.jsonl").unlink()
+    complete(CONFIG, run)
+    lives.assert_the_same(run, whole)
+
+
+def test_a_run_that_was_killed_before_it_began_is_begun(tmp_path: Path, whole: Path) -> None:
+    life = lives.live(lives.run, CONFIG, tmp_path / "run", None, "replace:2")
+    life.join()
+    assert not (tmp_path / "run" / "config.toml").exists()
+    with pytest.raises(ConfigError, match="holds no run that could be resumed"):
+        resume(CONFIG, tmp_path / "run")
+    complete(CONFIG, tmp_path / "run")
+    lives.assert_the_same(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"training.lr": 0.1}, r"cannot be resumed: training\.lr was 0\.05 and is 0\.1$"),
+        ({"strategy.clients_per_round": 3}, r"strategy\.clients_per_round was None and is 3"),
+        ({"data.source": "idx:nowhere"}, "nowhere"),
+        ({"executor.kind": "none"}, r"executor\.trains was True and is False"),
+    ],
+)
+def test_another_configuration_is_refused_with_what_differs(run: Path, changes: dict[str, Any], says: str) -> None:
+    for force in (False, True):
+        with pytest.raises(ConfigError, match=says):
+            resume(configuration(run, []).with_changes(changes), run, force=force)
+
+
+def test_other_data_are_refused(run: Path) -> None:
+    world = lives.build_world(CONFIG)
+    images = world.dataset.train_x.copy()
+    images[0] += 1
+    other = lives.build_world(CONFIG)
+    object.__setattr__(other, "dataset", lives.replace(world.dataset, train_x=images))
+    with pytest.raises(ConfigError, match=r"cannot be resumed: data\.sha256 was '\w+' and is '\w+'$"):
+        resume(CONFIG, run, force=True, world=other)
+
+
+def test_other_versions_are_refused_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = lives.folders.versions()
+    monkeypatch.setattr(lives.folders, "versions", lambda: {**now, "torch": "9.9"})
+    with pytest.raises(ConfigError, match=r"versions\.torch was '.*' and is '9\.9'; --force resumes nevertheless"):
+        resume(CONFIG, run)
+    resume(CONFIG, run, force=True)
+    lives.assert_the_same(run, whole)
+
+
+def test_how_it_is_executed_may_change(run: Path, whole: Path) -> None:
+    config = configuration(run, ["executor.kind=processes", "executor.workers=2", "run.checkpoint_every=5.0"])
+    assert config.label == "fedavg"
+    resume(config, run)
+    lives.assert_the_same(run, whole)
+
+
+def test_a_folder_in_use_is_nobody_elses(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtempo.record.folder._PATIENCE_S", 0.1)
+    with RunFolder.resume(run), pytest.raises(ConfigError, match="is in use: another process works there"):
+        resume(CONFIG, run)
+    resume(CONFIG, run)
+
+
+@pytest.mark.parametrize("file_bytes", [20_000, 60_000])
+def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
+    whole: Path, tmp_path: Path, file_bytes: int
+) -> None:
+    folder, output = tmp_path / "run", tmp_path / "output"
+    (tmp_path / "run.toml").write_text(CONFIG.dump())
+    life = lives.live(
+        lives.command, ["run", str(tmp_path / "run.toml"), "--out", str(folder)], output, file_bytes=file_bytes
+    )
+    life.join()
+    assert life.exitcode == 3
+    printed = " ".join(output.read_text().split())
+    assert f"error: {folder}" in printed
+    assert "could not be" in printed
+    assert "Traceback" not in printed
+    complete(CONFIG, folder)
+    lives.assert_the_same(folder, whole)
+
+
+@pytest.fixture
+def read_only(killed: Path) -> Iterator[Path]:
+    """A copy of the killed run in a folder that nobody may write to."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(shutil.copytree(killed, Path(place) / "run"))
+        Path(place).chmod(0o755)
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+
+
+def test_a_folder_that_cannot_be_written_is_named(read_only: Path, tmp_path: Path) -> None:
+    began = time.perf_counter()
+    output = tmp_path / "output"
+    life = lives.live(lives.command, ["resume", str(read_only)], output, privileged=False)
+    life.join()
+    assert life.exitcode == 2, output.read_text()
+    assert f"{read_only} cannot be written: Permission denied" in " ".join(output.read_text().split())
+    assert time.perf_counter() - began < 10

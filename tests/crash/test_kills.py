@@ -1,0 +1,118 @@
+"""A run that is killed anywhere, again and again, leaves the bits of one that never was."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtempo.folders import complete
+from fedtempo.record import load_run
+from fedtempo.strategies import STRATEGIES
+from tests.crash import lives
+
+everyone = pytest.mark.parametrize("name", sorted(STRATEGIES))
+
+
+def some_seed() -> int:
+    """A new one each time, or that of FEDTEMPO_CRASH_SEED."""
+    seed = int(os.environ.get("FEDTEMPO_CRASH_SEED", secrets.randbits(32)))
+    print(f"FEDTEMPO_CRASH_SEED={seed}")
+    return seed
+
+
+def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) -> None:
+    """Run after run, each killed several times, until so many kills have hit one; all are the same as the first."""
+    rng = np.random.default_rng(seed)
+    whole_s = lives.lived_to_its_end(config, folder / "whole")
+    hits = number = 0
+    while hits < kills:
+        number += 1
+        run, before = folder / str(number), hits
+        while hits < kills and lives.killed_after(config, run, rng.uniform(0, 0.9 * whole_s)):
+            hits += 1
+        complete(config, run)
+        lives.assert_the_same(run, folder / "whole")
+        assert load_run(run).facts["resumed"] <= hits - before  # it may be killed before it began
+
+
+@everyone
+def test_interrupted_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    config = lives.config(name, {"run.checkpoint_every": 1e6, "run.horizon": 25.0})
+    complete(config, tmp_path / "whole")
+    lives.interrupted_at(config, tmp_path / "run", 9.0)
+    assert load_run(tmp_path / "run").facts["elapsed_s"] == 9.0
+    lives.interrupted_at(config, tmp_path / "run", 17.0)
+    complete(config, tmp_path / "run")
+    lives.assert_the_same(tmp_path / "run", tmp_path / "whole")
+    assert load_run(tmp_path / "run").facts["resumed"] == 2
+
+
+@pytest.mark.parametrize("name", ["csgd", "hybrid-fl", "psfl"])
+def test_killed_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    kill_and_compare(lives.config(name), tmp_path, kills=2, seed=some_seed())
+
+
+@pytest.mark.crash
+@everyone
+def test_killed_again_and_again_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    kill_and_compare(lives.config(name), tmp_path, kills=13, seed=some_seed())
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", ["fedhusky", "fedavg", "hybrid-fl"])
+def test_killed_with_workers_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    config = lives.config(name, {"executor.kind": "processes", "executor.workers": 2})
+    kill_and_compare(config, tmp_path, kills=5, seed=some_seed())
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("name", ["fch", "hybrid-fl"])
+def test_killed_without_a_journal_it_begins_from_its_start(name: str, tmp_path: Path) -> None:
+    kill_and_compare(lives.config(name, {"run.checkpoint_every": 0.0}), tmp_path, kills=3, seed=some_seed())
+
+
+def die_and_compare(tmp_path: Path, deaths: list[str]) -> None:
+    """Lives that end in the midst of a checkpoint, each before another file operation."""
+    config = lives.config("csgd")
+    complete(config, tmp_path / "whole")
+    for death in deaths:
+        folder = tmp_path / death
+        life = lives.live(lives.run, config, folder, None, death)
+        life.join()
+        assert life.exitcode == -signal.SIGKILL, death
+        complete(config, folder)
+        lives.assert_the_same(folder, tmp_path / "whole")
+
+
+def test_killed_while_a_checkpoint_is_written_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    die_and_compare(tmp_path, ["fsync:40", "replace:31", "unlink:20"])
+
+
+@pytest.mark.crash
+def test_killed_anywhere_in_a_checkpoint_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(some_seed()).permutation(np.arange(1, 40))
+    die_and_compare(tmp_path, [f"{name}:{number}" for name in ("fsync", "replace", "unlink") for number in numbers[:8]])
+
+
+def test_a_worker_that_is_killed_is_replaced_without_loss(tmp_path: Path) -> None:
+    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 10})
+    complete(config, tmp_path / "whole")
+    folder, output = tmp_path / "run", tmp_path / "output"
+    (tmp_path / "run.toml").write_text(config.dump())
+    workers = ["--set", "executor.kind=processes", "--set", "executor.workers=2"]
+    life = lives.live(lives.command, ["run", str(tmp_path / "run.toml"), "--out", str(folder), *workers], output)
+    children = Path(f"/proc/{life.pid}/task/{life.pid}/children")
+    while len(children.read_text().split()) < 2:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
+    life.join()
+    assert life.exitcode == 0, output.read_text()
+    assert load_run(folder).facts["executor"]["workers_replaced"] == 1
+    lives.assert_the_same(folder, tmp_path / "whole")

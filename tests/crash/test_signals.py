@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM, as a terminal, a shell or a cluster sends them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fedtempo.record import load_run
+from tests.crash import lives
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbs, in a folder beside its configuration."""
+    place = tmp_path_factory.mktemp("signals")
+    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 5})
+    (place / "run.toml").write_text(config.dump())
+    lives.lived_to_its_end(config, place / "whole")
+    return place / "whole"
+
+
+def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
+    """The same run, on its way."""
+    sets = ["--set", "executor.kind=processes", "--set", f"executor.workers={workers}"] if workers else []
+    arguments = ["run", str(whole.parent / "run.toml"), "--out", str(folder), *sets]
+    life = lives.live(lives.command, arguments, output, **how)
+    while not (folder / "run.sqlite").exists():
+        time.sleep(0.01)
+        assert life.is_alive()
+    time.sleep(0.4)
+    return life
+
+
+def resumed(folder: Path, output: Path) -> int | None:
+    """Exit code of `fedtempo resume`."""
+    life = lives.live(lives.command, ["resume", str(folder)], output)
+    life.join()
+    return life.exitcode
+
+
+@pytest.mark.parametrize(
+    ("number", "ctrl_c", "workers", "code"),
+    [
+        pytest.param(signal.SIGINT, True, 0, 130, marks=pytest.mark.crash),
+        pytest.param(signal.SIGINT, True, 2, 130, marks=pytest.mark.crash),
+        (signal.SIGTERM, True, 2, 143),
+        pytest.param(signal.SIGTERM, False, 0, 143, marks=pytest.mark.crash),  # in the background of a script
+    ],
+)
+def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
+    whole: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
+) -> None:
+    """The whole process group gets it, workers included."""
+    folder, output = tmp_path / "run", tmp_path / "output"
+    life = begun(whole, folder, output, workers, ctrl_c=ctrl_c)
+    assert life.pid is not None
+    os.killpg(life.pid, number)
+    began = time.perf_counter()
+    life.join()
+    assert time.perf_counter() - began < 10.0  # two seconds on a quiet machine
+    assert life.exitcode == code
+    assert f"fedtempo resume {folder} goes on" in " ".join(output.read_text().split()).replace("`", "")
+    run = load_run(folder)
+    assert run.summary is not None
+    assert run.summary["ended"] == "interrupted"
+    assert '"seal": "checkpoint"' in (folder / "journal.jsonl").read_text()
+    assert resumed(folder, output) == 0
+    lives.assert_the_same(folder, whole)
+    assert load_run(folder).facts["resumed"] == 1
+    assert load_run(folder).facts["wall_s"] > run.facts["wall_s"]
+
+
+def test_ctrl_c_twice_ends_it_at_once_and_it_goes_on(whole: Path, tmp_path: Path) -> None:
+    folder, output = tmp_path / "run", tmp_path / "output"
+    life = begun(whole, folder, output)
+    assert life.pid is not None
+    for _ in range(2):
+        os.kill(life.pid, signal.SIGINT)
+        time.sleep(0.002)
+    began = time.perf_counter()
+    life.join()
+    assert time.perf_counter() - began < 10.0
+    assert life.exitcode == 130
+    assert resumed(folder, output) == 0
+    lives.assert_the_same(folder, whole)

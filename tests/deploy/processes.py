@@ -1,0 +1,107 @@
+"""Real processes of a deployment on this machine: clients, what they log, where they are connected."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+
+@dataclass(frozen=True)
+class ClientProcess:
+    """A client that was started, and its log."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def says(self, pattern: str, seconds: float = 60.0) -> str:
+        """Wait until the log has a line that matches; returns the match."""
+        found: list[str] = []
+
+        def look() -> bool:
+            found.extend(match.group() for match in re.finditer(pattern, self.text))
+            return bool(found)
+
+        wait_until(look, seconds, lambda: f"{pattern!r} is not in the log:\n{self.text}")
+        return found[0]
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextlib.contextmanager
+def client(
+    folder: Path, name: str, superlink: str, *, before: str = "", part: int = 0, **settings: Any
+) -> Iterator[ClientProcess]:
+    """A client process while the block lasts. before: Python that it runs first, to make it misbehave."""
+    data = {"source": "digits", "clients": 3, "examples_per_client": 20, "part": part}
+    path = folder / f"{name}-{time.monotonic_ns()}.toml"
+    path.write_text(tomli_w.dumps({"name": name, "superlink": superlink, **settings, "data": data}))
+    log = path.with_suffix(".log")
+    code = (
+        f"{before}\nimport sys\nfrom fedtempo.cli import main\nsys.argv = ['fedtempo', 'client', {str(path)!r}]\nmain()"
+    )
+    with log.open("ab") as output:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=output, stderr=output, start_new_session=True)
+    running = ClientProcess(process, log)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def wait_until(what: Callable[[], bool], seconds: float, complaint: Callable[[], str] = lambda: "too late") -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, complaint()
+        time.sleep(0.05)
+
+
+def family() -> dict[int, str]:
+    """This process and all that it started, by number, with their command lines."""
+    parents: dict[int, int] = {}
+    lines: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended
+            pid = int(folder.name)
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            lines[pid] = (folder / "cmdline").read_text().replace("\0", " ")
+    members = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in members} - members:
+        members |= more
+    return {pid: lines[pid] for pid in members if pid in lines}
+
+
+def addresses(pids: Iterable[int]) -> set[str]:
+    """Addresses at both ends of these processes' sockets, in /proc's hexadecimal form."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path("/proc").glob(f"{pid}/fd/*"):
+            with contextlib.suppress(OSError):  # it has just been closed
+                inodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(descriptor)))
+    found = set()
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes:
+                found |= {end.rpartition(":")[0] for end in fields[1:3]}
+    return found

@@ -1,0 +1,275 @@
+"""Real SuperLink and clients on 127.0.0.1, with TLS and keys: a run, and what becomes of it when clients fail."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedtempo.config import Config, parse
+from fedtempo.deployment import deploy_to_folder, meet
+from fedtempo.federation import ClientUnavailable, Federation
+from fedtempo.flower.grid import SuperLink, joined
+from fedtempo.flower.keys import make_keys, register
+from fedtempo.flower.superlink import Certificates, end, free_port, started
+from fedtempo.launch import run
+from fedtempo.record import load_run
+from tests.deploy.processes import ClientProcess, addresses, client, family
+
+pytestmark = pytest.mark.deploy
+
+NAMES = ("alice", "bert", "carla")
+OTHERS = ("dora", "emil", "liar")
+TABLES: dict[str, Any] = {
+    "run": {"seed": 1, "max_commits": 2, "evaluate": "commit"},
+    "data": {"source": "digits", "clients": 3, "examples_per_client": 20},
+    "model": {"network": "mlp", "hidden": [8]},
+    "training": {"lr": 0.1, "batch_size": 5},
+    "fleet": {
+        "compute": {"unit": "s/visit", "speed": 1.0},
+        "link": "none",
+        "estimates": {"kind": "observed", "prior_s": 0.01},
+    },
+    "strategy": {"name": "fedavg"},
+    "executor": {"kind": "inline"},
+    "deploy": {"wait_s": 90.0, "deadline_factor": 1.0, "deadline_floor_s": 60.0},
+}
+
+
+DIES_IN_TRAINING = """
+import os, signal, threading, time
+from fedtempo.client import answers
+train = answers.train
+def dying(*arguments):
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.{signal})).start()
+    time.sleep(100)
+    return train(*arguments)
+answers.train = dying
+"""
+SENDS_TOO_LITTLE = """
+from fedtempo.client.answers import Answers
+answer = Answers.answer
+def lying(self, kind, content, arrays):
+    told, sent = answer(self, kind, content, arrays)
+    return told, tuple(array[:-1] for array in sent)
+Answers.answer = lying
+"""
+
+
+@dataclass(frozen=True)
+class Script:
+    function: Callable[[Federation], Awaitable[None]]
+
+    async def run(self, fed: Federation) -> None:
+        await self.function(fed)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A SuperLink with TLS and keys, and where its keys lie."""
+
+    superlink: SuperLink
+    keys: Path
+    folder: Path
+
+    def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
+        settings = {"root_certificates": str(self.keys / "ca.crt"), "private_key": str(self.keys / (key or name))}
+        return client(self.folder, name, self.superlink.address, **{**settings, **options})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("deploy")
+    keys = folder / "keys"
+    make_keys(keys, ["127.0.0.1", "localhost"], [*NAMES, *OTHERS])
+    certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")
+    with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
+        assert len(register(superlink, keys)) == 6
+        assert register(superlink, keys) == []
+        make_keys(keys, [], ["stranger"])
+        yield Place(superlink, keys, folder)
+    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
+        probe.connect(("127.0.0.1", int(superlink.address.rpartition(":")[2])))
+
+
+@pytest.fixture(scope="module")
+def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
+    """All clients of these tests, started at once: well-behaved ones, and each kind of trouble, which is used once."""
+    other = place.folder / "other"
+    make_keys(other, ["127.0.0.1"], [])
+    options: dict[str, dict[str, Any]] = {name: {"part": part} for part, name in enumerate(NAMES)}
+    options |= {
+        "dora": {"before": DIES_IN_TRAINING.format(signal="SIGTERM")},
+        "emil": {"before": DIES_IN_TRAINING.format(signal="SIGKILL")},
+        "liar": {"before": SENDS_TOO_LITTLE},
+        "stranger": {},
+        "misled": {"key": "alice", "root_certificates": str(other / "ca.crt")},
+    }
+    with contextlib.ExitStack() as stack:
+        yield {name: stack.enter_context(place.client(name, **each)) for name, each in options.items()}
+
+
+def config(script: Callable[[Federation], Awaitable[None]] | None = None, **changes: Any) -> Config:
+    parsed = parse(TABLES).with_changes({name.replace("__", "."): value for name, value in changes.items()})
+    return parsed if script is None else replace(parsed, strategy=Script(script))
+
+
+def deployed(place: Place, config: Config, folder: Path) -> dict[str, Any]:
+    with joined(place.superlink, outage_s=60) as grid:
+        return deploy_to_folder(config, folder, grid)
+
+
+def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> None:
+    misled, stranger = clients["misled"], clients["stranger"]
+    assert misled.process.wait(60) == 2
+    assert "root_certificates" in misled.text
+    assert "CERTIFICATE_VERIFY_FAILED" in misled.text
+    stranger.says(r"refused: \[code: 2004\]")
+    assert stranger.stop() == 0
+
+
+@pytest.mark.usefixtures("clients")
+def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: Place, tmp_path: Path) -> None:
+    seen: set[str] = set()
+
+    async def script(fed: Federation) -> None:
+        assert any("flower-superlink" in line for line in family().values())
+        for _ in range(2):
+            updates = await fed.train_all(fed.clients, fed.model)
+            seen.update(addresses(family()))
+            fed.commit(await fed.average(updates))
+
+    simulated, _, _ = run(config())
+    summary = deployed(place, config(script, deploy__names=list(NAMES)), tmp_path / "run")
+    assert summary["model_sha256"] == simulated["model_sha256"]
+    assert summary["visits"] == simulated["visits"] == 6
+    assert seen <= {"0100007F", "00000000"}, "only 127.0.0.1 (and no peer yet)"
+    assert load_run(tmp_path / "run").facts["client_names"] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "deadline_s", "why", "outcome", "code"),
+    [
+        ("dora", 60.0, "offline", "unavailable", 0),
+        ("emil", 12.0, "no answer within", "late", -signal.SIGKILL),
+        ("liar", 60.0, "shape", "refused", None),
+    ],
+)
+def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
+    name: str,
+    deadline_s: float,
+    why: str,
+    outcome: str,
+    code: int | None,
+    place: Place,
+    clients: dict[str, ClientProcess],
+    tmp_path: Path,
+) -> None:
+    took: list[float] = []
+
+    async def script(fed: Federation) -> None:
+        (failing,) = [each for each in fed.clients if each.name == name]
+        began = fed.now
+        with pytest.raises(ClientUnavailable, match=why):
+            await fed.train(failing, fed.model)
+        took.append(fed.now - began)
+        updates = await fed.train_all([each for each in fed.clients if each is not failing], fed.model)
+        fed.commit(await fed.average(updates))
+
+    settings = config(
+        script, deploy__names=["alice", "bert", name], deploy__deadline_floor_s=deadline_s, run__max_commits=1
+    )
+    deployed(place, settings, tmp_path / "run")
+    assert took[0] < 40
+    assert sorted(load_run(tmp_path / "run").visits["outcome"]) == sorted([outcome, "done", "done"])
+    if code is None:
+        assert clients[name].process.poll() is None
+    else:
+        assert clients[name].process.wait(10) == code
+
+
+def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
+    address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
+    with client(tmp_path, "solo", address, insecure=True) as solo:
+        with started(tmp_path, address=address, database=database):
+            solo.says("connected to")
+        solo.says("connected to(.|\\n)*no connection")
+        with started(tmp_path, address=address, database=database) as superlink:
+            solo.says("no connection(.|\\n)*connected to")
+            with joined(superlink, outage_s=60) as grid:
+                assert [each.told.name for each in meet(grid, 1, 60)] == ["solo"]
+        assert solo.stop() == 0
+
+
+@pytest.mark.slow
+def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
+    settings = tmp_path / "client.toml"
+    settings.write_text('name = "stock"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
+    with started(tmp_path) as superlink, (tmp_path / "supernode.log").open("wb") as log:
+        command = [
+            str(Path(sys.executable).parent / "flower-supernode"),
+            "--insecure",
+            "--superlink",
+            superlink.address,
+        ]
+        command += ["--port", str(free_port()), "--node-config", f'fedtempo="{settings}"']
+        node = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=_with_programs(tmp_path))
+        try:
+            with joined(superlink, outage_s=60) as grid:
+                deploy_to_folder(
+                    config(data__clients=1, run__max_commits=1, deploy__wait_s=240.0, deploy__deadline_floor_s=240.0),
+                    tmp_path / "run",
+                    grid,
+                )
+        finally:
+            end([node])
+    assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"]
+
+
+def _with_programs(home: Path) -> dict[str, str]:
+    """An environment in which a SuperNode finds the programs that it starts."""
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "FLWR_HOME": str(home / "supernode"),
+    }
+
+
+def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    settings = tmp_path / "run.toml"
+    settings.write_text(parse(TABLES).dump())
+    out = tmp_path / "run"
+    before = family().keys()
+    done = subprocess.run(
+        [sys.executable, "-m", "fedtempo", "deploy", str(settings), "--local", "2", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"summary.json", "report.html", "run.sqlite", "config.toml", "logs"} <= {path.name for path in out.iterdir()}
+    assert {path.name for path in (out / "logs").iterdir()} == {"superlink.log", "client-0.log", "client-1.log"}
+    assert family().keys() <= before
+    assert not [line for line in _orphans() if str(tmp_path) in line or "fedtempo-" in line]
+
+
+def _orphans() -> list[str]:
+    """Command lines of processes that nobody waits for: their parents have ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == 1:
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+    return found

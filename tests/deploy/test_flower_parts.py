@@ -1,0 +1,122 @@
+"""What needs Flower but no processes: messages, keys, the app that a run is submitted as, our client in a ClientApp."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedtempo.errors import ConfigError
+from fedtempo.flower import wire
+from fedtempo.flower.app import bundle
+from fedtempo.flower.client_app import app
+from fedtempo.flower.keys import make_keys
+from fedtempo.learning.networks import Mlp, create
+from fedtempo.learning.state import FlatModel
+from fedtempo.runtime.live.calls import Call
+
+pytestmark = pytest.mark.deploy
+
+
+@pytest.fixture(autouse=True)
+def _identity() -> Iterator[None]:
+    """Messages belong to a task."""
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+    yield
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = None
+
+
+def test_a_call_and_its_answer_survive_the_way() -> None:
+    arrays = (np.arange(3, dtype=np.float32), np.array([1], dtype=np.int64))
+    call = Call(5, "train", {"a": {"b": [1, None, 2.5]}}, arrays)
+    kind, content, got = wire.read_call(wire.message_of(call))
+    assert (kind, content) == ("train", call.content)
+    for sent, received in zip(arrays, got, strict=True):
+        np.testing.assert_array_equal(sent, received)
+        assert sent.dtype == received.dtype
+    reply = wire.reply_of(wire.answer_to(wire.message_of(call), {"x": 1}, arrays[:1]))
+    assert reply.content == {"x": 1}
+    assert reply.failure is None
+    assert wire.message_of(call).metadata.group_id != wire.message_of(call).metadata.group_id
+
+
+@pytest.mark.parametrize(("code", "kind"), [(3, "gone"), (4, "gone"), (5, "gone"), (8, "crashed"), (2, "failed")])
+def test_flowers_errors(code: int, kind: str) -> None:
+    message = wire.message_of(Call(5, "describe", {}))
+    reply = wire.reply_of(Message(Error(code, "why"), reply_to=message))
+    assert reply.failure is not None
+    assert reply.failure.kind == kind
+
+
+def test_a_reply_that_holds_something_else_is_a_failure() -> None:
+    message = wire.message_of(Call(5, "describe", {}))
+    for told in ("[1]", "{", '"x"'):
+        odd = Message(RecordDict({"told": ConfigRecord({"json": told})}), reply_to=message)
+        reply = wire.reply_of(odd)
+        assert reply.failure is not None
+        assert reply.failure.kind == "failed"
+    assert wire.reply_of(Message(RecordDict(), reply_to=message)).failure is not None
+
+
+def test_the_app_holds_no_code_but_two_imports() -> None:
+    assert bundle()[:2] == b"PK"
+    assert len(bundle()) < 5000
+
+
+def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    made = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
+    assert made == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
+    for name in ("ca.key", "server.key", "a", "b"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
+    hosts = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert hosts.get_values_for_type(x509.DNSName) == ["example.org"]
+    assert [str(address) for address in hosts.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
+    private = load_ssh_private_key((folder / "a").read_bytes(), None)
+    assert private.public_key() == load_ssh_public_key((folder / "a.pub").read_bytes())
+
+    before = (folder / "a").read_bytes(), (folder / "server.crt").read_bytes()
+    assert {path.name for path in make_keys(folder, [], ["a", "c"])} == {"c", "c.pub"}
+    assert ((folder / "a").read_bytes(), (folder / "server.crt").read_bytes()) == before
+    make_keys(folder, ["example.org"], [], renew_server=True)
+    assert (folder / "server.crt").read_bytes() != before[1]
+    with pytest.raises(ConfigError, match=r"client '\.\./x'"):
+        make_keys(folder, [], ["../x"])
+    with pytest.raises(ConfigError, match="--host"):
+        make_keys(tmp_path / "other", [], [])
+
+
+def test_our_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:
+    settings = tmp_path / "client.toml"
+    settings.write_text('name = "c"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
+    context = Context(1, 5, {"fedtempo": str(settings)}, RecordDict(), {})
+    model = FlatModel(create(Mlp(hidden=(8,)), (1, 8, 8), 10, 0), (1, 8, 8))
+
+    def ask(kind: Any, content: dict[str, Any], *arrays: Any) -> Any:
+        message = wire.message_of(Call(5, kind, content, arrays))
+        return wire.reply_of(app(message, context))
+
+    assert ask("describe", {}).content["name"] == "c"
+    assert ask("receive", {"stay": 3}, model.vector.numpy()).content == {}
+    network = {"network": "mlp", "hidden": [8]}
+    job = {"seed": 1, "network": network, "n_classes": 10, "layout": model.layout}
+    work = {"stay": 3, "job": job, "client": 0, "visit": 1, "training": {"lr": 0.1}}
+    told = ask("compute", json.loads(json.dumps(work))).content
+    assert told["statistics"]["loss"] > 0
+    (trained,) = ask("send", {"stay": 3}).arrays
+    assert np.any(trained != model.vector.numpy())
+    assert "no visit" in ask("send", {"stay": 3}).content["refused"]

@@ -1,0 +1,89 @@
+"""A journal comes back as it was written, up to its last checkpoint; no flipped bit is ever believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedtempo.errors import RunError
+from fedtempo.record.journal import Journal, read_identity
+
+IDENTITY = {"label": "fedavg", "configuration": {"training": {"lr": 0.1}}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A journal of three checkpoints that was resumed once."""
+    path = tmp_path / "journal.jsonl"
+    journal = Journal.create(path, IDENTITY)
+    journal.checkpoint([{"n": 1, "out": 0.1}, {"n": 3, "out": "x\n"}], 4, [2, 4], 1.5)
+    journal.checkpoint([{"n": 2, "out": None}], 5, {4}, 2.5)
+    journal = Journal.resume(path)
+    journal.checkpoint([{"n": 4, "out": [1]}, {"n": 6, "out": {"float": "nan"}}], 6, [], 3.5)
+    return path
+
+
+def test_it_comes_back_as_it_was_written(path: Path) -> None:
+    journal = Journal.resume(path)
+    assert journal.identity == IDENTITY == read_identity(path)
+    assert {n: row["out"] for n, row in journal.rows.items()} == {
+        1: 0.1,
+        3: "x\n",
+        2: None,
+        4: [1],
+        6: {"float": "nan"},
+    }
+    assert (journal.submitted, journal.unanswered, journal.wall_s) == (6, frozenset(), 3.5)
+    assert (journal.resumed, journal.checkpoints) == (2, 3)
+
+
+def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)  # it takes longer than all the rest
+    content = path.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
+    seals = [end for end in ends if content[:end].splitlines()[-1].startswith(b'{"seal"')]
+    rows = {seals[0]: 0, seals[1]: 2, seals[2]: 3, seals[3]: 3, seals[4]: 5}
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        whole = [end for end in seals if end <= length]
+        if not whole:
+            with pytest.raises(RunError, match="its first line is not whole"):
+                Journal.resume(path)
+            assert read_identity(path) == {}
+            continue
+        assert len(Journal.resume(path).rows) == rows[whole[-1]]
+        assert path.read_bytes().startswith(content[: whole[-1]] + b'{"seal": "resumed"')
+        Journal.resume(path)
+
+
+def test_a_flipped_bit_anywhere_is_named(path: Path) -> None:
+    content = path.read_bytes()
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(RunError, match=r"journal\.jsonl (is damaged: |is written in format)"):
+            Journal.resume(path)
+
+
+def test_a_write_that_fails_leaves_the_last_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal.resume(path)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(RunError, match=r"journal\.jsonl could not be written: No space left on device"):
+            journal.checkpoint([{"n": 7, "out": 1}], 7, [], 4.0)
+    journal.checkpoint([{"n": 8, "out": 2}], 8, [], 5.0)
+    assert path.read_bytes().startswith(before + b'{"n": 8')
+    assert 7 not in Journal.resume(path).rows
+
+
+def test_a_journal_of_another_format_is_not_read(path: Path) -> None:
+    Journal.create(path, IDENTITY)
+    later = Journal(path)
+    path.write_bytes(later._sealed([], {"seal": "begun", "format": 2, "identity": {}}))
+    with pytest.raises(RunError, match="is written in format 2; this version of fedtempo reads 1"):
+        Journal.resume(path)

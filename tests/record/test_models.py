@@ -1,0 +1,51 @@
+"""A model's file is what its name says, or an error."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtempo.errors import RunError
+from fedtempo.record.models import ModelFiles, model_sha256
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> ModelFiles:
+    return ModelFiles(tmp_path / "models")
+
+
+def test_a_model_comes_back_to_the_bit(models: ModelFiles) -> None:
+    model = np.array([0.0, -0.0, np.nan, np.inf, 1e-45, 0.1], dtype=np.float32)
+    name = models.add(model)
+    models.sync()
+    assert models.read(name).tobytes() == model.tobytes()
+    assert models.add(model) == name == model_sha256(model)
+    assert models.names() == {name}
+
+
+def test_no_flipped_byte_is_believed(models: ModelFiles) -> None:
+    model = np.arange(5, dtype=np.float32)
+    path = models.path(models.add(model))
+    content = path.read_bytes()
+    named = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with contextlib.suppress(RunError):
+            np.testing.assert_array_equal(models.read(path.stem), model)  # what does not matter was hit
+            continue
+        named += 1
+    assert named >= model.nbytes
+
+
+def test_only_what_is_kept_stays(models: ModelFiles, tmp_path: Path) -> None:
+    models.keep(set())
+    assert not (tmp_path / "models").exists()
+    names = [models.add(np.full(3, value, dtype=np.float32)) for value in (1, 2, 3)]
+    (tmp_path / "models" / "half.new").write_bytes(b"x")
+    models.keep({names[1]})
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [f"{names[1]}.safetensors"]
+    with pytest.raises(RunError, match="could not be read: No such file"):
+        models.read(names[0])

@@ -1,0 +1,139 @@
+"""The server's averages by its settings: what one client can do to a run, and which strategies they fit."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtempo.config import parse
+from fedtempo.errors import ConfigError
+from fedtempo.federation import Federation
+from fedtempo.launch import run
+from fedtempo.strategies import STRATEGIES
+from tests.runtime.world import play
+from tests.strategies.test_every_strategy import BASE, SPECIAL
+
+PRIVACY = {"clip_norm": 1.0, "noise_multiplier": 2.0, "delta": 1e-4}
+needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") is None, reason="needs dp-accounting")
+
+AVERAGES_CLIENTS = {"csgd", "fch", "fedavg", "fedcs", "fedprox", "hybrid-fl", "oort"}
+AVERAGES_CHAINS = {"hybrid", "psfl"}
+
+
+def configured(strategy: str = "fedavg", changes: dict[str, Any] | None = None):
+    config = parse({**BASE, "strategy": {"name": strategy}, "executor": {"kind": "inline"}})
+    return config.with_changes(SPECIAL.get(strategy, {}) | {"run.evaluate_every": 10.0} | (changes or {}))
+
+
+ATTACK = {
+    "fleet.faults": {"scaled": 1.0, "clients": [7]},
+    "training.lr": 0.5,
+    "run.horizon": 50.0,
+    "data.partition": {"kind": "iid"},
+    "data.examples_per_client": 40,
+    "data.test_examples": 200,
+}
+
+
+@pytest.mark.parametrize(
+    ("server", "works"),
+    [
+        ({}, False),
+        ({"aggregation": "median"}, True),
+        ({"aggregation": "trimmed-mean", "trim": 0.1}, True),
+        ({"aggregation": "trimmed-mean", "trim": 0.01}, False),  # of 20 models none is left out
+        ({"clip_norm": 1.0}, True),
+    ],
+)
+def test_one_client_that_sends_a_million_times_its_model(server: dict[str, Any], works: bool) -> None:
+    summary, _, model = run(configured(changes=ATTACK | {f"server.{name}": value for name, value in server.items()}))
+    assert model is not None
+    assert (summary["visits_lost"]["refused"] == 0) == works  # what honest clients make of a wrecked model is no update
+    assert (np.abs(model).max() < 100) == works
+    assert (summary["final_accuracy"] > 0.7) == works
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
+@pytest.mark.parametrize("server", [{"aggregation": "median"}, {"aggregation": "trimmed-mean"}, {"clip_norm": 0.5}])
+def test_robust_averages_serve_every_strategy_that_averages_and_others_say_so(
+    name: str, server: dict[str, Any]
+) -> None:
+    changes = {f"server.{key}": value for key, value in server.items()} | {"run.horizon": 40.0, "executor.kind": "none"}
+    if name in AVERAGES_CLIENTS | AVERAGES_CHAINS:
+        summary, _, _ = run(configured(name, changes))
+        assert summary["commits"] >= 1
+    else:
+        with pytest.raises(
+            ConfigError, match=r"server\.(aggregation|clip_norm) = .*: this strategy commits models that are no average"
+        ):
+            run(configured(name, changes))
+
+
+@needs_accountant
+@pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
+def test_privacy_serves_rounds_of_single_visits_and_others_say_so(name: str) -> None:
+    changes = {"server.privacy": PRIVACY, "run.horizon": 40.0}
+    if name in AVERAGES_CLIENTS - {"hybrid-fl", "fch"}:  # examples are uploaded; models are compared
+        summary, records, model = run(configured(name, changes))
+        assert summary["commits"] >= 2
+        assert summary["privacy"]["averages"] >= 1
+        assert summary["privacy"]["epsilon"] > 0
+        assert np.isfinite(model).all()
+        assert summary["model_sha256"] != run(configured(name, {"run.horizon": 40.0}))[0]["model_sha256"]
+        assert records.facts["privacy"] == summary["privacy"]
+    else:
+        with pytest.raises(ConfigError, match=r"server\.privacy: .*this strategy "):
+            run(configured(name, changes))
+
+
+@needs_accountant
+def test_private_runs_spend_by_the_client_that_took_part_most_and_repeat_bit_by_bit() -> None:
+    changes = {"server.privacy": PRIVACY, "strategy.clients_per_round": 5, "run.horizon": 60.0}
+    first, records, _ = run(configured("fedavg", changes))
+    again, _, _ = run(configured("fedavg", changes | {"executor.kind": "processes", "executor.workers": 2}))
+    other, _, _ = run(configured("fedavg", changes | {"run.seed": 2}))
+    assert first["model_sha256"] == again["model_sha256"] != other["model_sha256"]
+    # Visits of a round that the horizon cut are done, but in no average.
+    averaged = records.visits["base_version"] < records.commits["version"].max()
+    done = records.visits["client"][averaged & (records.visits["outcome"] == "done")]
+    assert first["privacy"]["averages"] == np.bincount(done).max()
+    assert run(configured("fedavg"))[0]["privacy"] is None
+
+
+@needs_accountant
+def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> None:
+    seen = []
+
+    async def script(fed: Federation) -> None:
+        updates = await fed.train_all(fed.clients, fed.model)
+        seen.extend(update.statistics for update in updates)
+        with pytest.raises(ConfigError, match="computes with single clients' models"):
+            await fed.mix(fed.model, updates[0].model, 0.5)
+        with pytest.raises(ConfigError, match="computes with single clients' models"):
+            await fed.on_server(lambda starts: None, starts=[updates[0].model])
+        with pytest.raises(ConfigError, match="sends one client's model to another"):
+            await fed.train(fed.clients[0], updates[1].model)
+        with pytest.raises(ConfigError, match="commits models that are no average"):
+            fed.commit(updates[0].model)
+        with pytest.raises(ConfigError, match="client 2 is 2 times in one average"):
+            await fed.average([updates[2], updates[2]])
+        fed.commit(await fed.average(updates))
+        fed.commit(await fed.mix(fed.model, await fed.average(updates[:2]), 0.5))  # of averages anything may be made
+
+    _, records = play(script, server={"privacy": PRIVACY}, horizon=10.0)
+    assert seen == [{}] * 4
+    assert records.commits["version"].tolist() == [1, 2]
+    assert records.facts["privacy"]["averages"] == 2
+
+
+def test_settings_that_exclude_each_other() -> None:
+    for key, value in (("aggregation", "median"), ("clip_norm", 1.0)):
+        with pytest.raises(ConfigError, match=rf"{key} = .*with privacy"):
+            configured(changes={"server.privacy": PRIVACY, f"server.{key}": value})
+    with pytest.raises(ConfigError, match=r"server.privacy: privacy: .*noise_multiplier"):
+        configured(changes={"server.privacy": {"clip_norm": 1.0, "noise_multiplier": 0.0}})
+    with pytest.raises(ConfigError, match=r"server\.trim = 0\.5"):
+        configured(changes={"server.trim": 0.5})

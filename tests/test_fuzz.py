@@ -1,0 +1,263 @@
+"""Whatever a file holds, it is read, or refused with an error of ours: nothing else comes out, and nothing hangs.
+
+The default tests take a few mutations of each kind, the slow one ten thousand.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import sqlite3
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedtempo.config import load, parse
+from fedtempo.data.archive import read_npz
+from fedtempo.data.idx import read_idx
+from fedtempo.errors import FedtempoError
+from fedtempo.fleet.traces import Trace
+from fedtempo.record import load_run, summarise
+from fedtempo.record.export import export
+from fedtempo.report.html import write_report
+from tests.data.test_idx import encode
+from tests.report.fake_runs import fake_run
+
+ROOT = Path(__file__).parents[1]
+CONFIG = "\n".join(path.read_text() for path in [ROOT / "configs" / "fedhusky.toml"]).encode()
+TRACE = b"client,begin_s,end_s\n" + b"".join(b"%d,%d.5,%d\n" % (i % 5, 10 * i, 10 * i + 9) for i in range(40))
+IDX = encode(np.arange(4 * 5 * 6).reshape(4, 5, 6))
+WORDS = [
+    *(b"nan", b"inf", b"-1", b"0", b"1e999", b"9" * 400, b"null", b"true", b"[[[[", b"{}", b'""', b"\x00", b"\xff"),
+    *(
+        b"\n",
+        b",",
+        b"=",
+        b"'",
+        b'"',
+        b"[",
+        b"]",
+        b"\x1f\x8b",
+        b"a:b",
+        b"../..",
+        b"1979-05-27",
+        b"<script>",
+        b"\xf0\x9f",
+    ),
+]
+
+
+def mutated(content: bytes, rng: np.random.Generator) -> bytes:
+    """The content with some bytes changed, pieces cut out, doubled, moved, or replaced by words that mean something."""
+    data = bytearray(content)
+    for _ in range(int(rng.integers(1, 6))):
+        at = int(rng.integers(len(data) + 1))
+        to = min(len(data), at + int(rng.integers(1, 30)))
+        match int(rng.integers(6)):
+            case 0:
+                data[at:to] = rng.bytes(to - at)
+            case 1:
+                del data[at:to]
+            case 2:
+                data[at:at] = data[at:to]
+            case 3:
+                data[at:to] = WORDS[int(rng.integers(len(WORDS)))]
+            case 4 if at < len(data):
+                data[at] ^= 1 << int(rng.integers(8))
+            case 5:
+                del data[int(rng.integers(len(data) // 2, len(data) + 1)) :]
+        data = data or bytearray(b"x")
+    return bytes(data)
+
+
+def read_config(content: bytes, folder: Path) -> None:
+    path = folder / "fuzz.toml"
+    path.write_bytes(content)
+    load(path).dump()
+
+
+def read_trace(content: bytes, folder: Path) -> None:
+    path = folder / "trace.csv"
+    path.write_bytes(content)
+    for sample in (False, True):
+        availability = Trace(file=str(path), sample=sample).build(5, np.random.default_rng(1))
+        for client in range(5):
+            availability.available_until(client, availability.next_available(client, 1.0))
+
+
+def read_images(content: bytes, folder: Path) -> None:
+    path = folder / "images-idx3-ubyte"
+    path.write_bytes(content)
+    assert read_idx(path, 3).ndim == 3
+
+
+def read_archive(content: bytes, folder: Path) -> None:
+    path = folder / "data.npz"
+    path.write_bytes(content)
+    read_npz(path)
+
+
+def npz(save: Callable[..., None]) -> bytes:
+    file = io.BytesIO()
+    save(file, x=np.arange(12.0).reshape(3, 4), y=np.arange(3))
+    return file.getvalue()
+
+
+def both(content: bytes) -> list[bytes]:
+    return [content, gzip.compress(content)]
+
+
+class RunFolders:
+    """A small run folder, of which one file is changed at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "run"
+        fake_run(self.folder, "hybrid", 1, n_clients=10, horizon=50.0)
+        self.files = {
+            name: (self.folder / name).read_bytes() for name in ("run.sqlite", "summary.json", "environment.json")
+        }
+        self.reports = 0
+
+    def read(self, name: str, content: bytes, *, report: bool) -> None:
+        for known, original in self.files.items():
+            (self.folder / known).write_bytes(content if known == name else original)
+        for left in self.folder.glob("run.sqlite-*"):
+            left.unlink()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # numbers may be anything
+            run = load_run(self.folder)
+            summarise(run)
+            export(run, "csv", self.folder / "tables")
+            if report:
+                self.reports += 1
+                write_report(self.folder / "report.html", [run])
+
+
+def survives(read: Callable[[], object]) -> bool:
+    """Whether it was read; an error of ours is fine too, and nothing else."""
+    try:
+        read()
+    except FedtempoError:
+        return False
+    return True
+
+
+READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
+    "configuration": (read_config, [CONFIG]),
+    "trace": (read_trace, [TRACE]),
+    "images": (read_images, both(IDX)),
+    "archive": (read_archive, [npz(np.savez), npz(np.savez_compressed)]),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_that_were_tampered_with(name: str, tmp_path: Path) -> None:
+    read, originals = READERS[name]
+    assert all(survives(lambda original=original: read(original, tmp_path)) for original in originals)
+    rng = np.random.default_rng(7)
+    for number in range(150):
+        content = mutated(originals[number % len(originals)], rng)
+        survives(lambda content=content: read(content, tmp_path))
+
+
+def test_run_folders_that_were_tampered_with(tmp_path: Path) -> None:
+    folders = RunFolders(tmp_path)
+    rng = np.random.default_rng(8)
+    for name, original in folders.files.items():
+        assert survives(lambda name=name, original=original: folders.read(name, original, report=True))
+        for number in range(60):
+            content = mutated(original, rng)
+            survives(lambda name=name, c=content, n=number: folders.read(name, c, report=n % 8 == 0))
+    assert folders.reports > 3
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+FACTS = (
+    *("strategy", "label", "seed", "n_clients", "horizon_s", "elapsed_s", "ended", "target_accuracy", "data", "bytes"),
+    *("left_clients", "privacy", "label_histograms", "class_names", "client_names", "positions", "wall_s", "version"),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(facts=st.dictionaries(st.sampled_from(FACTS), JSON, max_size=3), clusters=JSON)
+def test_facts_that_may_be_anything(facts: dict, clusters: object, folders: RunFolders) -> None:
+    path = folders.folder / "facts.sqlite"
+    path.write_bytes(folders.files["run.sqlite"])
+    connection = sqlite3.connect(path)
+    with connection:
+        for name, value in facts.items():
+            connection.execute("INSERT OR REPLACE INTO facts VALUES(?, ?)", [name, json.dumps(value)])
+        connection.execute("INSERT INTO notes VALUES('clusters', ?)", [json.dumps(clusters)])
+    connection.close()
+    content = path.read_bytes()
+    survives(lambda: folders.read("run.sqlite", content, report=True))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> RunFolders:
+    return RunFolders(tmp_path_factory.mktemp("facts"))
+
+
+TABLES = st.dictionaries(
+    st.sampled_from(
+        ["run", "data", "model", "training", "fleet", "strategy", "executor", "server", "compare", "other"]
+    ),
+    JSON
+    | st.dictionaries(
+        st.sampled_from(
+            [
+                *("seed", "horizon", "clients", "partition", "source", "network", "size_bytes", "lr", "batch_size"),
+                *("compute", "link", "estimates", "availability", "faults", "preset", "name", "kind", "workers"),
+                *("deadline", "privacy", "aggregation"),
+            ]
+        ),
+        JSON,
+        max_size=4,
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TABLES)
+def test_tables_that_may_be_anything(tables: dict) -> None:
+    survives(lambda: parse(tables))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode), name=st.sampled_from(sorted(READERS)))
+def test_files_of_anything(content: bytes, name: str, tmp_path: Path) -> None:
+    survives(lambda: READERS[name][0](content, tmp_path))
+
+
+@pytest.mark.slow
+def test_ten_thousand_files_that_were_tampered_with(tmp_path: Path) -> None:
+    folders = RunFolders(tmp_path)
+    rng = np.random.default_rng(9)
+    readers = [(read, original) for read, originals in READERS.values() for original in originals]
+    read_whole = files = 0
+    for number in range(10_000):
+        kind = number % (len(readers) + len(folders.files))
+        if kind < len(readers):
+            read, original = readers[kind]
+            content = mutated(original, rng)
+            read_whole += survives(lambda read=read, content=content: read(content, tmp_path))
+        else:
+            name = list(folders.files)[kind - len(readers)]
+            content = mutated(folders.files[name], rng)
+            read_whole += survives(lambda name=name, c=content, n=number: folders.read(name, c, report=n % 10 == 0))
+        files += 1
+    shutil.rmtree(folders.folder)
+    assert files == 10_000
+    assert 500 < read_whole < 9_500  # neither all nor nothing gets through
