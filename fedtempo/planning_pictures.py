@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -15,7 +14,7 @@ from fedtempo.launch import World
 from fedtempo.planning_views import Pipeline, explained_pipeline, explained_structure
 from fedtempo.record import Records
 from fedtempo.report import figures
-from fedtempo.report.figures import write_figure
+from fedtempo.report.figures import plain_axes, write_figure
 from fedtempo.report.palette import category_colour
 from fedtempo.scheduling.structure import Structure, StructureProblem
 
@@ -47,7 +46,7 @@ def draw_structure(problem: StructureProblem, chosen: Structure, path: Path | st
     best, most = problem.optimum(), problem.clients_per_round
     widths = np.geomspace(1, most, 300)
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-    axes = _plain(figure.add_subplot())
+    axes = plain_axes(figure.add_subplot())
     axes.plot(widths, problem.objective(widths), color=_ONE, linewidth=1.8)
     for width, words, marker in (
         (best.width, f"least: W = {best.width:.2f}, S = {best.length:.2f}", "o"),
@@ -79,7 +78,7 @@ def draw_pipeline(pipeline: Pipeline, path: Path | str) -> None:
     n_clusters = len(found.members)
     figure = Figure(figsize=(9.0, 6.0), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=(1, 1))
-    hull, sizes, frames = (_plain(figure.add_subplot(place)) for place in (grid[0, 0], grid[0, 1], grid[1, :]))
+    hull, sizes, frames = (plain_axes(figure.add_subplot(place)) for place in (grid[0, 0], grid[0, 1], grid[1, :]))
 
     hull.plot(range(n_clusters + 1), [0, *found.done], "o", color=_ONE, label="done when its frame opens")
     hull.plot(*zip(*found.hull), color=_OTHER, linewidth=1.8, label="lower convex hull")
@@ -119,10 +118,3 @@ def draw_pipeline(pipeline: Pipeline, path: Path | str) -> None:
         "seconds of a round: computing (pale, a mark where each client is done), waiting (line), sending (full)"
     )
     write_figure(figure, path)
-
-
-def _plain(axes: Axes) -> Axes:
-    axes.grid(color="0.92", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedtempo.report.figures import write_figure
+from fedtempo.report.figures import plain_axes, write_figure
 from fedtempo.report.palette import strategy_colours
 
 
@@ -29,7 +28,7 @@ def draw_lines(
     What is not finite is left out.
     """
     figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-    axes = _plain(figure.add_subplot())
+    axes = plain_axes(figure.add_subplot())
     for name, colour in strategy_colours(list(lines)).items():
         values = np.where(np.isfinite(lines[name]), lines[name], np.nan)
         if bands is None:
@@ -51,7 +50,7 @@ def draw_boxes(groups: Mapping[str, Mapping[str, npt.ArrayLike]], path: Path | s
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     colours = strategy_colours(names)
     figure = Figure(figsize=(0.75 * len(groups) + 1.5, 3.6), layout="constrained")
-    axes = _plain(figure.add_subplot())
+    axes = plain_axes(figure.add_subplot())
     width = 0.8 / len(names)
     for place, group in enumerate(groups.values()):
         for number, name in enumerate(names):
@@ -73,18 +72,11 @@ def draw_boxes(groups: Mapping[str, Mapping[str, npt.ArrayLike]], path: Path | s
     write_figure(figure, path)
 
 
-def _plain(axes: Axes) -> Axes:
-    axes.grid(color="0.92", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
 def draw_bars(histogram: tuple[npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str) -> None:
     """A histogram as NumPy gives it: counts, and the edges of their bins."""
     counts, edges = (np.asarray(part) for part in histogram)
     figure = Figure(figsize=(5.2, 3.4), layout="constrained")
-    axes = _plain(figure.add_subplot())
+    axes = plain_axes(figure.add_subplot())
     axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=strategy_colours([""])[""])
     axes.set_xlabel(x)
     axes.set_ylabel(y)

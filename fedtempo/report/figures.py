@@ -183,13 +183,18 @@ def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | 
 
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=_INCHES, layout="constrained")
-    axes = figure.add_subplot()
+    axes = plain_axes(figure.add_subplot())
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    return figure, axes
+
+
+def plain_axes(axes: Axes) -> Axes:
+    """A faint grid behind what is drawn, and no frame at the top and on the right."""
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    return axes
 
 
 def _curves(axes: Axes, runs: Runs, curve: Callable[[Sequence[Records]], Band | None]) -> None:

@@ -10,19 +10,16 @@ import asyncio
 import contextlib
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
-
-import numpy as np
 
 from fedtempo.errors import RunError
 from fedtempo.federation import (
     Client,
     ClientUnavailable,
     ConsentError,
-    Durations,
     Examples,
     Model,
     Update,
@@ -30,26 +27,25 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.learning.aggregation import mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
-from fedtempo.runtime.handles import located, models_in
-from fedtempo.runtime.keyed import ClientGenerators, keyed_generator
+from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.together import came_back
+from fedtempo.runtime.together import at_once
 from fedtempo.runtime.tolerance import Tolerance
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")
 
 
-class Simulation:
+class Simulation(Central):
     """One run of a strategy (implements `fedtempo.federation.Federation`). Make it inside a running virtual loop."""
 
     def __init__(
@@ -80,6 +76,7 @@ class Simulation:
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server.seconds
+        self._arithmetic = executor
         self._averaging = Averaging(server, recorder, self.rng)
         self._tolerance = Tolerance(server, fleet.faults, self.rng)
         self._examples, self._server_visits = examples, 0
@@ -97,20 +94,8 @@ class Simulation:
     # What a strategy sees -------------------------------------------------------------------------------------------
 
     @property
-    def clients(self) -> Sequence[Client]:
-        return self._clients
-
-    @property
     def now(self) -> float:
         return self._loop.now
-
-    @property
-    def horizon(self) -> float:
-        return self._horizon
-
-    @property
-    def model(self) -> Model:
-        return self._model
 
     async def train(
         self,
@@ -126,11 +111,6 @@ class Simulation:
         await self._receive(visit)
         await self._compute(visit, work)
         return await self.upload(visit, to=to)
-
-    async def train_all(
-        self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
-    ) -> list[Update]:
-        return await came_back(lambda client: self.train(client, model, work, group=group), clients)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -160,14 +140,14 @@ class Simulation:
             return visit
 
         try:
-            await _at_once(map(begin, asked))
+            await at_once(map(begin, asked))
             for client, visit in begun.items():  # what its own link needs; what it waits for is the slowest's
                 visit.state.download_s = self._states[client.id].download_s * visit.state.link_factor
             slowest_s = max((visit.state.download_s for visit in begun.values()), default=0.0)
             async with self._downlink or UNLIMITED:
                 if begun:
                     self._recorder.traffic(down=self._size_bytes)
-                received = await _at_once(receive(begun[client]) for client in asked)
+                received = await at_once(receive(begun[client]) for client in asked)
         except BaseException:
             for visit in begun.values():
                 visit.release()
@@ -251,46 +231,6 @@ class Simulation:
             await self.sleep_until(self.now + self._server_s)
         return Model(model.version, pending.result().location)
 
-    async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
-        if not updates:
-            raise RunError("an average needs at least one update")
-        if weights is None:
-            weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
-        models = [update.model if isinstance(update, Update) else update for update in updates]
-        function, arguments = self._averaging.of(models, list(weights), self._model)
-        result: Model = await self.on_server(function, **arguments)
-        return result
-
-    async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        result: Model = await self.on_server(mix, a, b, beta=beta)
-        return result
-
-    async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
-        given = [*models, *models_in(arguments.values())]
-        self._averaging.may_compute(function, given)
-        if self._server_s:
-            await self.sleep_until(self.now + self._server_s)
-        version = given[0].version if given else self._model.version
-        result = self._executor.apply(
-            function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
-        )
-        answer = self._as_model(result, version)
-        self._averaging.derived(function, given, answer)
-        return answer
-
-    def commit(self, model: Model, *, staleness: int = 0) -> Model:
-        self._averaging.may_commit(model)
-        before, self._model = self._model, Model(self._model.version + 1, model.location)
-        self._recorder.commit(self._model.version, self.now, staleness)
-        self._evaluations.committed(self.now, before, self._model)
-        if self._max_commits is not None and self._model.version >= self._max_commits:
-            self.end("budget")
-        return self._model
-
-    def estimate(self, client: Client) -> Durations:
-        state = self._states[client.id]
-        return Durations(*self._estimator.estimate(client.id, state.download_s, state.mean_compute_s(), state.upload_s))
-
     def estimate_example_s(self, client: Client) -> float:
         state = self._states[client.id]
         true_s = self._fleet.links.upload_s(client.id, self._raw_examples().example_bytes)
@@ -302,9 +242,6 @@ class Simulation:
         else:
             await self._loop.wake_at(time)
 
-    def rng(self, purpose: str, *keys: int) -> np.random.Generator:
-        return keyed_generator(self._seed, purpose, *keys)
-
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
         if self._loop.now > 0:
@@ -315,24 +252,12 @@ class Simulation:
         finally:
             self._visits.preparing = False
 
-    def note(self, name: str, value: Any) -> None:
-        self._recorder.note(name, value)
-
     # What drives it -------------------------------------------------------------------------------------------------
-
-    def end(self, why: str) -> None:
-        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
-        if not self._ended.done():
-            self._ended.set_result(why)
 
     @property
     def end_s(self) -> float:
         """The run's end, were it now."""
         return self._visits.end_s
-
-    @property
-    def ended(self) -> asyncio.Future[str]:
-        return self._ended
 
     @property
     def visits_begun(self) -> int:
@@ -399,20 +324,6 @@ class Simulation:
         if self._examples is None:
             raise RunError("this run has no data: examples cannot be uploaded")
         return self._examples
-
-    def _as_model(self, result: Any, version: int) -> Any:
-        if self._executor.is_location(result):
-            return Model(version, result)
-        if isinstance(result, tuple):
-            return tuple(self._as_model(item, version) for item in result)
-        return result
-
-
-async def _at_once(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of it returned, in the order given."""
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each) for each in work]
-    return [task.result() for task in running]
 
 
 @lru_cache(maxsize=4096)

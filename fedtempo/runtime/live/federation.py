@@ -6,17 +6,14 @@ import asyncio
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-
-import numpy as np
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import (
     Client,
     ClientUnavailable,
     ConsentError,
-    Durations,
     Examples,
     Model,
     Update,
@@ -24,14 +21,12 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.learning.aggregation import mix
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.handles import located, models_in
-from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.live.calls import BadUpdate, Call, Kind, Reply, read_training, read_vector
 from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import RunLoop
@@ -42,6 +37,7 @@ from fedtempo.runtime.live.stays import LiveStay, Stays
 from fedtempo.runtime.live.uploads import Uploads, read_examples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import resolve
+from fedtempo.runtime.together import at_once
 
 T = TypeVar("T")
 
@@ -49,7 +45,7 @@ _DESCRIBE_S = 60.0
 """Seconds for which a new node may take to say who it is."""
 
 
-class LiveFederation:
+class LiveFederation(Central):
     """One run of a strategy on real clients (implements `fedtempo.federation.Federation`). Make it inside a RunLoop.
 
     A client that is given up (its visit was cancelled, or late) stays busy until its answer or its end is known.
@@ -85,6 +81,7 @@ class LiveFederation:
         self._clients, self._server, self._training, self._recorder = tuple(clients), server, training, recorder
         self._settings, self._evaluations, self._seed, self._horizon = settings, evaluations, seed, horizon
         self._max_commits, self._rules, self._refused = max_commits, rules, 0
+        self._arithmetic = server
         self._averaging = Averaging(rules, recorder, self.rng)
         self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
@@ -107,20 +104,8 @@ class LiveFederation:
     # What a strategy sees -------------------------------------------------------------------------------------------
 
     @property
-    def clients(self) -> Sequence[Client]:
-        return self._clients
-
-    @property
     def now(self) -> float:
         return self._loop.now
-
-    @property
-    def horizon(self) -> float:
-        return self._horizon
-
-    @property
-    def model(self) -> Model:
-        return self._model
 
     async def train(
         self,
@@ -149,17 +134,6 @@ class LiveFederation:
         visit.computed = stay.received_at + stay.compute_s
         return self._done(visit, self._server.hold(vector), on_the_way_s)
 
-    async def train_all(
-        self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
-    ) -> list[Update]:
-        async def one(client: Client) -> Update | None:
-            try:
-                return await self.train(client, model, work, group=group)
-            except ClientUnavailable:
-                return None
-
-        return [update for update in await _at_once(map(one, clients)) if update is not None]
-
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
         visit = await self._stays.begin(client, model, group)
@@ -185,9 +159,9 @@ class LiveFederation:
             return visit
 
         try:
-            await _at_once(map(begin, asked))
+            await at_once(map(begin, asked))
             begun.sort(key=lambda visit: asked.index(visit.client))
-            received = await _at_once(map(receive, begun))
+            received = await at_once(map(receive, begun))
         except BaseException:
             for visit in begun:
                 visit.release()
@@ -243,52 +217,11 @@ class LiveFederation:
         trained = await asyncio.wrap_future(self._server.train_on(model.location, x, y, self._server_visits, training))
         return Model(model.version, trained.location)
 
-    async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
-        if not updates:
-            raise RunError("an average needs at least one update")
-        if weights is None:
-            weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
-        models = [update.model if isinstance(update, Update) else update for update in updates]
-        function, arguments = self._averaging.of(models, list(weights), self._model)
-        result: Model = await self.on_server(function, **arguments)
-        return result
-
-    async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        result: Model = await self.on_server(mix, a, b, beta=beta)
-        return result
-
-    async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
-        given = [*models, *models_in(arguments.values())]
-        self._averaging.may_compute(function, given)
-        version = given[0].version if given else self._model.version
-        result = self._server.apply(
-            function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
-        )
-        answer = self._as_model(result, version)
-        self._averaging.derived(function, given, answer)
-        return answer
-
-    def commit(self, model: Model, *, staleness: int = 0) -> Model:
-        self._averaging.may_commit(model)
-        before, self._model = self._model, Model(self._model.version + 1, model.location)
-        self._recorder.commit(self._model.version, self.now, staleness)
-        self._evaluations.committed(self.now, before, self._model)
-        if self._max_commits is not None and self._model.version >= self._max_commits:
-            self.end("budget")
-        return self._model
-
-    def estimate(self, client: Client) -> Durations:
-        state = self._states[client.id]
-        return Durations(*self._estimator.estimate(client.id, state.download_s, state.mean_compute_s(), state.upload_s))
-
     def estimate_example_s(self, client: Client) -> float:
         return self.estimate(client).upload_s * self._server.example_bytes / self._server.size_bytes
 
     async def sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))
-
-    def rng(self, purpose: str, *keys: int) -> np.random.Generator:
-        return keyed_generator(self._seed, purpose, *keys)
 
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
@@ -300,24 +233,12 @@ class LiveFederation:
         finally:
             self._loop.begin()
 
-    def note(self, name: str, value: Any) -> None:
-        self._recorder.note(name, value)
-
     # What drives it -------------------------------------------------------------------------------------------------
-
-    def end(self, why: str) -> None:
-        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
-        if not self._ended.done():
-            self._ended.set_result(why)
 
     @property
     def end_s(self) -> float:
         """The run's end, were it now."""
         return self._stays.end_s
-
-    @property
-    def ended(self) -> asyncio.Future[str]:
-        return self._ended
 
     @property
     def visits_begun(self) -> int:
@@ -480,20 +401,6 @@ class LiveFederation:
         except RunError as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
-
-    def _as_model(self, result: Any, version: int) -> Any:
-        if self._server.is_location(result):
-            return Model(version, result)
-        if isinstance(result, tuple):
-            return tuple(self._as_model(item, version) for item in result)
-        return result
-
-
-async def _at_once(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of it returned, in the order given."""
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each) for each in work]
-    return [task.result() for task in running]
 
 
 def _plain(training: Training) -> dict[str, Any]:
