@@ -38,6 +38,7 @@ from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
+from fedtempo.runtime.executors.workers import Workers
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
@@ -246,7 +247,7 @@ def _run(
             watch=watch or (lambda *_: None),
             journal=journalled,
         )
-        if isinstance(inner, Processes):
+        if isinstance(inner, Workers):
             recorder.fact("executor", inner.facts())
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(made[0].visits_in_progress)

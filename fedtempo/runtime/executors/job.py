@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,44 @@ class Job:
         shape = self.x.shape[1:]
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         return FlatModel(create(self.network, shape, self.n_classes, seed), shape)
+
+
+@dataclass(frozen=True)
+class PackedJob:
+    """A job whose arrays lie elsewhere; small enough to send. Images lie channels last where `moved`."""
+
+    job: Job
+    moved: bool
+
+    def opened(self, arrays: Mapping[str, Array]) -> Job:
+        """The job with its arrays, which are not copied."""
+        x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
+        clients = np.split(arrays["rows"], arrays["ends"][:-1])
+        return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
+
+
+def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
+    """A job and its arrays, so few and so laid out that workers can use them where they lie."""
+    x, test_x = (_single_precision(array) for array in (job.x, job.test_x))
+    if channels_last:
+        x, test_x = np.moveaxis(x, 1, -1), np.moveaxis(test_x, 1, -1)
+    rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
+    arrays = {
+        "x": x,
+        "y": np.asarray(job.y, dtype=np.int64),
+        "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
+        "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
+        "test_x": test_x,
+        "test_y": np.asarray(job.test_y, dtype=np.int64),
+    }
+    nothing: Array = np.empty(0)
+    return PackedJob(
+        replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing), channels_last
+    ), arrays
+
+
+def _single_precision(array: Array) -> Array:
+    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
 
 
 class Trainer:
