@@ -79,11 +79,23 @@ class ExecutorSettings:
     """The `[executor]` table: where training really happens. It never changes a result."""
 
     kind: Annotated[
-        Literal["processes", "inline", "none"],
-        Doc("worker processes, this process, or no training at all (the schedule only)"),
+        Literal["processes", "inline", "ray", "none"],
+        Doc("worker processes, this process, a Ray cluster's nodes, or no training at all (the schedule only)"),
     ] = "processes"
-    workers: Annotated[Count | None, Doc("processes; as many as there are processors where not given")] = None
+    workers: Annotated[
+        Count | None,
+        Doc("processes, or Ray's actors; as many as there are processors, or as the cluster has room for, by default"),
+    ] = None
     start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
+    address: Annotated[
+        str | None,
+        Doc("of the Ray cluster: auto (the one that this machine belongs to) or host:port; one of its own by default"),
+    ] = None
+    num_cpus: Annotated[NonNegative, Doc("processors that each of Ray's actors claims; it trains on one thread")] = 1.0
+    num_gpus: Annotated[NonNegative, Doc("GPUs, or shares of one, that each of Ray's actors claims")] = 0.0
+    resources: Annotated[dict[str, Positive], Doc("what else each of Ray's actors claims, by the cluster's names")] = (
+        dataclasses.field(default_factory=dict)
+    )
 
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")

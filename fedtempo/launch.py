@@ -37,6 +37,7 @@ from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.processes import Processes
 from fedtempo.runtime.executors.workers import Workers
 from fedtempo.runtime.keyed import keyed_generator
@@ -285,6 +286,15 @@ def make_executor(config: Config, world: World) -> Executor:
         return NoTraining(4 * job.model().n_parameters)
     if settings.kind == "inline":
         return Inline(job)
+    if settings.kind == "ray":
+        return OnRay(
+            job,
+            settings.workers,
+            address=settings.address,
+            num_cpus=settings.num_cpus,
+            num_gpus=settings.num_gpus,
+            resources=settings.resources,
+        )
     return Processes(job, workers=settings.workers or os.cpu_count() or 1, start_method=settings.start_method)
 
 

@@ -244,11 +244,15 @@ class Workers(ABC, Generic[W]):
                 if (task := queue.popleft()()) is not None:
                     task.finish(error=error)
 
-    def _bury(self, worker: W, reason: str) -> None:
-        """A worker has died: another takes its place, and its tasks come first, but for one that was fatal before."""
+    def _bury(self, worker: W, reason: str, by_task: bool = True) -> None:
+        """A worker has died: another takes its place, and its tasks come first, but for one that was fatal before.
+
+        by_task: False where no task can have been the reason.
+        """
         self._workers.remove(worker)
         tasks = list(worker.tasks.values())
-        if tasks:
+        worker.tasks.clear()
+        if tasks and by_task:
             tasks[0].lost += 1  # it was at this one: the others waited behind it
         for task in reversed(tasks):
             if task.lost > 1:
