@@ -18,9 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError, WorkerError
-from fedtempo.launch import run
 from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import Mlp
 from fedtempo.learning.training import Training
@@ -32,8 +30,7 @@ from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.ray_session import imported
-from fedtempo.strategies import STRATEGIES
-from tests.strategies.test_every_strategy import BASE, SPECIAL
+from tests.strategies.test_every_strategy import everyone, trained
 
 pytestmark = pytest.mark.ray
 
@@ -280,17 +277,9 @@ def test_a_journal_written_on_a_cluster_is_gone_on_with_elsewhere(nodes: Nodes, 
         assert life(inline, 3) == first
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@everyone
 def test_every_strategy_gives_the_bits_of_inline(nodes: Nodes, name: str) -> None:
-    results = set()
-    for kind in ("inline", "ray"):
-        changes = {"executor.kind": kind, "executor.address": nodes.cluster.address, "run.horizon": 30.0}
-        config = parse({**BASE, "strategy": {"name": name}}).with_changes(SPECIAL.get(name, {}) | changes)
-        _, records, _ = run(config)
-        assert records.commits["version"].size >= 1
-        results.add((records.facts["model_sha256"], records.facts["events_sha256"]))
-    assert len(results) == 1
-    assert None not in results.pop()
+    assert trained(name, kind="ray", address=nodes.cluster.address) == trained(name, kind="inline")
 
 
 def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) -> None:
