@@ -1,8 +1,8 @@
 """What a cluster's executor costs on one machine, against worker processes: `python -m benchmarks.on_ray`; needs Ray.
 
-LeNet's visits, all asked for at once; then visits of one batch, each on the model of the one before: in one chain, which
-stays where it is, and in two that change places, so that each model goes to the other of two nodes. These nodes stand on
-this machine: the model is copied from store to store, through the loopback interface.
+LeNet's visits, all asked for at once; then visits of one batch, each on the model of the one before: in one chain,
+which stays where it is, and in two that change places, so that each model goes to the other of two nodes. These nodes
+are on this machine: the model is copied from store to store, through the loopback interface.
 """
 
 from __future__ import annotations
