@@ -152,9 +152,10 @@ def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes
         assert sum(there) >= 12 * executor.size_bytes
 
 
-def test_a_node_that_is_lost_costs_time_and_no_bit(nodes: Nodes, expected: list[Any]) -> None:
+def test_a_node_that_is_lost_costs_time_and_no_bit(
+    nodes: Nodes, expected: list[Any], capfd: pytest.CaptureFixture[str]
+) -> None:
     with on(nodes, job(hidden=500)) as executor:
-        held: list[Any] = []
 
         def lose(number: int) -> None:
             if number in (5, 6):  # the models of the round before lie on the node that is lost, or on the other one
@@ -162,7 +163,7 @@ def test_a_node_that_is_lost_costs_time_and_no_bit(nodes: Nodes, expected: list[
                 nodes.complete()
 
         assert chains(executor, 12, lose) == expected
-        assert not held
+        assert capfd.readouterr() == ("", "")
         facts = executor.facts()
         assert facts["workers_replaced"] == 2
         assert facts["models_made_again"] >= 1
@@ -226,6 +227,26 @@ def test_evaluations_wait_for_visits_and_what_nobody_waits_for_is_dropped(nodes:
         assert not test._tasks[0].finished  # type: ignore[attr-defined]
         with Inline(job(tests=60)) as inline:
             assert test.result() == inline.evaluate(inline.initial()).result()
+
+
+def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtempo.runtime.executors.on_ray.computing_versions", lambda: {"torch": "1.0"})
+    with OnRay(job(), 1, address=nodes.cluster.address) as executor:
+        pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
+        for each in pending:
+            with pytest.raises(WorkerError, match=r"a node of the cluster has .* where this process has torch 1.0: "):
+                each.result()
+
+
+def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtempo.runtime.executors.on_ray.pack", lambda *_: (None, {}))
+    with OnRay(job(), 1, address=nodes.cluster.address) as executor:
+        with pytest.raises(
+            WorkerError, match=r"an actor could not start: .*has no attribute 'opened'"
+        ):
+            executor.train(executor.initial(), 0, 1, TRAINING).result()
+        with pytest.raises(WorkerError, match=r"an actor could not start"):
+            executor.evaluate(executor.initial()).result()
 
 
 def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:

@@ -84,6 +84,7 @@ class OnRay(Workers[_Actor]):
         self._models: weakref.WeakSet[Parameters] = weakref.WeakSet()
         self._close = weakref.finalize(self, _shut_down, session, self._workers, self._starting, self._models)
         self._started = self._failed_starts = self._remade = 0
+        self._broken: WorkerError | None = None
         try:
             self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
             self._count = _fitting(session.room_for(self._needs), workers, self._needs)
@@ -156,16 +157,18 @@ class OnRay(Workers[_Actor]):
         except self._ray.exceptions.RayActorError as error:
             self._failed_starts += 1
             if error.actor_init_failed or self._failed_starts > _FAILED_STARTS:
-                raise WorkerError(f"an actor could not start: {_reason(error)}") from error
-            self._start_actor()
+                self._broken = WorkerError(f"an actor could not start: {_reason(error)}")
+            else:
+                self._start_actor()
             return
         ours = computing_versions()
-        if theirs != ours:
-            raise WorkerError(
+        if theirs == ours:
+            self._workers.append(actor)
+        else:
+            self._broken = WorkerError(
                 f"a node of the cluster has {_listed(theirs)} where this process has {_listed(ours)}: results would "
                 "depend on where they are computed; install the same on all nodes"
             )
-        self._workers.append(actor)
 
     def _replace(self, worker: _Actor) -> None:
         with contextlib.suppress(Exception):  # it may be gone
@@ -175,13 +178,15 @@ class OnRay(Workers[_Actor]):
     # Tasks
 
     def _pump(self, timeout: float | None) -> None:
+        if self._broken is not None:
+            self._fail_queued(self._broken)
         self._send()
         actors = {answer: actor for actor in self._workers for answer in actor.tasks}
         asked = [*actors, *self._starting]
         if not asked:
             return
         if timeout is None and not self._wait(asked, 1, None if actors else _START_S):
-            raise WorkerError(
+            self._broken = WorkerError(
                 f"no actor with {_listed(self._needs)} has started within {_START_S:g} s: `ray status` tells what the "
                 "cluster has left"
             )

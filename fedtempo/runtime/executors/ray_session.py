@@ -109,7 +109,7 @@ def _short_folder() -> str | None:
 
 def _must_answer(address: str | None) -> None:
     """Raises OSError where nobody listens at host:port. Ray itself tries for minutes, and then ends the process."""
-    host, colon, port = (address or "").rpartition(":")
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
 
