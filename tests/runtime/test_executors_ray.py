@@ -241,9 +241,7 @@ def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monk
 def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.pack", lambda *_: (None, {}))
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
-        with pytest.raises(
-            WorkerError, match=r"an actor could not start: .*has no attribute 'opened'"
-        ):
+        with pytest.raises(WorkerError, match=r"an actor could not start: .*has no attribute 'opened'"):
             executor.train(executor.initial(), 0, 1, TRAINING).result()
         with pytest.raises(WorkerError, match=r"an actor could not start"):
             executor.evaluate(executor.initial()).result()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,9 +59,9 @@ class OnRay(Workers[_Actor]):
     A model that only a lost node had is made again from the nearest one that is still there: each model remembers the
     visit that made it, back to a model that this process's own node has.
 
-    workers: actors; as many as the cluster has room for where not given. address: of the cluster ("auto", host:port);
-    one of this process's own where not given. num_cpus, num_gpus, resources: what each actor is given, in Ray's terms.
-    Raises ConfigError where Ray is not installed, no cluster is there, or it has no room.
+    workers: actors; as many as the cluster has room for where not given. address: of the cluster ("auto", host:port,
+    ray://host:port); one of this process's own where not given. num_cpus, num_gpus, resources: what each actor claims,
+    in Ray's terms. Raises ConfigError where Ray is not installed, no cluster is there, or it has no room.
     """
 
     location_type = Location
@@ -82,7 +83,9 @@ class OnRay(Workers[_Actor]):
         self._ray = session.ray
         self._starting: dict[Any, _Actor] = {}
         self._models: weakref.WeakSet[Parameters] = weakref.WeakSet()
-        self._close = weakref.finalize(self, _shut_down, session, self._workers, self._starting, self._models)
+        self._close = weakref.finalize(
+            self, _shut_down, os.getpid(), session, self._workers, self._starting, self._models
+        )
         self._started = self._failed_starts = self._remade = 0
         self._broken: WorkerError | None = None
         try:
@@ -311,12 +314,18 @@ def _its_own_error(task: Task) -> Any:
 
 
 def _shut_down(
-    session: Session, workers: list[_Actor], starting: dict[Any, _Actor], models: weakref.WeakSet[Parameters]
+    owner: int,
+    session: Session,
+    workers: list[_Actor],
+    starting: dict[Any, _Actor],
+    models: weakref.WeakSet[Parameters],
 ) -> None:
     """End the actors, let go of all models, and disconnect.
 
     No reference of this connection may be left: a later one gives the same names to other objects.
     """
+    if os.getpid() != owner:  # a forked process has a copy of the executor, but it is not its own
+        return
     for actor in [*workers, *starting.values()]:
         with contextlib.suppress(Exception):  # it may be gone, or the connection
             session.ray.kill(actor.handle)

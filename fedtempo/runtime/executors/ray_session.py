@@ -42,7 +42,6 @@ class Session:
 
     def __init__(self, address: str | None, local_cpus: float | None = None) -> None:
         self.ray = imported()
-        self._owner = os.getpid()
         self._folder: str | None = None
         self._connected = not self.ray.is_initialized()
         if not self._connected:
@@ -61,8 +60,10 @@ class Session:
             _must_answer(address)
             with _signals_as_they_are(), _silence():
                 self.ray.init(**settings, log_to_driver=False, logging_level=logging.CRITICAL)
-        except Exception as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, Exception):
+                raise
             where = "no local cluster could be started" if address is None else f"no cluster at {address!r}"
             reason = str(error).strip().splitlines()[0]
             raise ConfigError(f"executor.address: {where}: {type(error).__name__}: {reason}") from error
@@ -83,8 +84,6 @@ class Session:
 
     def close(self) -> None:
         """Disconnect; a cluster of one's own is shut down and its files are removed."""
-        if os.getpid() != self._owner:  # a forked process has a copy of the connection, but it is not its own
-            return
         if self._connected and self.ray.is_initialized():
             with _signals_as_they_are():
                 self.ray.shutdown()
