@@ -30,6 +30,7 @@ from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.ray_session import imported
+from tests.runtime.test_executors import image_job
 from tests.strategies.test_every_strategy import everyone, trained
 
 pytestmark = pytest.mark.ray
@@ -150,6 +151,23 @@ def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes
         here, *there = nodes.used_bytes()
         assert here - before < executor.size_bytes
         assert sum(there) >= 12 * executor.size_bytes
+
+
+def test_actors_read_the_examples_where_the_nodes_store_has_them(nodes: Nodes) -> None:
+    def where(actor: Any) -> list[str]:
+        """What is mapped where the actor's examples lie."""
+        address = actor._trainer._examples._rows.data_ptr()
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                first, last = (int(end, 16) for end in line.split()[0].split("-"))
+                if first <= address < last:
+                    return line.split()[5:]
+        return []
+
+    with on(nodes, image_job()) as executor:
+        for actor in ready(executor):
+            (mapped,) = executor._ray.get(actor.handle.__ray_call__.remote(where))[:1]
+            assert "plasma" in mapped
 
 
 def test_a_node_that_is_lost_costs_time_and_no_bit(

@@ -92,7 +92,8 @@ class OnRay(Workers[_Actor]):
             self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
             self._count = _fitting(session.room_for(self._needs), workers, self._needs)
             self._packed, arrays = pack(job, model.channels_last)
-            self._arrays = self._ray.put(arrays)
+            # In memory order: others would be copied by each actor that opens them.
+            self._arrays = self._ray.put({name: np.ascontiguousarray(array) for name, array in arrays.items()})
             self._actors = self._ray.remote(
                 num_cpus=num_cpus,
                 num_gpus=num_gpus,
