@@ -249,7 +249,7 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     world = build_world(base)
     results = set()
     for kind, workers in (("inline", 1), ("processes", 1), ("processes", 2), ("processes", 3)):
-        config = base.with_changes({"executor.kind": kind, "executor.workers": workers})
+        config = base.with_changes({"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"})
         with progress.shown(console, config) as watch:
             summary, _, _ = run_in_memory(config, world=world, watch=watch)
         if summary["ended"] == "interrupted":
