@@ -12,6 +12,8 @@ from torch.utils._pytree import tree_leaves
 
 _VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _COPIES = {"_to_copy", "copy", "copy_", "_foreach_copy", "_foreach_copy_"}
+_INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
+_MASKS = {torch.bool, torch.uint8}
 _PROBABILITIES = {"p", "dropout", "dropout_p"}
 
 
@@ -45,15 +47,20 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def _obstacle_in(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> str | None:
     name, tags = func.overloadpacket.__name__, set(func.tags)
-    if tags & _VALUES:
+    by_mask = name in _INDEXING and any(mask.dtype in _MASKS for mask in _tensors(args[1]))
+    if by_mask or (tags & _VALUES and name not in _INDEXING):
         return f"{name}: what is done next depends on a value, for which the host must wait"
     if torch.Tag.nondeterministic_seeded in tags and not _draws_nothing(func, args, kwargs):
         return f"{name} draws at random"
     if name in _COPIES:
-        devices = {leaf.device for leaf in tree_leaves([args, kwargs, result]) if isinstance(leaf, Tensor)}
+        devices = {tensor.device for tensor in _tensors([args, kwargs, result])}
         if len(devices) > 1:
             return f"{name}: a tensor is copied between {' and '.join(sorted(map(str, devices)))}"
     return None
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def _draws_nothing(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -77,7 +77,22 @@ class _Operation(Generic[T]):
 
     def is_over(self) -> bool:
         """Whether it failed, or its mark is passed."""
-        return self.error is not None or (self.mark is not None and _passed(self.mark))
+        if self.error is None and self.mark is not None:
+            return self._asked_device(self.mark.query)
+        return self.error is not None
+
+    def wait(self) -> None:
+        """Wait until it is over; it has begun."""
+        assert self.mark is not None
+        self._asked_device(self.mark.synchronize)
+
+    def _asked_device(self, question: Callable[[], bool | None]) -> bool:
+        """The answer; a device that does not give one has failed, and this with it."""
+        try:
+            return bool(question())
+        except RuntimeError as error:
+            self.fail(f"the device failed: {error}")
+            return True
 
     def start(self, resident: Resident) -> None:
         begin, self.begin = self.begin, None
@@ -269,7 +284,7 @@ class OnDevice:
         """Wait for an operation and begin others meanwhile; what began first is likely to be the first to end."""
         self._feed()
         while not operation.is_over():
-            _wait(self._running[0][0].mark)
+            self._running[0][0].wait()
             self._feed()
         operation.settle()
 
@@ -350,21 +365,6 @@ def described(device: torch.device) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
     }
-
-
-def _passed(mark: Mark) -> bool:
-    try:
-        return mark.query()
-    except RuntimeError as error:
-        raise WorkerError(f"the device failed: {error}") from error
-
-
-def _wait(mark: Mark | None) -> None:
-    assert mark is not None
-    try:
-        mark.synchronize()
-    except RuntimeError as error:
-        raise WorkerError(f"the device failed: {error}") from error
 
 
 def _hint(error: Exception) -> str:

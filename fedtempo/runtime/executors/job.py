@@ -65,7 +65,7 @@ class Job:
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
     ) -> tuple[Vector, int] | None:
-        """What a visit that goes wrong sends, see `Faults.sent`; None, without a call of `parameters`, where none does."""
+        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others."""
         if not self.faults.total:
             return None
         chance = keyed_generator(self.seed, "faults", client, visit)

@@ -45,7 +45,7 @@ class Recordings:
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
-        self._obstacles: dict[Training, str | None] = {}
+        self._obstacles: dict[Training | None, str | None] = {}
         self.made = self.repeated = self.plain = 0
 
     def allowed(self, settings: Training, example: Callable[[], object]) -> bool:
@@ -63,7 +63,8 @@ class Recordings:
         """The device could not record what looked as if it could: nothing is recorded any more."""
         self._wanted = False
         cause = error.__context__ or error
-        self._say(f"recording failed: {str(cause).strip().splitlines()[0]}")
+        found = self._obstacles[None] = f"recording failed: {str(cause).strip().splitlines()[0]}"
+        self._say(found)
 
     @property
     def obstacles(self) -> list[str]:
@@ -206,5 +207,5 @@ def _each(for_batch: Callable[[Tensor], None], rows: Tensor, size: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _without_step_size(training: Training) -> Training:
-    """Settings that visits share although their step sizes differ, which shrink from round to round in some strategies."""
+    """Settings that visits share although their step sizes differ: some strategies shrink these from round to round."""
     return replace(training, lr=1.0)
