@@ -51,8 +51,8 @@ class Job:
         return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
 
     def rows_at(self, client: int) -> Array:
-        """A client's examples, as row numbers (int64) of x."""
-        return np.ascontiguousarray(self.clients[client], dtype=np.int64)
+        """A client's examples, as row numbers (int64) of x: a copy."""
+        return np.array(self.clients[client], dtype=np.int64, order="C")
 
     def visit_rng(self, client: int, visit: int) -> np.random.Generator:
         """What a visit's training draws from."""
