@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -25,11 +25,8 @@ from fedtempo.runtime.executors.device import OnDevice, described, find_device
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 
-CHANGE, LOSS = 1e-3, 1e-4
-"""Largest difference from the processor: of a visit's change of the parameters, by its L2 norm; of a loss, relative."""
-
 ADAM_CHANGE = 5e-2
-"""Likewise with Adam, whose first steps are the signs of gradients, tiny ones too."""
+"""Limit of `Model.change` with Adam, whose first steps are the signs of gradients, tiny ones too."""
 
 RAGGED = (100, 37, 64, 7)
 STREAMS = {"lenet": (1, 4, 16, 64), "mlp": (1, 4, 16, 64), "cnn6": (1, 4, 16), "lstm": (1, 4, 16)}
@@ -53,11 +50,20 @@ ADAM = Training(lr=1e-3, batch_size=BATCH, optimizer="adam")
 
 @dataclass(frozen=True)
 class Model:
-    """A network with the shape of its examples and its classes."""
+    """A network with the shape of its examples and its classes, and how far a device may be from the processor.
+
+    change: largest difference of what a visit changes in the parameters, over its L2 norm. loss: of a loss, relative.
+    Both are several times what perturbing the first model by 1e-6 of itself makes of the processor's own result. Where
+    a network multiplies rounding errors at each step, as with batch normalisation on random labels, `steps` is how many
+    steps a visit has that is compared.
+    """
 
     network: Network
     shape: tuple[int, ...]
     classes: int = 10
+    change: float = 1e-3
+    loss: float = 1e-4
+    steps: int | None = None
 
     def job(self, sizes: Sequence[int]) -> Job:
         """Random examples; each client holds one of `sizes`."""
@@ -73,7 +79,13 @@ class Model:
 MODELS = {
     "lenet": Model(LeNet(), (1, 28, 28)),
     "mlp": Model(Mlp(), (1, 28, 28)),
-    "cnn6": Model(Cnn((32, 32, 64, 64, 128, 128), pool_after=(2, 4, 6), batch_norm=True, hidden=()), (3, 32, 32)),
+    "cnn6": Model(
+        Cnn((32, 32, 64, 64, 128, 128), pool_after=(2, 4, 6), batch_norm=True, hidden=()),
+        (3, 32, 32),
+        change=0.1,
+        loss=1e-3,
+        steps=2,
+    ),
     "lstm": Model(CharLstm(), (LENGTH,), VOCABULARY),
 }
 DROPOUT = Model(Cnn((8, 16), dropout=0.5), (1, 28, 28))
@@ -134,16 +146,17 @@ def checks(device: str, models: Mapping[str, Model] = MODELS, sizes: Sequence[in
     """Each network against the processor, against itself without recordings, and on other numbers of streams."""
     for name, model in models.items():
         job, count = model.job(sizes), len(sizes)
-        for label, training in (("plain", PLAIN), ("everything", EVERYTHING), ("adam", ADAM)):
+        for label, settings in (("plain", PLAIN), ("everything", EVERYTHING), ("adam", ADAM)):
+            training = replace(settings, steps=model.steps)
             with Inline(job) as inline:
                 start, expected = inline.vector(inline.initial()), outcome(inline, count, training)
             with OnDevice(job, device, streams=1) as executor:
                 recorded = outcome(executor, count, training)
                 facts = executor.facts()
-            what, limit = f"{name}, {label}", ADAM_CHANGE if label == "adam" else CHANGE
+            what, limit = f"{name}, {label}", max(model.change, ADAM_CHANGE if label == "adam" else 0)
             yield Check(f"{what}: change from the processor's", change_difference(recorded, expected, start), limit)
             if label != "adam":
-                yield Check(f"{what}: losses from the processor's", loss_difference(recorded, expected), LOSS)
+                yield Check(f"{what}: losses from the processor's", loss_difference(recorded, expected), model.loss)
             yield Check(f"{what}: obstacles to recording", len(facts["not_recorded"]), 0)
             yield Check(f"{what}: visits without a recording", float(facts["pieces_by_graph"] == 0), 0)
             if label == "plain":

@@ -40,7 +40,7 @@ def test_the_checks_see_what_is_wrong():
     assert gpu.change_difference(bad, good, start) == pytest.approx(0.01, rel=1e-3)
     assert gpu.loss_difference(bad, good) == pytest.approx(0.1)
     assert gpu.loss_difference(gpu.Outcome(vectors, good.statistics, 2.2), good) == pytest.approx(0.1)
-    assert not gpu.Check("change", gpu.change_difference(bad, good, start), gpu.CHANGE).passed
+    assert not gpu.Check("change", gpu.change_difference(bad, good, start), gpu.MODELS["lenet"].change).passed
     assert not gpu.Check("nothing", math.nan, 1.0).passed
 
 
