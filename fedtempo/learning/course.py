@@ -48,7 +48,7 @@ class Course:
     def __init__(self, model: FlatModel, examples: Examples, training: Training) -> None:
         self.model = model
         self._examples, self._training = examples, training
-        self._parameters = model.trainable
+        self._parameters = model.gradients.parameters
         vector = model.vector
         self._loss_of = loss_of(training, vector.dtype, vector.device)
         self._optimizer = make_static_optimizer(self._parameters, training)
@@ -69,7 +69,8 @@ class Course:
 
     def measure(self, rows: Tensor) -> None:
         """One batch's gradient, at the model as loaded: West's running update, as in `local.train`."""
-        _, _, gradients = self._gradients(rows)
+        x, y = self._examples.gather(rows)
+        _, _, gradients = self.model.gradients.of(self._loss_of, x, y)
         with torch.no_grad():
             gradient = torch.cat([part.reshape(-1) for part in gradients])
             size = len(rows)
@@ -90,16 +91,17 @@ class Course:
 
     def step(self, rows: Tensor) -> None:
         """One step on the batch of these rows (int64, where the model lies)."""
-        loss, (logits, labels), gradients = self._gradients(rows)
+        x, y = self._examples.gather(rows)
+        loss, logits, gradients = self.model.gradients.of(self._loss_of, x, y)
         training, size = self._training, len(rows)
         with torch.no_grad():
             if self._anchors:
                 gradients = add_proximal(gradients, self._parameters, self._anchors, training.proximal)
             if training.clip_norm is not None:
                 gradients = clip(gradients, training.clip_norm)
-            self._loss.add_(loss, alpha=size)
+            self._loss.add_(loss.detach(), alpha=size)
             if self._squares:
-                self._squared.add_(self._loss_of(logits, labels, "none").square().sum())
+                self._squared.add_(self._loss_of(logits, y, "none").square().sum())
             self._optimizer.step(gradients)
 
     def outcome(self) -> Tensor:
@@ -113,13 +115,6 @@ class Course:
     def _load(self, received: Tensor) -> None:
         self.model.load(received)
         self.model.module.train()
-
-    def _gradients(self, rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor], Tensors]:
-        x, y = self._examples.gather(rows)
-        logits = self.model.module(x)
-        loss = self._loss_of(logits, y)
-        gradients = torch.autograd.grad(loss, self._parameters, materialize_grads=True)
-        return loss.detach(), (logits.detach(), y), gradients
 
 
 def statistics(outcome: Tensor, training: Training, num_examples: int, used: int) -> tuple[dict[str, float], bool]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fedtempo.learning.course import MOST_STEPS, Course, pieces, statistics
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import batches, train
+from fedtempo.learning.losses import CrossEntropy
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, ResNet18, create
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.recordable import obstacle
@@ -144,8 +145,7 @@ def test_a_visit_makes_no_tensor_beside_its_device(name, settings):
     course = Course(model, examples_of(shape, device="meta"), SETTINGS[settings])
     rows = torch.zeros(10, dtype=torch.int64, device="meta")
     assert obstacle(whole_visit(course, torch.empty_like(model.vector), rows)) is None
-    adjustment = torch.ones(10)
-    course._loss_of = lambda logits, y, reduction="mean": (logits + adjustment).sum()
+    course._loss_of = CrossEntropy(torch.ones(10))
     with pytest.raises(RuntimeError, match="device"):
         course.step(rows)
 
