@@ -114,7 +114,8 @@ class Course:
 
     def _load(self, received: Tensor) -> None:
         self.model.load(received)
-        self.model.module.train()
+        if not self.model.module.training:
+            self.model.module.train()
 
 
 def statistics(outcome: Tensor, training: Training, num_examples: int, used: int) -> tuple[dict[str, float], bool]:

@@ -297,11 +297,26 @@ class OnDevice:
         load = {id(resident): 0 for resident in (*self._residents, self._tester)}
         for operation, resident in self._running:
             load[id(resident)] += not operation.is_over()
+        if (chosen := self._next(load)) is None:
+            return
         with fixed_device_numerics():
-            while self._visits and (free := self._with_room(load)) is not None:
-                self._begin(self._visits.popleft(), free, load)
-            while not self._visits and self._tests and load[id(self._tester)] < AHEAD:
-                self._begin(self._tests.popleft(), self._tester, load)
+            while chosen is not None:
+                operation, resident = chosen
+                operation.start(resident)
+                if operation.error is None:
+                    self._running.append((operation, resident))
+                    load[id(resident)] += not operation.is_over()
+                chosen = self._next(load)
+
+    def _next(self, load: dict[int, int]) -> tuple[_Operation[Any], Resident] | None:
+        """What is to begin now, and where: visits first. load: operations in each lane."""
+        while self._visits and (resident := self._with_room(load)) is not None:
+            if (visit := self._visits.popleft()()) is not None:  # else nobody waits for it any more
+                return visit, resident
+        while not self._visits and self._tests and load[id(self._tester)] < AHEAD:
+            if (test := self._tests.popleft()()) is not None:
+                return test, self._tester
+        return None
 
     def _with_room(self, load: dict[int, int]) -> Resident | None:
         """The first lane that does nothing, a new one where none is, or one that is about to end."""
@@ -313,15 +328,6 @@ class OnDevice:
             load[id(free)] = 0
             self._settle()
         return free if free is not None and load[id(free)] < AHEAD else None
-
-    def _begin(self, reference: weakref.ref[_Operation[Any]], resident: Resident, load: dict[int, int]) -> None:
-        operation = reference()
-        if operation is None:  # nobody waits for it any more
-            return
-        operation.start(resident)
-        if operation.error is None:
-            self._running.append((operation, resident))
-            load[id(resident)] += not operation.is_over()
 
     def _lane_of_device(self, urgent: bool) -> Lane:
         return HostLane() if self._device.type == "cpu" else CudaLane(self._device, urgent=urgent)

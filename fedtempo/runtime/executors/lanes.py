@@ -8,7 +8,8 @@ tensors that stay, and what it allocates is gone when it returns.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -127,6 +128,18 @@ class CudaLane:
 
     def _graph(self, function: Callable[[], object]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+        with _no_garbage_collection(), torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             function()
         return graph
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Memory of another operation that is freed while a stream records would become part of the recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

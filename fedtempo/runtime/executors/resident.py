@@ -126,13 +126,13 @@ class Resident:
                 return nullcontext() if allowed else torch_seed(seed, self.lane.device)
 
             if course.measures:
-                sizes = list(map(len, torch.split(owned, training.batch_size)))
+                sizes = _sizes(torch.split(owned, training.batch_size))
                 with seeded():
                     course.begin_measuring(received)
                     self._do("measure", recorded, self.lane.sent(rows), sizes, allowed)
             with seeded():
                 course.begin(received, training.lr)
-                self._do("step", recorded, order, list(map(len, taken)), allowed)
+                self._do("step", recorded, order, _sizes(taken), allowed)
             outcome = self.lane.fetched(course.outcome())
             return Started(self._model.vector.clone(), outcome, len(order), self.lane.mark())
 
@@ -198,6 +198,10 @@ class Resident:
             known[key] = _Recording(place, repeat)
             self._recordings.made += 1
         return known[key]
+
+
+def _sizes(taken: Sequence[Tensor]) -> list[int]:
+    return [batch.numel() for batch in taken]
 
 
 def _each(for_batch: Callable[[Tensor], None], rows: Tensor, size: int) -> None:
