@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedtempo.config import parse
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, RunError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.folders import identity
 from fedtempo.launch import build_world, make_executor, run
@@ -285,6 +285,23 @@ def test_a_failing_visit_says_why_and_others_go_on():
             with pytest.raises(WorkerError, match=r"ConfigError: training.prior has 2 classes"):
                 bad.result()
         assert good.result().statistics["loss"] > 0
+
+
+def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch):
+    def no_memory(*arguments, **settings):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
+
+    message = r"no memory left: CUDA out of memory. Tried to allocate 2.00 GiB. Fewer executor.streams need less.$"
+    with OnDevice(job(), "cpu", 2) as executor:
+        assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
+        with monkeypatch.context() as patched:
+            patched.setattr("fedtempo.runtime.executors.resident.Course.begin", no_memory)
+            with pytest.raises(WorkerError, match=message):
+                executor.train(executor.initial(), 0, 2, TRAINING).result()
+        monkeypatch.setattr(Job, "model", no_memory)
+        with pytest.raises(RunError, match=message):
+            OnDevice(job(), "cpu", 2)
+        assert executor.train(executor.initial(), 0, 2, TRAINING).result().statistics
 
 
 class Broken(SlowLane):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, RunError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.examples import Examples
@@ -98,9 +98,10 @@ class _Operation(Generic[T]):
         begin, self.begin = self.begin, None
         assert begin is not None
         try:
-            self.mark, self.complete = begin(resident)
+            with _device_memory():
+                self.mark, self.complete = begin(resident)
         except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
-            self.fail(f"training failed: {type(error).__name__}: {error}{_hint(error)}")
+            self.fail(f"training failed: {type(error).__name__}: {error}")
 
     def fail(self, why: str) -> None:
         self.error = WorkerError(why)
@@ -108,7 +109,7 @@ class _Operation(Generic[T]):
     def settle(self) -> None:
         """Make the answer, once; the mark is passed."""
         complete, self.complete = self.complete, None
-        if complete is not None:
+        if complete is not None and self.error is None:
             try:
                 self.answer = complete()
             except RuntimeError as error:
@@ -124,7 +125,7 @@ class OnDevice:
     device: "cuda", "cuda:N" or "cpu", on which nothing is gained: it is what tests run on. streams: lanes for visits.
     graphs: whether visits are recorded. make_lane: makes a lane, urgent or not.
 
-    Raises ConfigError where there is no such device.
+    Raises ConfigError where there is no such device, RunError where the data and a model do not fit.
     """
 
     trains = True
@@ -143,12 +144,13 @@ class OnDevice:
         self._make_lane = make_lane or self._lane_of_device
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
-        model = job.model(self._device)
-        self.size_bytes = 4 * model.n_parameters
-        self._initial = Placed(model.vector.clone())
         self._labels = torch.from_numpy(np.array(job.y, dtype=np.int64))
-        self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
-        self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
+        with _device_memory():
+            model = job.model(self._device)
+            self._initial = Placed(model.vector.clone())
+            self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
+            self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
+        self.size_bytes = 4 * model.n_parameters
         self._residents: list[Resident] = []
         self._tester = Resident(self._make_lane(False), model, self._examples, self._test, self._recordings)
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
@@ -322,7 +324,8 @@ class OnDevice:
         """The first lane that does nothing, a new one where none is, or one that is about to end."""
         free = min(self._residents, key=lambda resident: load[id(resident)], default=None)
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
-            model = self._job.model(self._device)
+            with _device_memory():
+                model = self._job.model(self._device)
             free = Resident(self._make_lane(True), model, self._examples, self._test, self._recordings)
             self._residents.append(free)
             load[id(free)] = 0
@@ -373,5 +376,10 @@ def described(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _hint(error: Exception) -> str:
-    return "; fewer executor.streams need less memory" if isinstance(error, torch.cuda.OutOfMemoryError) else ""
+@contextlib.contextmanager
+def _device_memory() -> Iterator[None]:
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        cause = str(error).strip().splitlines()[0]
+        raise RunError(f"the device has no memory left: {cause} Fewer executor.streams need less.") from error
