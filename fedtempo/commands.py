@@ -252,7 +252,7 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     if base.executor.kind == "ray":
         ways += [("ray", workers) for workers in (1, 2)]
     for kind, workers in ways:
-        config = base.with_changes({"executor.kind": kind, "executor.workers": workers})
+        config = base.with_changes({"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"})
         with progress.shown(console, config) as watch:
             summary, _, _ = run_in_memory(config, world=world, watch=watch)
         if summary["ended"] == "interrupted":

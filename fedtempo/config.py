@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 
 from fedtempo.data.partitions import PARTITIONS, Partition
@@ -76,7 +76,10 @@ class DataSettings:
 
 @dataclass(frozen=True, config=STRICT)
 class ExecutorSettings:
-    """The `[executor]` table: where training really happens. It never changes a result."""
+    """The `[executor]` table: where training really happens.
+
+    No result depends on `kind` and `workers`. Results on a CUDA device differ from those on processors by rounding.
+    """
 
     kind: Annotated[
         Literal["processes", "inline", "ray", "none"],
@@ -96,6 +99,26 @@ class ExecutorSettings:
     resources: Annotated[dict[str, Positive], Doc("what else each of Ray's actors claims, by the cluster's names")] = (
         dataclasses.field(default_factory=dict)
     )
+    device: Annotated[
+        str,
+        Field(pattern=r"^(cpu|cuda(:\d+)?)$"),
+        Doc(
+            "'cpu', or the device that this process trains on, 'cuda' or 'cuda:<number>', without worker processes; "
+            "kind = 'none' trains nowhere"
+        ),
+    ] = "cpu"
+    streams: Annotated[Count, Doc("CUDA device: visits that it works on at once; each needs memory for a model")] = 16
+    graphs: Annotated[
+        bool,
+        Doc(
+            "CUDA device: record steps as CUDA graphs and repeat them, which is many times faster; false for a network "
+            "whose forward pass depends on anything but its input and parameters, such as a counter of its own"
+        ),
+    ] = True
+
+    def __post_init__(self) -> None:
+        if self.kind == "ray" and self.device != "cpu":
+            raise ValueError(f"device = {self.device!r}: Ray's actors train on processors; leave kind out, or device")
 
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")

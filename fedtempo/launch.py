@@ -33,6 +33,7 @@ from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
@@ -248,7 +249,7 @@ def _run(
             watch=watch or (lambda *_: None),
             journal=journalled,
         )
-        if isinstance(inner, Workers):
+        if isinstance(inner, Workers | OnDevice):
             recorder.fact("executor", inner.facts())
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(made[0].visits_in_progress)
@@ -284,6 +285,8 @@ def make_executor(config: Config, world: World) -> Executor:
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)
+    if settings.device != "cpu":
+        return OnDevice(job, settings.device, settings.streams, settings.graphs)
     if settings.kind == "inline":
         return Inline(job)
     if settings.kind == "ray":
