@@ -18,6 +18,7 @@ class Figure:
     """One measurement. value: the median of `runs`; None where it could not be measured, and `missing` says why.
 
     gate: what it is held to; the value must reach it, or stay below it where `lower` is set. None: reported alone.
+    note: what must be known to read it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Figure:
     lower: bool = False
     runs: Sequence[float] = field(default_factory=tuple)
     missing: str = ""
+    note: str = ""
 
     @property
     def verdict(self) -> str:
@@ -38,19 +40,27 @@ class Figure:
         return f"{'at most' if self.lower else 'at least'} {self.gate:g}: {'yes' if good else 'NO'}"
 
 
-def figure(name: str, runs: Sequence[float], unit: str, gate: float | None = None, *, lower: bool = False) -> Figure:
-    return Figure(name, statistics.median(runs), unit, gate, lower, tuple(runs))
+def figure(
+    name: str, runs: Sequence[float], unit: str, gate: float | None = None, *, lower: bool = False, note: str = ""
+) -> Figure:
+    return Figure(name, statistics.median(runs), unit, gate, lower, tuple(runs), note=note)
 
 
-def interleaved(ways: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each way in each repetition, all ways taking turns; a first turn of all warms up and is dropped."""
+def interleaved(
+    ways: Mapping[str, Callable[[], float | None]], repetitions: int, *, warm_up: bool = True
+) -> dict[str, list[float]]:
+    """Seconds of each way in each repetition, all ways taking turns; a first turn of all warms up and is dropped.
+
+    A way that measures itself returns its seconds.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for repetition in range(repetitions + 1):
+    for repetition in range(0 if warm_up else 1, repetitions + 1):
         for name, way in ways.items():
             began = time.perf_counter()
-            way()
+            own_s = way()
+            passed_s = time.perf_counter() - began
             if repetition:
-                seconds[name].append(time.perf_counter() - began)
+                seconds[name].append(passed_s if own_s is None else own_s)
     return seconds
 
 

@@ -16,6 +16,8 @@ from benchmarks.peers.environments import HERE, python_of
 
 ROOT = HERE.parent.parent
 END_S = 30
+REPLY = "reply: "
+"""Before each answer: until its driver answers, a peer may print what it likes."""
 
 
 class PeerError(Exception):
@@ -29,9 +31,9 @@ def answer(turn: Callable[[Any], Any]) -> None:
     """
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as replies:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        print(json.dumps("ready"), file=replies, flush=True)
+        print(REPLY + json.dumps("ready"), file=replies, flush=True)
         for line in sys.stdin:
-            print(json.dumps(turn(json.loads(line))), file=replies, flush=True)
+            print(REPLY + json.dumps(turn(json.loads(line))), file=replies, flush=True)
 
 
 class Peer:
@@ -74,9 +76,9 @@ class Peer:
 
     def _receive(self) -> Any:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line:
-            return json.loads(line)
+        for line in self._process.stdout:
+            if line.startswith(REPLY):
+                return json.loads(line.removeprefix(REPLY))
         self._process.wait(END_S)
         self._said.seek(0)
         lines = [text for text in self._said.read().splitlines() if text.strip()]
