@@ -30,11 +30,13 @@ def blank(examples: int) -> Arrays:
     )
 
 
-def configuration(clients: int, horizon: float, strategy: str = "fedavg") -> Config:
-    """Visits with a download, computing that varies, and an upload; no training."""
+def configuration(
+    clients: int, horizon: float | None = None, strategy: str = "fedavg", rounds: int | None = None
+) -> Config:
+    """Visits with a download, computing that varies, and an upload; no training. Ends at the horizon or by rounds."""
     return parse(
         {
-            "run": {"horizon": horizon},
+            "run": {"horizon": horizon} if rounds is None else {"max_commits": rounds},
             "data": {
                 "source": "benchmarks.clock:blank",
                 "options": {"examples": clients},

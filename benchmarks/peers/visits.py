@@ -102,7 +102,9 @@ def missing(title: str, reason: str) -> Figure:
     return Figure(title, None, "x", GATES.get(title), missing=reason)
 
 
-def measured(drivers: Mapping[str, tuple[str, Sequence[str]]], repetitions: int, workers: Sequence[int]) -> list[Figure]:
+def measured(
+    drivers: Mapping[str, tuple[str, Sequence[str]]], repetitions: int, workers: Sequence[int]
+) -> list[Figure]:
     """`against` the drivers, by the name in the figures: the peer's folder and the driver's arguments."""
     with ExitStack() as stack:
         peers, figures = {}, []

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
-from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict  # noqa: E402
-from flwr.serverapp import Grid, ServerApp  # noqa: E402
-from flwr.serverapp.strategy import FedAvg  # noqa: E402
-from flwr.simulation import run_simulation  # noqa: E402
-from torch import nn  # noqa: E402
+from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
+from torch import nn
 
-from benchmarks.peers.flower.client import app as client_app  # noqa: E402
-from benchmarks.peers.work import CLIENTS, ROUNDS, Count, network, serve  # noqa: E402
+from benchmarks.peers.flower.client import app as client_app
+from benchmarks.peers.work import CLIENTS, ROUNDS, Count, network, serve
 
 
 def total(replies: list[RecordDict], _: str) -> MetricRecord:
