@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -33,7 +34,7 @@ def solve_paper(
     n_binary = len(names)
     names += [("s", i) for i in range(n)] + [("h", p) for p in range(c)] + [("objective",)]
     column = {name: position for position, name in enumerate(names)}
-    rows: list[tuple[dict[tuple, float], float, float]] = [
+    rows: list[tuple[dict[Any, float], float, float]] = [
         *[({("x", i): 1 for i in range(n) if cluster[i] == each}, 1, 1) for each in range(c)],  # (3)
         *[({("y", i, p): 1 for i in range(n)}, 1, 1) for p in range(c)],  # (5)
         *[({("y", i, p): 1 for p in range(c)} | {("x", i): -1}, 0, 0) for i in range(n)],  # (6)

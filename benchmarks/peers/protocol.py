@@ -50,7 +50,7 @@ class Peer:
                 raise PeerError(f"{name} is not installed: make bench-peers")
             command = [str(python), "-m", f"benchmarks.peers.{name}.drive", *arguments]
         one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-        self._said = tempfile.TemporaryFile("w+")
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
         self._process = subprocess.Popen(  # noqa: S603
             command,
             stdin=subprocess.PIPE,

@@ -102,10 +102,12 @@ def missing(title: str, reason: str) -> Figure:
     return Figure(title, None, "x", GATES.get(title), missing=reason)
 
 
-def measured(
-    drivers: Mapping[str, tuple[str, Sequence[str]]], repetitions: int, workers: Sequence[int]
-) -> list[Figure]:
-    """`against` the drivers, by the name in the figures: the peer's folder and the driver's arguments."""
+Driver = tuple[str, Sequence[str]]
+"""The folder of a peer, and its driver's arguments."""
+
+
+def measured(drivers: Mapping[str, Driver], repetitions: int, workers: Sequence[int]) -> list[Figure]:
+    """`against` the drivers, by their names in the figures."""
     with ExitStack() as stack:
         peers, figures = {}, []
         for name, (folder, arguments) in drivers.items():

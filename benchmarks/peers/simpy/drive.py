@@ -1,7 +1,7 @@
 """SimPy: the clock's benchmark as its users write it: a process for each visit, FedAvg's round as `all_of` of them.
 
-A request is {"means": [[download_s, compute_s, upload_s], ...], "variation": ..., "horizon_s": ...}. Computing varies as
-ours does, normal about its mean and cut off at 0. Rows of visits have our columns and go to SQLite in batches of the
+A request is {"means": [[download_s, compute_s, upload_s], ...], "variation": ..., "horizon_s": ...}. Computing varies
+as ours does, normal about its mean and cut off at 0. Rows of visits have our columns and go to SQLite in batches of the
 same size on the same terms. What ours does beside, a hash of all events and the run's summary, is not done here.
 """
 
@@ -58,7 +58,7 @@ class FedAvg:
     def __init__(self, means: list[list[float]], variation: float, record: Record) -> None:
         self.env = simpy.Environment()
         self.means, self.variation, self.record = means, variation, record
-        self.rng = random.Random(0)
+        self.rng = random.Random(0)  # noqa: S311  times, not secrets
         self.begun = 0
 
     def factor(self) -> float:
