@@ -13,7 +13,7 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     print(table(visits.figures(repetitions=3, scale=0.4, names=("lenet",))[:2]), flush=True)
     print(table(overhead.figures(repetitions=2, rounds=1)), flush=True)
-    print(table([clock.against_simpy("clock_vs_simpy", 50, 5000, 3)]))
+    print(table([clock.against_simpy("clock_vs_simpy", 50, 600, 3)]))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def driver(turn):
     return [sys.executable, "-c", textwrap.dedent(code)]
 
 
-@pytest.fixture()
+@pytest.fixture
 def few_images(monkeypatch):
     """How many the loss is taken of; PyTorch keeps the threads that it had."""
     threads, (x, y, _, _) = torch.get_num_threads(), images(20, 0)
@@ -108,7 +108,7 @@ def test_a_peer_that_ends_says_why():
 
 def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "HERE", tmp_path)
-    found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 20.0, 1), *solvers.cpsat_figures(1)]
+    found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
     assert [each.name for each in found] == ["visit_lenet_2p_vs_flower_short", "clock_vs_simpy", "planner_vs_cpsat"]
     assert all(each.value is None and "is not installed: make bench-peers" in each.missing for each in found)
 

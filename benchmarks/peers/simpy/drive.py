@@ -1,6 +1,6 @@
 """SimPy: the clock's benchmark as its users write it: a process for each visit, FedAvg's round as `all_of` of them.
 
-A request is {"means": [[download_s, compute_s, upload_s], ...], "variation": ..., "horizon_s": ...}. Computing varies
+A request is {"means": [[download_s, compute_s, upload_s], ...], "variation": ..., "rounds": ...}. Computing varies
 as ours does, normal about its mean and cut off at 0. Rows of visits have our columns and go to SQLite in batches of the
 same size on the same terms. What ours does beside, a hash of all events and the run's summary, is not done here.
 """
@@ -78,28 +78,25 @@ class FedAvg:
         row = (number, client, None, round_number, started, started, received, computed, env.now, "done", 1, None)
         self.record.add(row)
 
-    def rounds(self) -> Iterator[simpy.Event]:
-        round_number = 0
-        while True:
+    def run(self, rounds: int) -> None:
+        self.env.run(self.env.process(self.train(rounds)))
+
+    def train(self, rounds: int) -> Iterator[simpy.Event]:
+        for round_number in range(rounds):
             visits = []
             for client in range(len(self.means)):
                 visits.append(self.env.process(self.visit(client, self.begun, round_number)))
                 self.begun += 1
             yield self.env.all_of(visits)
-            round_number += 1
-
-    def run(self, horizon_s: float) -> None:
-        self.env.process(self.rounds())
-        self.env.run(until=horizon_s)
 
 
 def turn(request: dict[str, Any]) -> dict[str, float]:
-    """Visits that ended, and seconds of processor time, the building of the simulation and the file included."""
+    """Visits, and seconds of processor time, the building of the simulation and the file included."""
     gc.collect()
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
         record = Record(Path(folder) / "run.sqlite")
-        FedAvg(request["means"], request["variation"], record).run(request["horizon_s"])
+        FedAvg(request["means"], request["variation"], record).run(request["rounds"])
         record.close()
         return {"visits": record.visits, "seconds": time.process_time() - began}
 
