@@ -106,6 +106,12 @@ def test_a_peer_that_ends_says_why():
         )
 
 
+def test_a_peer_that_says_nothing_is_given_up():
+    silent = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(protocol.PeerError, match="fake did not answer within"):
+        protocol.Peer("fake", command=silent, answer_s=0.5)
+
+
 def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "HERE", tmp_path)
     found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]

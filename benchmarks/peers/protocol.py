@@ -8,13 +8,16 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.peers.environments import HERE, python_of
 
 ROOT = HERE.parent.parent
-END_S = 30
+ANSWER_S, END_S = 300.0, 30
+"""How long a driver may take to start or to answer, and to end."""
+
 REPLY = "reply: "
 """Before each answer: until its driver answers, a peer may print what it likes."""
 
@@ -39,11 +42,18 @@ class Peer:
     """A driver in its process; a context manager. Raises PeerError where it cannot be started.
 
     name: of the folder that holds the driver and its environment. arguments: the driver's. command: what to start
-    instead, for tests.
+    instead, for tests. answer_s: how long it may take to start, and to answer.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str] = (), command: Sequence[str] | None = None) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str] = (),
+        *,
+        command: Sequence[str] | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        self.name, self._answer_s = name, answer_s
         if command is None:
             python = python_of(name)
             if not python.exists():
@@ -67,7 +77,7 @@ class Peer:
             raise
 
     def ask(self, request: Any = None) -> Any:
-        """One turn. Raises PeerError where the driver ended instead of answering."""
+        """One turn. Raises PeerError where the driver ended or said nothing instead of answering."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -75,10 +85,23 @@ class Peer:
 
     def _receive(self) -> Any:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith(REPLY):
-                return json.loads(line.removeprefix(REPLY))
+        silent = threading.Event()
+
+        def give_up() -> None:
+            silent.set()
+            self._process.kill()
+
+        patience = threading.Timer(self._answer_s, give_up)
+        patience.start()
+        try:
+            for line in self._process.stdout:
+                if line.startswith(REPLY):
+                    return json.loads(line.removeprefix(REPLY))
+        finally:
+            patience.cancel()
         self._process.wait(END_S)
+        if silent.is_set():
+            raise PeerError(f"{self.name} did not answer within {self._answer_s:g} s")
         self._said.seek(0)
         lines = [text for text in self._said.read().splitlines() if text.strip()]
         raise PeerError(f"{self.name} ended with exit code {self._process.returncode}: {lines[-1] if lines else ''}")
