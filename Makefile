@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-ray lint audit bench clean
+.PHONY: demo test test-deploy test-ray lint audit bench bench-peers clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -33,8 +33,13 @@ audit: $(READY)
 	$(BIN)/python -m pip check
 	$(BIN)/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
 
+# A peer that cannot be installed is a figure without a value.
 bench: $(READY)
+	-PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m benchmarks.peers.environments
 	$(BIN)/python -m benchmarks.run
+
+bench-peers: $(READY)
+	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m benchmarks.peers.environments
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
@@ -52,4 +57,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-ray build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-ray benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
