@@ -21,7 +21,8 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, Network
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Executor, Vector
-from fedtempo.runtime.executors.device import OnDevice, described, find_device
+from fedtempo.runtime.executors.cards import described, find_device
+from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 

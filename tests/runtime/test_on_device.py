@@ -18,7 +18,8 @@ from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import device as device_module
-from fedtempo.runtime.executors.device import AHEAD, OnDevice, find_device
+from fedtempo.runtime.executors.cards import find_device
+from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import HostLane

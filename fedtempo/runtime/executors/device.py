@@ -9,22 +9,23 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedtempo.errors import ConfigError, RunError, WorkerError
+from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import check_labels
-from fedtempo.learning.numerics import fix_cublas_workspaces, fixed_device_numerics, fixed_numerics
+from fedtempo.learning.numerics import fixed_device_numerics, fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.cards import described, device_memory, find_device
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import CudaLane, HostLane, Lane, Mark
 from fedtempo.runtime.executors.resident import Recordings, Resident
@@ -98,7 +99,7 @@ class _Operation(Generic[T]):
         begin, self.begin = self.begin, None
         assert begin is not None
         try:
-            with _device_memory():
+            with device_memory():
                 self.mark, self.complete = begin(resident)
         except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
             self.fail(f"training failed: {type(error).__name__}: {error}")
@@ -145,7 +146,7 @@ class OnDevice:
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
         self._labels = torch.from_numpy(np.array(job.y, dtype=np.int64))
-        with _device_memory():
+        with device_memory():
             model = job.model(self._device)
             self._initial = Placed(model.vector.clone())
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
@@ -324,7 +325,7 @@ class OnDevice:
         """The first lane that does nothing, a new one where none is, or one that is about to end."""
         free = min(self._residents, key=lambda resident: load[id(resident)], default=None)
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
-            with _device_memory():
+            with device_memory():
                 model = self._job.model(self._device)
             free = Resident(self._make_lane(True), model, self._examples, self._test, self._recordings)
             self._residents.append(free)
@@ -343,43 +344,3 @@ class OnDevice:
     def _must_be_open(self) -> None:
         if not self._open:
             raise WorkerError("the executor is closed")
-
-
-def find_device(name: str) -> torch.device:
-    """The device of this name, CUDA ones with their number. Raises ConfigError where this PyTorch finds none."""
-    device = torch.device(name)
-    if device.type == "cpu":
-        return device
-    fix_cublas_workspaces()
-    if not torch.cuda.is_available():
-        try:
-            torch.cuda.init()  # type: ignore[no-untyped-call]
-            cause = "it finds no device"
-        except (AssertionError, RuntimeError) as error:
-            cause = str(error).strip().splitlines()[0]
-        raise ConfigError(f"executor.device = {name!r}: PyTorch {torch.__version__} says: {cause}; use 'cpu'")
-    count = torch.cuda.device_count()
-    index = torch.cuda.current_device() if device.index is None else device.index
-    if index >= count:
-        raise ConfigError(f"executor.device = {name!r}: there is no such device; they are numbered 0 to {count - 1}")
-    return torch.device("cuda", index)
-
-
-def described(device: torch.device) -> dict[str, Any]:
-    """What a result on this device depends on besides PyTorch's version."""
-    if device.type == "cpu":
-        return {"device": "cpu"}
-    return {
-        "device": torch.cuda.get_device_name(device),
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
-    }
-
-
-@contextlib.contextmanager
-def _device_memory() -> Iterator[None]:
-    try:
-        yield
-    except torch.cuda.OutOfMemoryError as error:
-        cause = str(error).strip().splitlines()[0]
-        raise RunError(f"the device has no memory left: {cause} Fewer executor.streams need less.") from error
