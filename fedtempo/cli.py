@@ -62,10 +62,11 @@ def resume(
     ] = [],  # noqa: B006
     force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
 ) -> None:
-    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
-    from fedtempo import commands
+    """Go on with a run, a deployment or a comparison that was interrupted or killed, as if it had never been."""
+    from fedtempo import commands, deploy_commands
 
-    raise typer.Exit(commands.resume(console, folder, set_, force))
+    resume = deploy_commands.resume if deploy_commands.is_deployment(folder) else commands.resume
+    raise typer.Exit(resume(console, folder, set_, force))
 
 
 @app.command()

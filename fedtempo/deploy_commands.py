@@ -8,26 +8,26 @@ import logging
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from fedtempo import progress
 from fedtempo.client.settings import load_client
 from fedtempo.config import Config, load
-from fedtempo.deployment import deploy_to_folder
+from fedtempo.deployment import deploy_to_folder, remembered, resume_deployment
 from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
-from fedtempo.record import default_name, load_run
+from fedtempo.record import RunFolder, default_name, load_run
+from fedtempo.record.journal import read_identity
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
-from fedtempo.runtime.live.calls import Grid
 
 if TYPE_CHECKING:
-    from fedtempo.flower.grid import SuperLink
+    from fedtempo.flower.grid import FlowerGrid, Session, SuperLink
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -49,11 +49,62 @@ def deploy(console: Console, path: Path, local: int | None, out: Path | None, se
     config = _config(path, local, sets, seed)
     folder = out or RUNS / default_name(config.label, config.run.seed)
     with _grid(console, config, local, folder) as grid, progress.shown(console, config) as watch, _sigterm_interrupts():
-        summary = deploy_to_folder(config, folder, grid, watch=watch, say=lambda line: console.print(line, style="dim"))
+        summary = deploy_to_folder(
+            config, folder, grid, remember=_to_resume(grid, local), watch=watch, say=_sayer(console)
+        )
+    return _show(console, folder, summary)
+
+
+def is_deployment(folder: Path) -> bool:
+    """Whether a folder holds a run on real clients that could be resumed."""
+    return remembered(folder) is not None
+
+
+def resume(console: Console, path: Path, sets: list[str], force: bool) -> int:
+    """Go on with a run on real clients whose server was killed or interrupted; returns the exit code."""
+    need_flower()
+    from fedtempo.flower.grid import Session
+
+    told = remembered(path) or {}
+    local = told.get("local")
+    with RunFolder.resume(path) as folder:
+        label = read_identity(folder.journal).get("label")
+        config = load(folder.config, sets).with_changes({}, label=label)
+        former = None if told.get("session") is None else Session(**told["session"])
+        with (
+            _grid(console, config, local, path, former) as grid,
+            progress.shown(console, config) as watch,
+            _sigterm_interrupts(),
+        ):
+            summary = resume_deployment(
+                config,
+                folder,
+                grid,
+                remember=_to_resume(grid, local),
+                force=force,
+                watch=watch,
+                say=_sayer(console),
+            )
+    return _show(console, path, summary)
+
+
+def _to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
+    return {"local": local, "session": dataclasses.asdict(grid.session)}
+
+
+def _sayer(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(line, style="dim", soft_wrap=True)
+
+
+def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
+    """A run that ended, and its report; returns the exit code."""
     console.print(run_table(summary))
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
-    return INTERRUPTED if summary["ended"] == "interrupted" else 0
+    if summary["ended"] == "interrupted":
+        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
+        return INTERRUPTED
+    return 0
 
 
 def measure(console: Console, path: Path, local: int | None, visits: int, out: Path, sets: list[str]) -> None:
@@ -103,8 +154,13 @@ def _config(path: Path, local: int | None, sets: list[str], seed: int | None) ->
 
 
 @contextlib.contextmanager
-def _grid(console: Console, config: Config, local: int | None, folder: Path) -> Iterator[Grid]:
-    """The grid of a new run. What is started for it ends with the block, and its logs go to the run's folder."""
+def _grid(
+    console: Console, config: Config, local: int | None, folder: Path, former: Session | None = None
+) -> Iterator[FlowerGrid]:
+    """The grid of a run. What is started for it ends with the block, and its logs go to the run's folder.
+
+    former: see `fedtempo.flower.grid.joined`.
+    """
     from fedtempo.flower.grid import SuperLink, joined
     from fedtempo.flower.local import clients
     from fedtempo.flower.superlink import answers, end, free_port, started
@@ -125,7 +181,7 @@ def _grid(console: Console, config: Config, local: int | None, folder: Path) -> 
                 console.print(f"joining the SuperLink at {superlink.address}", soft_wrap=True)
             else:
                 superlink = stack.enter_context(_own_superlink(console, config, work))
-        yield stack.enter_context(joined(superlink, settings.outage_s))
+        yield stack.enter_context(joined(superlink, settings.outage_s, former))
 
 
 @contextlib.contextmanager
