@@ -243,6 +243,16 @@ class LiveFederation(Central):
         return self._stays.begun
 
     @property
+    def busy(self) -> int:
+        """How many clients are in a visit now."""
+        return self._stays.in_progress
+
+    @property
+    def away(self) -> bool:
+        """Whether the grid's server does not answer now."""
+        return self._outside.away
+
+    @property
     def present(self) -> int:
         """How many clients are there now."""
         return sum(self._members.node(client) is not None for client in self._clients)

@@ -78,6 +78,12 @@ class Lines:
         began = self._operation_began
         return self._stalled_s + (0.0 if began is None else max(0.0, time.monotonic() - began - _SLOW_S))
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the grid's server does not answer now."""
+        began = self._operation_began
+        return began is not None and time.monotonic() - began > _SLOW_S
+
     def close(self) -> None:
         """Send and fetch nothing any more."""
         self._outbox.put(None)

@@ -80,6 +80,11 @@ class Outside:
         for asked in [asked for asked in self._open.values() if asked.call is not None and asked.call.node == node]:
             self._end(asked.number, Answer(failure=Failure("gone", "its node was replaced by another")))
 
+    @property
+    def away(self) -> bool:
+        """Whether the grid's server does not answer now; for other threads."""
+        return self._lines.stalled
+
     def close(self) -> None:
         """Nothing is asked or written down any more, and nobody waits for an answer."""
         self._closed = True

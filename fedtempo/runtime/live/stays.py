@@ -111,6 +111,10 @@ class Stays:
             visit.release()
 
     @property
+    def in_progress(self) -> int:
+        return len(self._held)
+
+    @property
     def end_s(self) -> float:
         """The run's end, were it now."""
         return min(self._loop.run_s, self._horizon)
