@@ -262,6 +262,17 @@ def measure(
     deploy_commands.measure(console, config, local, visits, out, set_)
 
 
+@fleet.command(name="compare")
+def fleet_compare(
+    simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
+    deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
+) -> None:
+    """How well a simulation predicted a deployment: times, how busy clients are, time to target."""
+    from fedtempo import commands
+
+    commands.compare_with_real(console, simulated, deployed)
+
+
 def main() -> None:
     """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 Ctrl-C, 143 SIGTERM."""
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
