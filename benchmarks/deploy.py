@@ -116,7 +116,7 @@ def stand_ins(count: int, address: str) -> None:
 def _idle_clients(count: int, superlink: SuperLink, log: Path) -> Iterator[None]:
     command = [sys.executable, "-m", "benchmarks.deploy", "--stand-ins", str(count), "--superlink", superlink.address]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603  a list, no shell
     try:
         yield
     finally:
@@ -144,10 +144,12 @@ def visit_overhead(visits: int, folder: Path) -> list[float]:
 def idle_load(clients: int, seconds: float, folder: Path) -> float:
     """Share of a processor that the server's process takes while so many clients are there and nothing is asked."""
     used: list[float] = []
-    with started(folder) as superlink, _idle_clients(clients, superlink, folder / "idle.log"):
-        with joined(superlink, outage_s=60) as grid:
-            idle = replace(configuration(clients), strategy=Idle(seconds, used))
-            deploy_to_folder(idle, folder / "run", grid)
+    with (
+        started(folder) as superlink,
+        _idle_clients(clients, superlink, folder / "idle.log"),
+        joined(superlink, outage_s=60) as grid,
+    ):
+        deploy_to_folder(replace(configuration(clients), strategy=Idle(seconds, used)), folder / "run", grid)
     return used[0] / seconds
 
 
