@@ -18,7 +18,7 @@ from rich.console import Console
 from fedtempo import logs, progress
 from fedtempo.client.settings import load_client
 from fedtempo.config import Config, load
-from fedtempo.deployment import deploy_to_folder, remembered, resume_deployment
+from fedtempo.deployment import deploy_to_folder, must_be_the_same, remembered, resume_deployment
 from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
 from fedtempo.logs import Format
@@ -75,6 +75,7 @@ def resume(console: Console, path: Path, sets: list[str], force: bool, log_forma
     with RunFolder.resume(path) as folder:
         label = read_identity(folder.journal).get("label")
         config = load(folder.config, sets).with_changes({}, label=label)
+        must_be_the_same(config, folder, force=force)
         former = None if told.get("session") is None else Session(**told["session"])
         with _observed(console, config, log_format) as seen, _grid(console, config, local, path, former) as grid:
             summary = resume_deployment(config, folder, grid, remember=_to_resume(grid, local), force=force, **seen)

@@ -26,7 +26,7 @@ from fedtempo.launch import Watch, chosen_test_examples, load_data, rare_collect
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, write_json
-from fedtempo.record.journal import Journal
+from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
 from fedtempo.runtime.executors.inline import Inline
@@ -154,13 +154,18 @@ def resume_deployment(
     away are fetched, what is not there is asked for again. Raises ConfigError where the configuration, the data,
     versions or the code are not those that the run began with; force: only the first two matter.
     """
+    must_be_the_same(config, folder, force=force)
     journal = Journal.resume(folder.journal) if folder.journal.exists() else None
-    if journal is not None:
-        began_with = {name: value for name, value in journal.identity.items() if name != "clients"}
-        must_agree(folder.path, began_with, identity(config, load_data(config).sha256), force)
     _remember(folder, remember or {})
     folder.summary.unlink(missing_ok=True)
     return _deploy(config, folder, grid, journal, watch, say, recorder)
+
+
+def must_be_the_same(config: Config, folder: RunFolder, *, force: bool = False) -> None:
+    """Raises ConfigError where `resume_deployment` would: before anything is joined that would notice."""
+    if folder.journal.exists():
+        began_with = {name: value for name, value in read_identity(folder.journal).items() if name != "clients"}
+        must_agree(folder.path, began_with, identity(config, load_data(config).sha256), force)
 
 
 def remembered(path: Path) -> dict[str, Any] | None:

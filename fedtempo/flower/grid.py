@@ -150,7 +150,7 @@ def _new(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Se
     """Submit a run and take its server's task."""
     run_id = _submit(superlink)
     token = _take(superlink, certificates, run_id)
-    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
+    grid = _http_grid(superlink, certificates, token)
     task = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
     node_id = context_from_proto(task.context).node_id
     grid.set_run(run_from_proto(task.run))
@@ -158,11 +158,16 @@ def _new(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Se
     return grid, Session(token, task.run.run_id, task.task_id, node_id, described)
 
 
+def _http_grid(superlink: SuperLink, certificates: bytes | None, token: str) -> HttpGrid:
+    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
+    grid._retry_invoker = _patient(_TAKE_S)  # before it connects: Flower's own ends the process where it is refused
+    return grid
+
+
 def _taken_up(superlink: SuperLink, certificates: bytes | None, former: Session) -> HttpGrid | None:
     """The grid of a run that was submitted before, None where the SuperLink has ended it or does not know it."""
-    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=former.token)
+    grid = _http_grid(superlink, certificates, former.token)
     grid.set_run(run_from_proto(Run.FromString(base64.b64decode(former.run))))
-    grid._retry_invoker.max_time = 0.0
     try:
         grid.get_node_ids()
     except (httpx.HTTPError, RunNotRunningException):

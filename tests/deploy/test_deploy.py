@@ -182,7 +182,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
 
     async def script(fed: Federation) -> None:
         assert any("flower-superlink" in line for line in family().values())
-        for _ in range(2):
+        for _ in range(3):
             updates = await fed.train_all(fed.clients, fed.model)
             seen.update(addresses(family()))
             fed.commit(await fed.average(updates))

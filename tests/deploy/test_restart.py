@@ -106,6 +106,19 @@ def test_a_run_outlives_a_superlink_that_is_killed(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
 
 
+def test_a_killed_server_takes_along_what_it_started_here(tmp_path: Path) -> None:
+    config = real(data__clients=2)
+    with driver("deploy", written(tmp_path, config), "--local", "2", "--out", tmp_path / "run") as process:
+        wait_until(lambda: _sent(tmp_path / "run") >= 1, 120)
+        ours = ("flower-superlink", "fedtempo client")
+        started_here = [pid for pid, line in family().items() if any(name in line for name in ours)]
+        assert len(started_here) == 3
+        process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started_here), 30)
+    summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
+    assert summary["ended"] == "budget"
+
+
 def _sent(folder: Path) -> int:
     """How many visits' calls have left."""
     try:
