@@ -47,7 +47,7 @@ def configuration(clients: int) -> Config:
             "data": {"source": "digits", "clients": clients, "examples_per_client": 10},
             "model": {"network": "mlp", "hidden": [HIDDEN]},
             "training": {"lr": 0.01, "batch_size": 10},
-            "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none"},
+            "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
             "strategy": {"name": "fedavg"},
             "executor": {"kind": "inline"},
         }
