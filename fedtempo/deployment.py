@@ -8,8 +8,8 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import fedtempo
 from fedtempo.config import Config
 from fedtempo.data.dataset import Dataset
-from fedtempo.errors import ConfigError, RunError
+from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.identity import identity, must_agree
 from fedtempo.launch import Watch, chosen_test_examples, load_data, rare_collections
@@ -33,83 +33,18 @@ from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.runtime.live.calls import Call, Grid
+from fedtempo.runtime.live.calls import Grid
 from fedtempo.runtime.live.chronicle import Chronicle, Interruption, LiveFiles
 from fedtempo.runtime.live.federation import LiveFederation
 from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import play
+from fedtempo.runtime.live.meeting import Met, meet, wait_for_nodes
 from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.runner import simulate
 
-_LOOK_S = 0.1
-"""Seconds between two looks for clients that have come."""
-_DESCRIBE_S = 60.0
 _DEPLOYMENT = "deployment.json"
 """The file by which a folder is known as a deployment's, until that has finished."""
-
-
-@dataclass(frozen=True)
-class Met:
-    """A client that has come: where it is, and what it told."""
-
-    node: int
-    told: Description
-
-
-def meet(
-    grid: Grid,
-    wanted: int,
-    wait_s: float,
-    *,
-    at_least: int | None = None,
-    names: Collection[str] = (),
-    shape: tuple[int, ...] | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> list[Met]:
-    """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
-
-    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
-    client that comes, and of those that are not taken.
-    Raises RunError where too few come.
-    """
-    met: dict[str, Met] = {}
-    asked: dict[str, int] = {}
-    known: set[int] = set()
-    strangers = 0
-    until = time.monotonic() + wait_s
-    while len(met) < wanted and time.monotonic() < until:
-        for node in set(grid.node_ids()) - known:
-            known.add(node)
-            if (name := grid.push(Call(node, "describe", {}, ttl_s=_DESCRIBE_S))) is not None:
-                asked[name] = node
-        for name, reply in (grid.pull(list(asked)) if asked else {}).items():
-            node = asked.pop(name)
-            try:
-                if reply.failure is not None:
-                    raise ConfigError(f"node {node} does not say who it is: {reply.failure.reason}")
-                told = Description.read(reply.content)
-                if shape is not None and told.input_shape != shape:
-                    raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
-                if names and told.name not in names:
-                    raise ConfigError(f"client {told.name} is none of deploy.names")
-                if told.name in met:
-                    raise ConfigError(f"client {told.name} is there twice; the first is taken")
-            except ConfigError as error:
-                strangers += 1
-                say(str(error))
-            else:
-                met[told.name] = Met(node, told)
-                say(f"client {told.name}: {told.num_examples} examples ({len(met)} of {wanted})")
-        time.sleep(_LOOK_S)
-    if len(met) < (wanted if at_least is None else at_least):
-        others = f" ({strangers} others were no clients of this run)" if strangers else ""
-        raise RunError(
-            f"{len(met)} of {wanted} clients came within {wait_s:g} s{others}: start them, or set data.clients, "
-            "deploy.wait_s or deploy.min_clients"
-        )
-    order = as_clients(each.told for each in met.values())
-    return [met[client.name] for client in order]
 
 
 def deploy_to_folder(
@@ -212,7 +147,7 @@ def _deploy(
                 journal = Journal.create(folder.journal, {**identity(config, dataset.sha256), "clients": clients})
         else:
             met = [Met(node, Description.known(told)) for node, told in journal.identity["clients"]["met"]]
-            _wait_for_nodes(grid, len(met), settings.wait_s, say)
+            wait_for_nodes(grid, len(met), settings.wait_s, say)
         summary = _play(config, folder, grid, dataset, met, journal, watch or (lambda *_: None), recorder)
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
@@ -220,14 +155,6 @@ def _deploy(
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
         ModelFiles(folder.models).keep({summary["model_sha256"]})
     return summary
-
-
-def _wait_for_nodes(grid: Grid, wanted: int, wait_s: float, say: Callable[[str], None]) -> None:
-    """Wait until so many nodes are there; a run that was going on goes on with fewer too."""
-    until = time.monotonic() + wait_s
-    while (there := len(grid.node_ids())) < wanted and time.monotonic() < until:
-        time.sleep(_LOOK_S)
-    say(f"{there} clients are there ({wanted} were)")
 
 
 def _play(

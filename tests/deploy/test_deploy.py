@@ -21,13 +21,14 @@ from rich.console import Console
 
 from fedtempo.config import Config
 from fedtempo.deploy_commands import keys
-from fedtempo.deployment import deploy_to_folder, meet
+from fedtempo.deployment import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.flower.grid import SuperLink, joined
 from fedtempo.flower.keys import make_keys, register
 from fedtempo.flower.superlink import Certificates, end, free_port, started
 from fedtempo.launch import run
 from fedtempo.record import load_run
+from fedtempo.runtime.live.meeting import meet
 from tests.deploy.processes import ClientProcess, addresses, client, family
 from tests.live.deployments import real as config
 

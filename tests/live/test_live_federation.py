@@ -16,13 +16,14 @@ import pytest
 
 from fedtempo.client.answers import Answers
 from fedtempo.config import Config, parse
-from fedtempo.deployment import deploy_to_folder, meet
+from fedtempo.deployment import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Work
 from fedtempo.flower.measuring import Measure, as_toml, fleet_table
 from fedtempo.launch import run
 from fedtempo.record import load_run
 from fedtempo.runtime.live.calls import Call, Failure, Reply
+from fedtempo.runtime.live.meeting import meet
 from fedtempo.runtime.runner import RunSettings
 from tests.live.deployments import TABLES, config
 from tests.live.loopback import Loopback, digits_clients

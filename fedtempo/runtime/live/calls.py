@@ -97,19 +97,19 @@ class Answer:
 
 
 _WORDS = 500
-"""Characters of a refusal that are kept."""
+"""Characters that are kept of what a client says of a call in its own words."""
 
 
 def answer_of(call: Call, reply: Reply) -> Answer:
     """What a reply to a call is; of what was not asked for nothing is kept."""
     if reply.failure is not None:
-        return Answer(failure=reply.failure)
+        return Answer(failure=replace(reply.failure, reason=reply.failure.reason[:_WORDS]))
     if (refusal := reply.content.get("refused")) is not None:
         return Answer(refusal=str(refusal)[:_WORDS])
     try:
         return Answer(call.check(reply))
     except BadUpdate as error:
-        return Answer(flaw=str(error))
+        return Answer(flaw=str(error)[:_WORDS])
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Sent:
     model: Any = None
 
 
-_STATISTICS = 100
+_STATISTICS, _NAME = 100, 100
 
 
 def nothing(reply: Reply) -> None:
@@ -137,6 +137,8 @@ def read_training(reply: Reply, num_examples: int) -> Sent:
     if len(statistics) > _STATISTICS:
         raise BadUpdate(f"it has {len(statistics)} statistics; no strategy asks for more than {_STATISTICS}")
     for name, value in {**statistics, "compute_s": compute_s}.items():
+        if len(str(name)) > _NAME:
+            raise BadUpdate(f"it has a statistic with a name of {len(str(name))} characters")
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise BadUpdate(f"its {name} is {value!r}, not a finite number")
     if content.get("num_examples") != num_examples:

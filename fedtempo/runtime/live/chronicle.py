@@ -47,11 +47,6 @@ class Seen:
     nodes: tuple[int, ...] | None
 
 
-@dataclass(frozen=True)
-class Resumed:
-    """The run was resumed here."""
-
-
 class Kept:
     """A model that came from outside. sha256: its file's name where the run has a journal."""
 
@@ -108,7 +103,8 @@ class LiveFiles(ModelFiles):
 
 
 class Chronicle:
-    """The instants of a run, in its journal where it has one. past: those of a run that was resumed.
+    """The instants of a run, in its journal where it has one. past: those of a run that was resumed; whoever lets them
+    happen again takes them.
 
     ended: numbers of operations that are over in the past.
     """
@@ -171,8 +167,6 @@ class Chronicle:
                 return ["named", number, name]
             case Seen(nodes):
                 return ["seen", nodes]
-            case Resumed():
-                return ["resumed"]
         return None
 
     def _read(self, row: Mapping[str, Any]) -> Instant:
@@ -194,8 +188,6 @@ class Chronicle:
                 return Named(number, name)
             case ["seen", nodes]:
                 return Seen(None if nodes is None else tuple(nodes))
-            case ["resumed"]:
-                return Resumed()
         raise ValueError(f"there is no event {row[0]!r}")
 
     def _unpacked(self, sent: Any, models: list[str]) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.runtime.live.calls import Answer, Call, Failure, GridError, nothing
-from fedtempo.runtime.live.chronicle import Chronicle, Ended, Named, Resumed, Seen
+from fedtempo.runtime.live.chronicle import Chronicle, Ended, Named, Seen
 from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import RunLoop
 
@@ -56,8 +56,8 @@ class Outside:
         self._closed = False
         self._lines = lines(loop.post, chronicle.keep)
         loop.away_s = lambda: self._lines.stalled_s
-        self._resumed = bool(chronicle.past)
-        loop.follow(chronicle.past, deliver=self._deliver, record=chronicle.add, go_live=self._go_live)
+        past, chronicle.past = chronicle.past, []
+        loop.follow(past, deliver=self._deliver, record=chronicle.add, go_live=self._go_live)
 
     def call(self, call: Call) -> Asked:
         """Send a call; its future ends with an Answer, or raises GridError: the grid's server is gone for good."""
@@ -114,9 +114,6 @@ class Outside:
     def _go_live(self) -> None:
         """The run is where it was: begin what was in progress then."""
         self._lines.start()
-        if not self._resumed:
-            return
-        self._loop.post(Resumed())
         for asked in list(self._open.values()):
             if asked.call is None:
                 asked.start(asked.number)
