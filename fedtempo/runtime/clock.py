@@ -107,7 +107,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """One turn, called by `run_forever`: if nothing is ready move to the next timer, then run what is ready."""
         ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         if not ready and not self._stopping:  # type: ignore[attr-defined]
-            self._move_on()
+            while timers and timers[0][2].cancelled():
+                if not isinstance(heapq.heappop(timers)[2], asyncio.Future):
+                    self._cancelled_timers -= 1
+            if not timers:
+                self._deadlock()
+            self.now = max(self.now, timers[0][0])
         while timers and timers[0][0] <= self.now:
             timer = heapq.heappop(timers)[2]
             if isinstance(timer, asyncio.Future):
@@ -122,20 +127,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
-
-    def _move_on(self) -> None:
-        """Nothing is ready: time moves."""
-        if (due := self._due()) is None:
-            self._deadlock()
-        self.now = max(self.now, due)
-
-    def _due(self) -> float | None:
-        """When the next timer is due, None where there is none."""
-        timers = self._timers
-        while timers and timers[0][2].cancelled():
-            if not isinstance(heapq.heappop(timers)[2], asyncio.Future):
-                self._cancelled_timers -= 1
-        return timers[0][0] if timers else None
 
     def _deadlock(self) -> NoReturn:
         waiting = sorted((task for task in asyncio.all_tasks(self)), key=_creation)

@@ -7,6 +7,7 @@ before the next: so a run is a function of its instants, and happens again, to t
 from __future__ import annotations
 
 import asyncio
+import heapq
 import queue
 import time
 from collections import deque
@@ -112,24 +113,40 @@ class RunLoop(VirtualLoop):
 
     def _run_once(self) -> None:
         self._turns += 1
-        if self._turns > _TURNS and not self._stopping:  # type: ignore[attr-defined]
+        if not self._stopping and (not self._ready or self._turns > _TURNS):  # type: ignore[attr-defined]
             self._move_on()
         super()._run_once()
 
     def _move_on(self) -> None:
+        """Come to the next instant in which there is something to do."""
         self._turns = 0
+        while True:
+            instant = self._next_instant()
+            self.now = instant.time
+            for event in instant.events:
+                self.call_soon(self._deliver, event)
+            due = self._due()
+            if self._ready or (due is not None and due <= self.now):  # type: ignore[attr-defined]
+                return
+
+    def _next_instant(self) -> Instant:
         if self._past:
-            instant = self._past.popleft()
-        else:
-            if not self.live:
-                self.live = True
-                self._set(self.now)
-                self._go_live()
-            instant = self._wait()
-            self._record(instant)
-        self.now = instant.time
-        for event in instant.events:
-            self.call_soon(self._deliver, event)
+            return self._past.popleft()
+        if not self.live:
+            self.live = True
+            self._set(self.now)
+            self._go_live()
+        instant = self._wait()
+        self._record(instant)
+        return instant
+
+    def _due(self) -> float | None:
+        """When the next timer is due, None where there is none."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            if not isinstance(heapq.heappop(timers)[2], asyncio.Future):
+                self._cancelled_timers -= 1
+        return timers[0][0] if timers else None
 
     def _wait(self) -> Instant:
         """The next instant: a timer is due, something has come, or something is ready."""
