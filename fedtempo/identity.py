@@ -52,6 +52,8 @@ def settings(config: Config) -> dict[str, Any]:
         if name in tables:
             tables[name] = {key: value for key, value in tables[name].items() if key not in free}
     tables["executor"] = {"trains": config.executor.kind != "none"}
+    if config.executor.kind != "none" and config.executor.device != "cpu":
+        tables["executor"]["device"] = "cuda"
     return dict(plain(tables))
 
 
