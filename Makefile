@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-ray lint audit bench bench-peers clean
+.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -15,8 +15,12 @@ demo: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 2
 
+# Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
 test-deploy: .venv-flower/.ready
-	.venv-flower/bin/python -m pytest -m deploy tests/deploy
+	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
+
+test-deploy-slow: .venv-flower/.ready
+	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
 
 test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.logs import Format
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
+
 
 fleet = typer.Typer(no_args_is_help=True, help="Fleets: who the clients are.")
 app.add_typer(fleet, name="fleet")
@@ -61,11 +63,18 @@ def resume(
         typer.Option("--set", help="change what no result depends on: executor.workers=4, run.checkpoint_every=10"),
     ] = [],  # noqa: B006
     force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
+    log_format: Annotated[
+        Format | None, typer.Option(help="of a run on real clients: as `fedtempo deploy` has it")
+    ] = None,
 ) -> None:
-    """Go on with a run or a comparison that was interrupted or killed, as if it had never been."""
-    from fedtempo import commands
+    """Go on with a run, a deployment or a comparison that was interrupted or killed, as if it had never been."""
+    from fedtempo import commands, deploy_commands
 
-    raise typer.Exit(commands.resume(console, folder, set_, force))
+    if deploy_commands.is_deployment(folder):
+        code = deploy_commands.resume(console, folder, set_, force, log_format)
+    else:
+        code = commands.resume(console, folder, set_, force)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -196,11 +205,12 @@ def reproduce(
 @app.command()
 def client(
     config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
+    log_format: Annotated[Format, typer.Option(help="how it logs, on stderr")] = Format.text,
 ) -> None:
     """Be a client of a deployment: train on this machine's data whenever the server asks."""
     from fedtempo import deploy_commands
 
-    deploy_commands.client(config)
+    deploy_commands.client(config, log_format)
 
 
 @app.command()
@@ -210,11 +220,14 @@ def deploy(
     out: Out = None,
     set_: Sets = [],  # noqa: B006
     seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+    log_format: Annotated[
+        Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
+    ] = None,
 ) -> None:
     """Run one strategy on real clients through Flower, and leave a folder like a simulation's."""
     from fedtempo import deploy_commands
 
-    raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed))
+    raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed, log_format))
 
 
 @app.command()
@@ -247,6 +260,17 @@ def measure(
     from fedtempo import deploy_commands
 
     deploy_commands.measure(console, config, local, visits, out, set_)
+
+
+@fleet.command(name="compare")
+def fleet_compare(
+    simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
+    deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
+) -> None:
+    """How well a simulation predicted a deployment: times, how busy clients are, time to target."""
+    from fedtempo import commands
+
+    commands.compare_with_real(console, simulated, deployed)
 
 
 def main() -> None:

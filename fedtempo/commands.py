@@ -30,9 +30,10 @@ from fedtempo.planning_views import explain_plan
 from fedtempo.record import comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import claim
+from fedtempo.record.prediction import prediction
 from fedtempo.record.strict_json import write_text
 from fedtempo.report.html import write_report
-from fedtempo.report.table import comparison_table, run_table
+from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.strategies import STRATEGIES
 
 RUNS = Path("runs")
@@ -221,6 +222,11 @@ def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
             "-" if staleness is None else f"{staleness:.1f}",
         )
     return table
+
+
+def compare_with_real(console: Console, simulated: Path, deployed: Path) -> None:
+    """A simulation's measures beside those of the deployment that it stands for."""
+    console.print(prediction_table(prediction(load_run(simulated), load_run(deployed))))
 
 
 def report(console: Console, folders: list[Path], out: Path | None) -> None:

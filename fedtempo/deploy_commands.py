@@ -8,52 +8,124 @@ import logging
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from fedtempo import progress
+from fedtempo import logs, progress
 from fedtempo.client.settings import load_client
 from fedtempo.config import Config, load
-from fedtempo.deployment import deploy_to_folder
+from fedtempo.deployment import deploy_to_folder, must_be_the_same, remembered, resume_deployment
 from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
-from fedtempo.record import default_name, load_run
+from fedtempo.logs import Format
+from fedtempo.record import RunFolder, default_name, load_run
+from fedtempo.record.journal import read_identity
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
-from fedtempo.runtime.live.calls import Grid
 
 if TYPE_CHECKING:
-    from fedtempo.flower.grid import SuperLink
+    from fedtempo.flower.grid import FlowerGrid, Session, SuperLink
 
 RUNS = Path("runs")
 INTERRUPTED = 130
 
 
-def client(path: Path) -> None:
+def client(path: Path, log_format: Format) -> None:
     """Serve a SuperLink until the process is told to end."""
     need_flower()
     from fedtempo.flower.node import serve
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for chatty in ("httpx", "httpcore"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logs.configure(log_format)
     serve(load_client(path))
 
 
-def deploy(console: Console, path: Path, local: int | None, out: Path | None, sets: list[str], seed: int | None) -> int:
+def deploy(
+    console: Console,
+    path: Path,
+    local: int | None,
+    out: Path | None,
+    sets: list[str],
+    seed: int | None,
+    log_format: Format | None,
+) -> int:
     """One run on real clients into a folder; returns the exit code."""
     config = _config(path, local, sets, seed)
     folder = out or RUNS / default_name(config.label, config.run.seed)
-    with _grid(console, config, local, folder) as grid, progress.shown(console, config) as watch, _sigterm_interrupts():
-        summary = deploy_to_folder(config, folder, grid, watch=watch, say=lambda line: console.print(line, style="dim"))
+    with _observed(console, config, log_format) as seen, _grid(console, config, local, folder) as grid:
+        summary = deploy_to_folder(config, folder, grid, remember=_to_resume(grid, local), **seen)
+    return _show(console, folder, summary)
+
+
+def is_deployment(folder: Path) -> bool:
+    """Whether a folder holds a run on real clients that could be resumed."""
+    return remembered(folder) is not None
+
+
+def resume(console: Console, path: Path, sets: list[str], force: bool, log_format: Format | None) -> int:
+    """Go on with a run on real clients whose server was killed or interrupted; returns the exit code."""
+    need_flower()
+    from fedtempo.flower.grid import Session
+
+    told = remembered(path) or {}
+    local = told.get("local")
+    with RunFolder.resume(path) as folder:
+        label = read_identity(folder.journal).get("label")
+        config = load(folder.config, sets).with_changes({}, label=label)
+        must_be_the_same(config, folder, force=force)
+        former = None if told.get("session") is None else Session(**told["session"])
+        with _observed(console, config, log_format) as seen, _grid(console, config, local, path, former) as grid:
+            summary = resume_deployment(config, folder, grid, remember=_to_resume(grid, local), force=force, **seen)
+    return _show(console, path, summary)
+
+
+def _to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
+    return {"local": local, "session": dataclasses.asdict(grid.session)}
+
+
+@contextlib.contextmanager
+def _observed(console: Console, config: Config, log_format: Format | None) -> Iterator[dict[str, Any]]:
+    """What lets others watch a run: arguments of `deploy_to_folder`. SIGTERM interrupts the block."""
+    from fedtempo.flower.observing import Metrics, Observed, Observer, RunLog, served
+
+    observers: list[Observer] = []
+    with contextlib.ExitStack() as stack:
+        if log_format is not None:
+            logs.configure(log_format)
+            observers.append(RunLog())
+        watchers: list[Callable[[Any, Any], None]] = [stack.enter_context(progress.shown(console, config))]
+        if config.deploy.metrics is not None:
+            metrics = Metrics()
+            stack.enter_context(served(metrics, config.deploy.metrics))
+            observers.append(metrics)
+            watchers.append(metrics.watch)
+        stack.enter_context(_sigterm_interrupts())
+
+        def watch(run: Any, evaluations: Any) -> None:
+            for watcher in watchers:
+                watcher(run, evaluations)
+
+        def say(line: str) -> None:
+            if log_format is None:
+                console.print(line, style="dim", soft_wrap=True)
+            else:
+                logging.getLogger("fedtempo.run").info(line)
+
+        yield {"watch": watch, "say": say, "recorder": lambda folder: Observed(folder, observers)}
+
+
+def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
+    """A run that ended, and its report; returns the exit code."""
     console.print(run_table(summary))
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
-    return INTERRUPTED if summary["ended"] == "interrupted" else 0
+    if summary["ended"] == "interrupted":
+        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
+        return INTERRUPTED
+    return 0
 
 
 def measure(console: Console, path: Path, local: int | None, visits: int, out: Path, sets: list[str]) -> None:
@@ -69,7 +141,7 @@ def measure(console: Console, path: Path, local: int | None, visits: int, out: P
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"
         with _grid(console, config, local, target) as grid, console.status(f"{visits} visits of each client"):
-            deploy_to_folder(measured, target, grid, say=lambda line: console.print(line, style="dim"))
+            deploy_to_folder(measured, target, grid, say=lambda line: console.print(line, style="dim", soft_wrap=True))
         out.write_text(as_toml(load_run(target)), encoding="utf-8")
     console.print(f"{out}", style="cyan", soft_wrap=True)
 
@@ -103,8 +175,13 @@ def _config(path: Path, local: int | None, sets: list[str], seed: int | None) ->
 
 
 @contextlib.contextmanager
-def _grid(console: Console, config: Config, local: int | None, folder: Path) -> Iterator[Grid]:
-    """The grid of a new run. What is started for it ends with the block, and its logs go to the run's folder."""
+def _grid(
+    console: Console, config: Config, local: int | None, folder: Path, former: Session | None = None
+) -> Iterator[FlowerGrid]:
+    """The grid of a run. What is started for it ends with the block, and its logs go to the run's folder.
+
+    former: see `fedtempo.flower.grid.joined`.
+    """
     from fedtempo.flower.grid import SuperLink, joined
     from fedtempo.flower.local import clients
     from fedtempo.flower.superlink import answers, end, free_port, started
@@ -125,7 +202,7 @@ def _grid(console: Console, config: Config, local: int | None, folder: Path) -> 
                 console.print(f"joining the SuperLink at {superlink.address}", soft_wrap=True)
             else:
                 superlink = stack.enter_context(_own_superlink(console, config, work))
-        yield stack.enter_context(joined(superlink, settings.outage_s))
+        yield stack.enter_context(joined(superlink, settings.outage_s, former))
 
 
 @contextlib.contextmanager

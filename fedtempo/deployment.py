@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import shutil
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,89 +19,32 @@ import numpy as np
 import fedtempo
 from fedtempo.config import Config
 from fedtempo.data.dataset import Dataset
-from fedtempo.errors import ConfigError, RunError
+from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.identity import identity, must_agree
 from fedtempo.launch import Watch, chosen_test_examples, load_data, rare_collections
 from fedtempo.learning.losses import label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, write_json
+from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
+from fedtempo.record.strict_json import write_text
+from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.runtime.live.calls import Call, Grid
+from fedtempo.runtime.live.calls import Grid
+from fedtempo.runtime.live.chronicle import Chronicle, Interruption, LiveFiles
 from fedtempo.runtime.live.federation import LiveFederation
 from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import play
+from fedtempo.runtime.live.meeting import Met, meet, wait_for_nodes
 from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.runner import simulate
 
-_LOOK_S = 0.1
-"""Seconds between two looks for clients that have come."""
-_DESCRIBE_S = 60.0
-
-
-@dataclass(frozen=True)
-class Met:
-    """A client that has come: where it is, and what it told."""
-
-    node: int
-    told: Description
-
-
-def meet(
-    grid: Grid,
-    wanted: int,
-    wait_s: float,
-    *,
-    at_least: int | None = None,
-    names: Collection[str] = (),
-    shape: tuple[int, ...] | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> list[Met]:
-    """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
-
-    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
-    client that comes, and of those that are not taken.
-    Raises RunError where too few come.
-    """
-    met: dict[str, Met] = {}
-    asked: dict[str, int] = {}
-    known: set[int] = set()
-    strangers = 0
-    until = time.monotonic() + wait_s
-    while len(met) < wanted and time.monotonic() < until:
-        for node in set(grid.node_ids()) - known:
-            known.add(node)
-            if (name := grid.push(Call(node, "describe", {}, ttl_s=_DESCRIBE_S))) is not None:
-                asked[name] = node
-        for name, reply in (grid.pull(list(asked)) if asked else {}).items():
-            node = asked.pop(name)
-            try:
-                if reply.failure is not None:
-                    raise ConfigError(f"node {node} does not say who it is: {reply.failure.reason}")
-                told = Description.read(reply.content)
-                if shape is not None and told.input_shape != shape:
-                    raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
-                if names and told.name not in names:
-                    raise ConfigError(f"client {told.name} is none of deploy.names")
-                if told.name in met:
-                    raise ConfigError(f"client {told.name} is there twice; the first is taken")
-            except ConfigError as error:
-                strangers += 1
-                say(str(error))
-            else:
-                met[told.name] = Met(node, told)
-                say(f"client {told.name}: {told.num_examples} examples ({len(met)} of {wanted})")
-        time.sleep(_LOOK_S)
-    if len(met) < (wanted if at_least is None else at_least):
-        others = f" ({strangers} others were no clients of this run)" if strangers else ""
-        raise RunError(
-            f"{len(met)} of {wanted} clients came within {wait_s:g} s{others}: start them, or set data.clients, "
-            "deploy.wait_s or deploy.min_clients"
-        )
-    order = as_clients(each.told for each in met.values())
-    return [met[client.name] for client in order]
+_DEPLOYMENT = "deployment.json"
+"""The file by which a folder is known as a deployment's, until that has finished."""
 
 
 def deploy_to_folder(
@@ -105,36 +52,124 @@ def deploy_to_folder(
     path: Path,
     grid: Grid,
     *,
+    remember: Mapping[str, Any] | None = None,
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
+    recorder: Callable[[Path], Recorder] = Recorder,
 ) -> dict[str, Any]:
-    """One run on the clients of `grid`, in its own new folder; returns its summary."""
+    """One run on the clients of `grid`, in its own new folder; returns its summary.
+
+    remember: JSON values that whoever resumes the run gets from `remembered`. recorder: makes what records the run.
+    """
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
-            folder.config.write_text(config.dump(), encoding="utf-8")
-            with rare_collections(config.data.clients):
-                summary = _deploy(config, folder, grid, watch or (lambda *_: None), say)
-            write_json(folder.summary, summary)
+            _remember(folder, remember or {})
+            write_text(folder.config, config.dump())
+            return _deploy(config, folder, grid, None, watch, say, recorder)
     except ConfigError:
         shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
         raise
+
+
+def resume_deployment(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    *,
+    remember: Mapping[str, Any] | None = None,
+    force: bool = False,
+    watch: Watch | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    recorder: Callable[[Path], Recorder] = Recorder,
+) -> dict[str, Any]:
+    """Go on with a run on real clients whose server was killed or interrupted; returns its summary.
+
+    folder: claimed by `RunFolder.resume`. The clients are those that it had; replies that came while the server was
+    away are fetched, what is not there is asked for again. Raises ConfigError where the configuration, the data,
+    versions or the code are not those that the run began with; force: only the first two matter.
+    """
+    must_be_the_same(config, folder, force=force)
+    journal = Journal.resume(folder.journal) if folder.journal.exists() else None
+    _remember(folder, remember or {})
+    folder.summary.unlink(missing_ok=True)
+    return _deploy(config, folder, grid, journal, watch, say, recorder)
+
+
+def must_be_the_same(config: Config, folder: RunFolder, *, force: bool = False) -> None:
+    """Raises ConfigError where `resume_deployment` would: before anything is joined that would notice."""
+    if folder.journal.exists():
+        began_with = {name: value for name, value in read_identity(folder.journal).items() if name != "clients"}
+        must_agree(folder.path, began_with, identity(config, load_data(config).sha256), force)
+
+
+def remembered(path: Path) -> dict[str, Any] | None:
+    """What the deployment in a folder was told to remember; None where the folder holds none that could be resumed."""
+    try:
+        told: dict[str, Any] = json.loads((path / _DEPLOYMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return told
+
+
+def _remember(folder: RunFolder, told: Mapping[str, Any]) -> None:
+    """It may hold what lets its reader act for the run: only the owner may read it."""
+    path = folder.path / _DEPLOYMENT
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(told, file)
+
+
+def _deploy(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    journal: Journal | None,
+    watch: Watch | None,
+    say: Callable[[str], None],
+    recorder: Callable[[Path], Recorder],
+) -> dict[str, Any]:
+    dataset = load_data(config)
+    settings = config.deploy
+    with rare_collections(config.data.clients):
+        if journal is None:
+            met = meet(
+                grid,
+                config.data.clients,
+                settings.wait_s,
+                at_least=settings.min_clients,
+                names=settings.names,
+                shape=dataset.test_x.shape[1:],
+                say=say,
+            )
+            if config.run.checkpoint_every:
+                clients = {"run": uuid.uuid4().hex, "met": [[each.node, asdict(each.told)] for each in met]}
+                journal = Journal.create(folder.journal, {**identity(config, dataset.sha256), "clients": clients})
+        else:
+            met = [Met(node, Description.known(told)) for node, told in journal.identity["clients"]["met"]]
+            wait_for_nodes(grid, len(met), settings.wait_s, say)
+        summary = _play(config, folder, grid, dataset, met, journal, watch or (lambda *_: None), recorder)
+    write_json(folder.summary, summary)
+    if summary["ended"] != "interrupted":
+        folder.journal.unlink(missing_ok=True)
+        (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
+        ModelFiles(folder.models).keep({summary["model_sha256"]})
     return summary
 
 
-def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Callable[[str], None]) -> dict[str, Any]:
+def _play(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    dataset: Dataset,
+    met: Sequence[Met],
+    journal: Journal | None,
+    watch: Watch,
+    make_recorder: Callable[[Path], Recorder],
+) -> dict[str, Any]:
+    """The run itself, with the clients that were met."""
     settings, seed = config.deploy, config.run.seed
-    dataset = load_data(config)
     test = chosen_test_examples(config, dataset)
-    met = meet(
-        grid,
-        config.data.clients,
-        settings.wait_s,
-        at_least=settings.min_clients,
-        names=settings.names,
-        shape=dataset.test_x.shape[1:],
-        say=say,
-    )
     clients = as_clients(each.told for each in met)
     fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
     training = _training(config, clients)
@@ -148,41 +183,66 @@ def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Ca
         test_y=dataset.test_y[test],
         seed=seed,
     )
-    recorder = Recorder(folder.path)
-    began = time.perf_counter()
-    try:
-        with Server(job) as server:
-            for name, value in _facts(config, dataset, len(test), clients, training, server).items():
-                recorder.fact(name, value)
+    began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
-            def make(**run: Any) -> LiveFederation:
-                return LiveFederation(
-                    clients=clients,
-                    nodes=[each.node for each in met],
-                    lines=partial(Lines, grid, refresh_s=settings.refresh_s),
-                    fleet=fleet,
-                    server=server,
-                    network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
-                    n_classes=dataset.n_classes,
-                    training=training,
-                    settings=settings,
-                    rules=config.server,
-                    recorder=recorder,
-                    seed=seed,
-                    **run,
-                )
+    def wall_s() -> float:
+        return before_s + time.perf_counter() - began
 
-            outcome = simulate(config.strategy, config.run, server, make, recorder, watch=watch, play=play, wait=False)
-        assert outcome.model is not None
-        sha256 = ModelFiles(folder.models).add(outcome.model)
+    files = LiveFiles(folder.models) if journal else None
+    chronicle = Chronicle(journal, files)
+    kept: list[Journalled] = []
+
+    def journalled(inline: Inline) -> Journalled:
+        assert journal is not None
+        assert files is not None
+        kept.append(Journalled(inline, journal, files, every_s=config.run.checkpoint_every, wall_s=wall_s))
+        return kept[0]
+
+    name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
+    with (
+        contextlib.closing(make_recorder(folder.path)) as recorder,
+        Server(job, None if journal is None else journalled) as server,
+    ):
+        for fact, value in _facts(config, dataset, len(test), clients, training, server).items():
+            recorder.fact(fact, value)
+        recorder.fact("resumed", journal.resumed if journal else 0)
+
+        def make(**run: Any) -> LiveFederation:
+            return LiveFederation(
+                clients=clients,
+                nodes=[each.node for each in met],
+                lines=partial(Lines, grid, run=name, refresh_s=settings.refresh_s),
+                chronicle=chronicle,
+                fleet=fleet,
+                server=server,
+                network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
+                n_classes=dataset.n_classes,
+                training=training,
+                settings=settings,
+                rules=config.server,
+                recorder=recorder,
+                seed=seed,
+                **run,
+            )
+
+        outcome = simulate(
+            config.strategy,
+            config.run,
+            server,
+            make,
+            recorder,
+            watch=watch,
+            journal=Interruption(chronicle, kept[0]) if kept else None,
+            play=play,
+            wait=False,
+        )
         recorder.fact("ended", outcome.ended)
         recorder.fact("elapsed_s", outcome.end_s)
-        recorder.fact("model_sha256", sha256)
-        recorder.fact("wall_s", time.perf_counter() - began)
+        if outcome.model is not None:
+            recorder.fact("model_sha256", ModelFiles(folder.models).add(outcome.model))
+        recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary()
-    finally:
-        recorder.close()
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:

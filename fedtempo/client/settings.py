@@ -17,7 +17,7 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.partitions import PARTITIONS, Partition
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Count, Doc, Ge, Positive
+from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
 from fedtempo.parts import construct
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -98,6 +98,10 @@ class ClientSettings:
     networks: Annotated[
         tuple[str, ...], Field(strict=False), Doc("own networks that it agrees to train, as module:Class")
     ] = ()
+    pace_s: Annotated[
+        NonNegative,
+        Doc("seconds that each training lasts at least; for trials in which fast machines stand for slow ones"),
+    ] = 0.0
     limits: Limits = dataclasses.field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import time
@@ -13,6 +14,7 @@ from typing import TypeVar
 import httpx
 from flwr.common.serde import context_from_proto, fab_to_proto, run_from_proto, user_config_to_proto
 from flwr.proto.control_pb2 import StartRunRequest
+from flwr.proto.run_pb2 import Run
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
     PullTaskInputRequest,
@@ -64,11 +66,25 @@ class SuperLink:
             raise ConfigError(f"root_certificates = {self.root_certificates}: {error.strerror}") from error
 
 
-class FlowerGrid:
-    """Implements `Grid`. Operations are tried again while the SuperLink is away, for `outage_s` at most."""
+@dataclass(frozen=True)
+class Session:
+    """What lets a process act as the server of a run that a SuperLink knows: its token is a secret.
 
-    def __init__(self, grid: HttpGrid, address: str) -> None:
-        self._grid, self._address = grid, address
+    run: Flower's description of it, as bytes in base64.
+    """
+
+    token: str
+    run_id: int
+    task_id: int
+    node_id: int
+    run: str
+
+
+class FlowerGrid:
+    """Implements `Grid`. Operations are tried again while the SuperLink is away, for as long as `joined` was told."""
+
+    def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
+        self._grid, self._address, self.session = grid, address, session
 
     def node_ids(self) -> list[int]:
         return self._tried(lambda: list(self._grid.get_node_ids()))
@@ -95,31 +111,30 @@ class FlowerGrid:
 
 
 @contextlib.contextmanager
-def joined(superlink: SuperLink, outage_s: float) -> Iterator[FlowerGrid]:
-    """The grid of a new run at `superlink`, which must run with `--isolation process`; one at a time in a process.
+def joined(superlink: SuperLink, outage_s: float, former: Session | None = None) -> Iterator[FlowerGrid]:
+    """The grid of a run at `superlink`, which must run with `--isolation process`; one at a time in a process.
 
-    Raises RunError where it cannot be reached.
+    outage_s: operations are tried again for so long while the SuperLink is away. former: a run whose server was killed;
+    it is taken up where the SuperLink still has it (for about a minute), else a new one is submitted. Raises RunError
+    where the SuperLink cannot be reached.
     """
     certificates = superlink.certificates
-    try:
-        run_id = _submit(superlink, certificates)
-        token = _take(superlink, certificates, run_id)
-    except httpx.HTTPStatusError as error:
-        raise RunError(f"SuperLink {superlink.address} refuses the run: {error.response.text or error}") from error
-    except httpx.HTTPError as error:
-        raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
-    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
-    grid._retry_invoker = _patient(outage_s)
+    grid, session = (None, None) if former is None else (_taken_up(superlink, certificates, former), former)
+    if grid is None or session is None:
+        try:
+            grid, session = _new(superlink, certificates)
+        except httpx.HTTPStatusError as error:
+            raise RunError(f"SuperLink {superlink.address} refuses the run: {error.response.text or error}") from error
+        except httpx.HTTPError as error:
+            raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
+    grid._retry_invoker = grid._runtime_client._retry_invoker = _patient(outage_s)
     client = grid._runtime_client
-    task = client.PullTaskInput(PullTaskInputRequest())
-    context = context_from_proto(task.context)
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = task.task_id, task.run.run_id, context.node_id
-    grid.set_run(run_from_proto(task.run))
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
     heartbeat = HeartbeatSender(lambda: _alive(client))
     heartbeat.start()
     status = "failed"
     try:
-        yield FlowerGrid(grid, superlink.address)
+        yield FlowerGrid(grid, superlink.address, session)
         status = "completed"
     finally:
         with contextlib.suppress(RuntimeError):
@@ -129,6 +144,36 @@ def joined(superlink: SuperLink, outage_s: float) -> Iterator[FlowerGrid]:
             client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = None
+
+
+def _new(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Session]:
+    """Submit a run and take its server's task."""
+    run_id = _submit(superlink)
+    token = _take(superlink, certificates, run_id)
+    grid = _http_grid(superlink, certificates, token)
+    task = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+    node_id = context_from_proto(task.context).node_id
+    grid.set_run(run_from_proto(task.run))
+    described = base64.b64encode(task.run.SerializeToString()).decode()
+    return grid, Session(token, task.run.run_id, task.task_id, node_id, described)
+
+
+def _http_grid(superlink: SuperLink, certificates: bytes | None, token: str) -> HttpGrid:
+    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
+    grid._retry_invoker = _patient(_TAKE_S)  # before it connects: Flower's own ends the process where it is refused
+    return grid
+
+
+def _taken_up(superlink: SuperLink, certificates: bytes | None, former: Session) -> HttpGrid | None:
+    """The grid of a run that was submitted before, None where the SuperLink has ended it or does not know it."""
+    grid = _http_grid(superlink, certificates, former.token)
+    grid.set_run(run_from_proto(Run.FromString(base64.b64decode(former.run))))
+    try:
+        grid.get_node_ids()
+    except (httpx.HTTPError, RunNotRunningException):
+        grid.close()
+        return None
+    return grid
 
 
 def control(superlink: SuperLink) -> ControlHttpClient:
@@ -141,7 +186,7 @@ def control(superlink: SuperLink) -> ControlHttpClient:
     )
 
 
-def _submit(superlink: SuperLink, certificates: bytes | None) -> int:
+def _submit(superlink: SuperLink) -> int:
     """Submit a run; returns its number."""
     content = bundle()
     fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))

@@ -13,7 +13,7 @@ import tomli_w
 
 from fedtempo.config import Config
 from fedtempo.flower.grid import SuperLink
-from fedtempo.flower.superlink import end
+from fedtempo.flower.superlink import end, tied
 from fedtempo.runtime.keyed import keyed_generator
 
 
@@ -56,7 +56,7 @@ def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
     """A client's process."""
     with logfile.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
-            [sys.executable, "-m", "fedtempo", "client", str(settings)],
+            tied([sys.executable, "-m", "fedtempo", "client", str(settings)]),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

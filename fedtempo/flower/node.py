@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -55,6 +56,7 @@ from fedtempo.flower.wire import answer_to, read_call
 
 log = logging.getLogger("fedtempo.client")
 
+T = TypeVar("T")
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
 _POLL_S, _POLL_MAX_S = 0.05, 0.4
@@ -96,28 +98,26 @@ def serve(settings: ClientSettings) -> None:
                 refused_since = refused_since or time.monotonic()
                 if time.monotonic() - refused_since > _REFUSED_S:
                     raise RunError(f"SuperLink {settings.superlink} refuses client {settings.name}: {error}") from error
-                log.warning("refused: %s; trying again", error)
+                _pause(settings.superlink, error, delay)
             except httpx.HTTPError as error:
-                if any(word in str(error).lower() for word in ("certificate", "ssl", "tls")):
+                if _is_unsafe(error):
                     raise ConfigError(
                         f"root_certificates = {settings.root_certificates}: no safe connection to "
                         f"{settings.superlink}: {error}"
                     ) from error
-                log.warning("no connection to %s: %s; trying again in %.1f s", settings.superlink, error, delay)
-            # Clients of one server must not all return at once.
-            time.sleep(delay * random.uniform(0.8, 1.2))  # noqa: S311
+                _pause(settings.superlink, error, delay)
             delay = min(2 * delay, _RETRY_MAX_S)
     log.info("client %s ended", settings.name)
 
 
 class _Link:
-    """A node that is registered and active at a SuperLink."""
+    """A node that is registered and active at a SuperLink, whose address is for the log."""
 
-    def __init__(self, client: FleetHttpClient, node: Node) -> None:
-        self._client, self._node = client, node
+    def __init__(self, client: FleetHttpClient, node: Node, address: str) -> None:
+        self._client, self._node, self._address = client, node, address
 
     def work(self, answers: Answers) -> None:
-        """Answer calls, one at a time, until the connection fails."""
+        """Answer calls, one at a time, until the SuperLink does not know the node any more."""
         delay = _POLL_S
         while True:
             if self._answer_one(answers):
@@ -127,14 +127,16 @@ class _Link:
                 delay = min(1.25 * delay, _POLL_MAX_S)
 
     def _answer_one(self, answers: Answers) -> bool:
-        response = self._client.PullMessages(PullMessagesRequest(node=self._node))
+        response = self._patiently(lambda: self._client.PullMessages(PullMessagesRequest(node=self._node)))
         if not response.messages_list:
             return False
         head, tree = message_from_proto(response.messages_list[0]), response.message_object_trees[0]
         run_id, message_id = head.metadata.run_id, head.metadata.message_id
         pull = make_pull_object_fn_protobuf(self._client.PullObject, self._node, run_id)
-        objects = pull_objects([each.object_id for each in iterate_object_tree(tree)], pull_object_fn=pull)
-        make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run_id)(message_id)
+        wanted = [each.object_id for each in iterate_object_tree(tree)]
+        objects = self._patiently(lambda: pull_objects(wanted, pull_object_fn=pull))
+        confirm = make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run_id)
+        self._patiently(lambda: confirm(message_id))
         with no_object_id_recompute():
             message = inflate_object_from_contents(message_id, objects)
         assert isinstance(message, Message)
@@ -145,8 +147,25 @@ class _Link:
         except Exception as error:  # whatever a message holds, the next one is answered
             log.exception("a call failed")
             reply = Message(Error(2, f"{type(error).__name__}: {error}"), reply_to=message)
-        self._send(reply, time.perf_counter() - began, run_id)
+        took_s = time.perf_counter() - began
+        self._patiently(lambda: self._send(reply, took_s, run_id))
         return True
+
+    def _patiently(self, operation: Callable[[], T]) -> T:
+        """Try again while the SuperLink is away: one that keeps its state knows the node, and its call, afterwards."""
+        delay, away = _RETRY_S, False
+        while True:
+            try:
+                result = operation()
+            except httpx.HTTPError as error:
+                if not _is_away(error):
+                    raise
+                _pause(self._address, error, delay)
+                delay, away = min(2 * delay, _RETRY_MAX_S), True
+            else:
+                if away:
+                    log.info("connected to %s again", self._address)
+                return result
 
     def _send(self, reply: Message, took_s: float, run_id: int) -> None:
         reply.metadata.__dict__["_message_id"] = reply.object_id
@@ -193,7 +212,7 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
         heartbeat = HeartbeatSender(lambda: _alive(client, node))
         heartbeat.start()
         try:
-            yield _Link(client, node)
+            yield _Link(client, node, settings.superlink)
         finally:
             if heartbeat.is_running:
                 heartbeat.stop()
@@ -201,6 +220,24 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
                 client.DeactivateNode(DeactivateNodeRequest(node_id=node.node_id))
                 if keys is None:
                     client.UnregisterNode(UnregisterNodeFleetRequest(node_id=node.node_id))
+
+
+def _pause(address: str, error: Exception, delay_s: float) -> None:
+    """Wait before the next try. Clients of one server must not all return at once."""
+    what = "refused" if isinstance(error, _Refused) else f"no connection to {address}"
+    log.warning("%s: %s; trying again in %.1f s", what, error, delay_s)
+    time.sleep(delay_s * random.uniform(0.8, 1.2))  # noqa: S311
+
+
+def _is_unsafe(error: httpx.HTTPError) -> bool:
+    return any(word in str(error).lower() for word in ("certificate", "ssl", "tls"))
+
+
+def _is_away(error: httpx.HTTPError) -> bool:
+    """Whether there is no answer, or a proxy's."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in (502, 503, 504)
+    return not _is_unsafe(error)
 
 
 def _alive(client: FleetHttpClient, node: Node) -> bool:

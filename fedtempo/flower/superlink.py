@@ -75,7 +75,7 @@ def started(
     logfile = folder / "superlink.log"
     with logfile.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603  a list of arguments, no shell
-            command,
+            tied(command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -87,6 +87,11 @@ def started(
         yield superlink
     finally:
         end([process])
+
+
+def tied(command: Sequence[str]) -> list[str]:
+    """The command, so that its process ends when this one does, killed or not."""
+    return [sys.executable, str(Path(__file__).with_name("tied.py")), str(os.getpid()), *command]
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

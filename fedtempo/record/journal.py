@@ -1,7 +1,8 @@
 """The journal of a run: what its operations returned, so that a run that was killed goes on where it was.
 
-A file of lines, each a JSON object. A *row* is one operation that is done. A *seal* ends what belongs together: the
-first line (what the run is), each checkpoint, each resumption. It carries the hash of all that lies before it in the
+A file of lines, each a JSON object. A *row* is one operation that is done, or something that came to a run on real
+clients from outside. A *seal* ends what belongs together: the first line (what the run is), each checkpoint, what came,
+each resumption. It carries the hash of all that lies before it in the
 file. What follows the last seal was being written when the run was killed, and is cut off; whatever else does not have
 its hash is damage, and is named.
 """
@@ -30,8 +31,9 @@ class Journal:
     """The journal of one run, open for more. Make one with `create` or `resume`.
 
     identity: what the run is, as `create` was told. rows: by number, as `resume` found them. submitted: operations that
-    had been asked for at the last checkpoint. unanswered: which of them were wanted and not done then. wall_s: seconds
-    that the run has taken, up to the last checkpoint. resumed: how often it was.
+    had been asked for at the last checkpoint. unanswered: which of them were wanted and not done then. came: rows that
+    `add` was given, in order. wall_s: seconds that the run has taken, up to the last checkpoint. resumed: how often it
+    was.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,6 +42,7 @@ class Journal:
         self.rows: dict[int, Row] = {}
         self.submitted = 0
         self.unanswered: frozenset[int] = frozenset()
+        self.came: list[Row] = []
         self.wall_s = 0.0
         self.resumed = 0
         self.checkpoints = 0
@@ -76,8 +79,12 @@ class Journal:
     def checkpoint(self, rows: Iterable[Row], submitted: int, unanswered: Iterable[int], wall_s: float) -> None:
         """Add rows, all or none of them, on the disk when this returns. Raises RunError where it does not take them."""
         seal = {"seal": "checkpoint", "submitted": submitted, "unanswered": sorted(unanswered), "wall_s": wall_s}
-        self._append([json.dumps(row, allow_nan=False) + "\n" for row in rows], seal)
+        self._append(_lines(rows), seal)
         self.checkpoints += 1
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add what came from outside, as `checkpoint` does."""
+        self._append(_lines(rows), {"seal": "came"})
 
     def _append(self, lines: list[str], seal: Mapping[str, Any]) -> None:
         digest, start = self._digest.copy(), self._whole
@@ -136,6 +143,8 @@ class Journal:
                 self.identity = seal["identity"]
             case {"seal": "resumed"}:
                 self.resumed += 1
+            case {"seal": "came"}:
+                self.came.extend(map(json.loads, lines))
             case {"seal": "checkpoint"}:
                 self.rows.update((row["n"], row) for row in map(json.loads, lines))
                 self.submitted, self.unanswered = seal["submitted"], frozenset(seal["unanswered"])
@@ -146,6 +155,10 @@ class Journal:
         return RunError(
             f"{self.path} is damaged: {what}; without this file the run can be resumed, and begins from its start"
         )
+
+
+def _lines(rows: Iterable[Row]) -> list[str]:
+    return [json.dumps(row, allow_nan=False) + "\n" for row in rows]
 
 
 def _is_json(line: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedtempo.record.prediction import Predicted
 from fedtempo.report import words
 from fedtempo.report.columns import Column, comparison_columns
 
@@ -40,6 +41,18 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
 def _width(column: Column) -> int:
     """Characters that a column takes, with the gap to the next: titles can be broken between words, cells cannot."""
     return max(cell_len(text) for text in (*column.title.split(" "), *column.cells)) + _GAP
+
+
+def prediction_table(measures: Iterable[Predicted]) -> Table:
+    """A simulation beside the deployment that it stands for."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim")
+    table.add_column("")
+    for title in ("simulated", "deployed", "error"):
+        table.add_column(title, justify="right")
+    for each in measures:
+        cells = ["-" if value is None else f"{value:.3g}" for value in (each.predicted, each.real)]
+        table.add_row(each.name, *cells, "-" if each.error is None else f"{each.error:+.1%}")
+    return table
 
 
 def run_table(summary: Mapping[str, Any]) -> Table:

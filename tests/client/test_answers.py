@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,32 @@ def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_a_call_that_was_just_answered_is_answered_from_memory() -> None:
+    one = client()
+    told, (trained,) = one.answer("train", {**call(), "call": "run:1"}, (VECTOR,))
+    again, (same,) = one.answer("train", {**call(), "call": "run:1"}, ())
+    assert again == told
+    assert same is trained
+    one.answer("describe", {"call": "run:2"}, ())
+    assert "0 arrays" in one.answer("train", {**call(), "call": "run:1"}, ())[0]["refused"]
+
+
+def test_a_phase_that_was_just_done_is_answered_again_to_a_server_that_was_away() -> None:
+    one = client()
+    one.answer("receive", {"stay": 7, "call": "run:1"}, (VECTOR,))
+    told, _ = one.answer("compute", {**call(), "call": "run:2"}, ())
+    assert one.answer("compute", {**call(), "call": "run:2"}, ())[0] == told
+    _, (sent,) = one.answer("send", {"stay": 7, "call": "run:3"}, ())
+    assert one.answer("send", {"stay": 7, "call": "run:3"}, ())[1][0] is sent
+
+
+def test_a_slow_client_takes_its_time() -> None:
+    began = time.perf_counter()
+    told, _ = client(pace_s=0.2).answer("train", call(), (VECTOR,))
+    assert told["compute_s"] >= 0.2
+    assert time.perf_counter() - began >= 0.2
 
 
 def test_phases_apart_are_the_whole_visit() -> None:

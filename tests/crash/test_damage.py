@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fedtempo import identity
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.folders import complete, configuration, resume
 from fedtempo.record import RunFolder
@@ -128,8 +129,8 @@ def test_other_data_are_refused(run: Path) -> None:
 
 
 def test_other_versions_are_refused_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = lives.folders.versions()
-    monkeypatch.setattr(lives.folders, "versions", lambda: {**now, "torch": "9.9"})
+    now = identity.versions()
+    monkeypatch.setattr(identity, "versions", lambda: {**now, "torch": "9.9"})
     with pytest.raises(ConfigError, match=r"versions\.torch was '.*' and is '9\.9'; --force resumes nevertheless"):
         resume(CONFIG, run)
     resume(CONFIG, run, force=True)

@@ -8,8 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +17,25 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from fedtempo.config import Config, parse
-from fedtempo.deployment import deploy_to_folder, meet
+from rich.console import Console
+
+from fedtempo.config import Config
+from fedtempo.deploy_commands import keys
+from fedtempo.deployment import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.flower.grid import SuperLink, joined
 from fedtempo.flower.keys import make_keys, register
 from fedtempo.flower.superlink import Certificates, end, free_port, started
 from fedtempo.launch import run
 from fedtempo.record import load_run
+from fedtempo.runtime.live.meeting import meet
 from tests.deploy.processes import ClientProcess, addresses, client, family
+from tests.live.deployments import real as config
 
 pytestmark = pytest.mark.deploy
 
 NAMES = ("alice", "bert", "carla")
-OTHERS = ("dora", "emil", "liar")
-TABLES: dict[str, Any] = {
-    "run": {"seed": 1, "max_commits": 2, "evaluate": "commit"},
-    "data": {"source": "digits", "clients": 3, "examples_per_client": 20},
-    "model": {"network": "mlp", "hidden": [8]},
-    "training": {"lr": 0.1, "batch_size": 5},
-    "fleet": {
-        "compute": {"unit": "s/visit", "speed": 1.0},
-        "link": "none",
-        "estimates": {"kind": "observed", "prior_s": 0.01},
-    },
-    "strategy": {"name": "fedavg"},
-    "executor": {"kind": "inline"},
-    "deploy": {"wait_s": 90.0, "deadline_factor": 1.0, "deadline_floor_s": 60.0},
-}
-
-
+OTHERS = ("dora", "emil", "liar", "glutton", "mute", "flood")
 DIES_IN_TRAINING = """
 import os, signal, threading, time
 from fedtempo.client import answers
@@ -67,12 +56,24 @@ Answers.answer = lying
 """
 
 
-@dataclass(frozen=True)
-class Script:
-    function: Callable[[Federation], Awaitable[None]]
-
-    async def run(self, fed: Federation) -> None:
-        await self.function(fed)
+SENDS_TOO_MUCH = """
+import numpy
+from fedtempo.client.answers import Answers
+answer = Answers.answer
+def gorging(self, kind, content, arrays):
+    told, sent = answer(self, kind, content, arrays)
+    return told, tuple(numpy.zeros(16_000_000, numpy.float32) for array in sent)
+Answers.answer = gorging
+"""
+ASKS_FOR_NOTHING = """
+import time
+from fedtempo.flower import node
+node._Link.work = lambda link, answers: time.sleep(1000)
+"""
+NEVER_WAITS = """
+from fedtempo.flower import node
+node._POLL_S = node._POLL_MAX_S = 0.0
+"""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ class Place:
     folder: Path
 
     def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
-        settings = {"root_certificates": str(self.keys / "ca.crt"), "private_key": str(self.keys / (key or name))}
+        """A client with its own key, another's, or none ("")."""
+        settings = {"root_certificates": str(self.keys / "ca.crt")}
+        if key != "":
+            settings["private_key"] = str(self.keys / (key or name))
         return client(self.folder, name, self.superlink.address, **{**settings, **options})
 
 
@@ -95,7 +99,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     make_keys(keys, ["127.0.0.1", "localhost"], [*NAMES, *OTHERS])
     certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")
     with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
-        assert len(register(superlink, keys)) == 6
+        assert len(register(superlink, keys)) == len(NAMES) + len(OTHERS)
         assert register(superlink, keys) == []
         make_keys(keys, [], ["stranger"])
         yield Place(superlink, keys, folder)
@@ -113,16 +117,14 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
         "dora": {"before": DIES_IN_TRAINING.format(signal="SIGTERM")},
         "emil": {"before": DIES_IN_TRAINING.format(signal="SIGKILL")},
         "liar": {"before": SENDS_TOO_LITTLE},
+        "glutton": {"before": SENDS_TOO_MUCH},
+        "mute": {"before": ASKS_FOR_NOTHING},
         "stranger": {},
+        "keyless": {"key": ""},
         "misled": {"key": "alice", "root_certificates": str(other / "ca.crt")},
     }
     with contextlib.ExitStack() as stack:
         yield {name: stack.enter_context(place.client(name, **each)) for name, each in options.items()}
-
-
-def config(script: Callable[[Federation], Awaitable[None]] | None = None, **changes: Any) -> Config:
-    parsed = parse(TABLES).with_changes({name.replace("__", "."): value for name, value in changes.items()})
-    return parsed if script is None else replace(parsed, strategy=Script(script))
 
 
 def deployed(place: Place, config: Config, folder: Path) -> dict[str, Any]:
@@ -137,6 +139,42 @@ def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> No
     assert "CERTIFICATE_VERIFY_FAILED" in misled.text
     stranger.says(r"refused: \[code: 2004\]")
     assert stranger.stop() == 0
+    clients["keyless"].says(r"refused: \[code: 200\d\]")
+    assert clients["keyless"].stop() == 0
+
+
+def test_a_key_is_good_for_one_client_at_a_time(place: Place, clients: dict[str, ClientProcess]) -> None:
+    clients["alice"].says("connected to")
+    with place.client("double", key="alice") as double:
+        double.says(r"refused: \[code: 2004\]")
+        assert "connected to" not in double.text
+        assert double.stop() == 0
+    assert clients["alice"].process.poll() is None
+
+
+def test_keys_are_registered_by_command(place: Place, tmp_path: Path) -> None:
+    console = Console(record=True, width=200)
+    keys(console, place.keys, [], ["latecomer"], False, place.superlink.address)
+    text = console.export_text()
+    assert f"latecomer is registered at {place.superlink.address}" in text
+    assert "alice" not in text, "what was known is not registered again"
+    with place.client("latecomer") as latecomer:
+        latecomer.says("connected to")
+        assert latecomer.stop() == 0
+
+
+@pytest.mark.parametrize(("name", "before"), [("mute", ""), ("flood", NEVER_WAITS)])
+def test_one_that_asks_for_nothing_or_without_end_disturbs_nobody(
+    name: str, before: str, place: Place, clients: dict[str, ClientProcess], tmp_path: Path
+) -> None:
+    with contextlib.ExitStack() as stack:
+        odd = clients[name] if name in clients else stack.enter_context(place.client(name, before=before))
+        odd.says("connected to")
+        deployed(place, config(deploy__names=list(NAMES)), tmp_path / "run")
+        assert odd.process.poll() is None
+    records = load_run(tmp_path / "run")
+    assert records.facts["client_names"] == list(NAMES)
+    assert records.visits["outcome"].tolist() == ["done"] * 9
 
 
 @pytest.mark.usefixtures("clients")
@@ -145,7 +183,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
 
     async def script(fed: Federation) -> None:
         assert any("flower-superlink" in line for line in family().values())
-        for _ in range(2):
+        for _ in range(3):
             updates = await fed.train_all(fed.clients, fed.model)
             seen.update(addresses(family()))
             fed.commit(await fed.average(updates))
@@ -153,7 +191,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
     simulated, _, _ = run(config())
     summary = deployed(place, config(script, deploy__names=list(NAMES)), tmp_path / "run")
     assert summary["model_sha256"] == simulated["model_sha256"]
-    assert summary["visits"] == simulated["visits"] == 6
+    assert summary["visits"] == simulated["visits"] == 9
     assert seen <= {"0100007F", "00000000"}, "only 127.0.0.1 (and no peer yet)"
     assert load_run(tmp_path / "run").facts["client_names"] == list(NAMES)
 
@@ -164,6 +202,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
         ("dora", 60.0, "offline", "unavailable", 0),
         ("emil", 12.0, "no answer within", "late", -signal.SIGKILL),
         ("liar", 60.0, "shape", "refused", None),
+        ("glutton", 60.0, r"shape \(16000000,\)", "refused", None),
     ],
 )
 def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
@@ -206,7 +245,7 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
             solo.says("connected to")
         solo.says("connected to(.|\\n)*no connection")
         with started(tmp_path, address=address, database=database) as superlink:
-            solo.says("no connection(.|\\n)*connected to")
+            solo.says("no connection(.|\\n)*connected to .* again")
             with joined(superlink, outage_s=60) as grid:
                 assert [each.told.name for each in meet(grid, 1, 60)] == ["solo"]
         assert solo.stop() == 0
@@ -248,7 +287,7 @@ def _with_programs(home: Path) -> dict[str, str]:
 
 def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
     settings = tmp_path / "run.toml"
-    settings.write_text(parse(TABLES).dump())
+    settings.write_text(config().dump())
     out = tmp_path / "run"
     before = family().keys()
     done = subprocess.run(

@@ -41,7 +41,7 @@ class Loopback:
         self._names = map(str, itertools.count())
         self._threads: dict[int, ThreadPoolExecutor] = {}
         self._open: dict[str, int] = {}
-        self._replies: dict[str, Reply] = {}
+        self.replies: dict[str, Reply] = {}
         self._lock = threading.Lock()
 
     def node_ids(self) -> list[int]:
@@ -67,14 +67,14 @@ class Loopback:
             reply = Reply(failure=Failure("failed", repr(error)))
         with self._lock:
             if reply is not None and call.node in self.online:
-                self._replies[name] = reply
+                self.replies[name] = reply
 
     def pull(self, names: Sequence[str]) -> dict[str, Reply]:
         with self._lock:
-            come = {name: self._replies.pop(name) for name in names if name in self._replies}
+            come = {name: self.replies.pop(name) for name in names if name in self.replies}
         for name in names:
-            if name not in come and self._open[name] not in self.online:
-                come[name] = Reply(failure=Failure("gone", "the node is offline"))
+            if name not in come and self._open.get(name) not in self.online:
+                come[name] = Reply(failure=Failure("gone", "the node is offline, or the name not known"))
         return come
 
     def close(self) -> None:

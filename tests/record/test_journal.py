@@ -18,6 +18,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "journal.jsonl"
     journal = Journal.create(path, IDENTITY)
     journal.checkpoint([{"n": 1, "out": 0.1}, {"n": 3, "out": "x\n"}], 4, [2, 4], 1.5)
+    journal.add([{"n": 1, "t": 0.5}, {"n": 2, "t": 0.75}])
     journal.checkpoint([{"n": 2, "out": None}], 5, {4}, 2.5)
     journal = Journal.resume(path)
     journal.checkpoint([{"n": 4, "out": [1]}, {"n": 6, "out": {"float": "nan"}}], 6, [], 3.5)
@@ -34,6 +35,7 @@ def test_it_comes_back_as_it_was_written(path: Path) -> None:
         4: [1],
         6: {"float": "nan"},
     }
+    assert journal.came == [{"n": 1, "t": 0.5}, {"n": 2, "t": 0.75}]
     assert (journal.submitted, journal.unanswered, journal.wall_s) == (6, frozenset(), 3.5)
     assert (journal.resumed, journal.checkpoints) == (2, 3)
 
@@ -43,7 +45,7 @@ def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: p
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
     seals = [end for end in ends if content[:end].splitlines()[-1].startswith(b'{"seal"')]
-    rows = {seals[0]: 0, seals[1]: 2, seals[2]: 3, seals[3]: 3, seals[4]: 5}
+    rows = dict(zip(seals, (0, 2, 2, 3, 3, 5), strict=True))
     for length in range(len(content)):
         path.write_bytes(content[:length])
         whole = [end for end in seals if end <= length]

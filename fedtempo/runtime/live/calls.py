@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,13 +21,19 @@ Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
 
 @dataclass(frozen=True)
 class Call:
-    """A message to a client's node. content: JSON values. ttl_s: seconds after which nobody waits for the reply."""
+    """A message to a client's node. content: JSON values. ttl_s: seconds after which nobody waits for the reply.
+
+    model: what it carries, read when it is sent. check: makes of the reply what is wanted of it, in another thread;
+    raises BadUpdate.
+    """
 
     node: int
     kind: Kind
     content: Mapping[str, Any]
     arrays: Arrays = ()
     ttl_s: float = 600.0
+    model: Callable[[], Vector] | None = None
+    check: Callable[[Reply], Any] = lambda reply: dict(reply.content)
 
 
 @dataclass(frozen=True)
@@ -78,12 +84,48 @@ class BadUpdate(FedtempoError):
 
 
 @dataclass(frozen=True)
-class Sent:
-    """An update as it came: flat parameters (None between the phases of a visit), statistics, seconds of training."""
+class Answer:
+    """What became of a call: what its check made of the reply, or why there is nothing of use.
 
-    vector: Vector | None
+    refusal: in the client's words. flaw: why the reply is no update.
+    """
+
+    sent: Any = None
+    refusal: str | None = None
+    flaw: str | None = None
+    failure: Failure | None = None
+
+
+_WORDS = 500
+"""Characters that are kept of what a client says of a call in its own words."""
+
+
+def answer_of(call: Call, reply: Reply) -> Answer:
+    """What a reply to a call is; of what was not asked for nothing is kept."""
+    if reply.failure is not None:
+        return Answer(failure=replace(reply.failure, reason=reply.failure.reason[:_WORDS]))
+    if (refusal := reply.content.get("refused")) is not None:
+        return Answer(refusal=str(refusal)[:_WORDS])
+    try:
+        return Answer(call.check(reply))
+    except BadUpdate as error:
+        return Answer(flaw=str(error)[:_WORDS])
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a client says of its training: statistics, and seconds of computing. model: where it was sent too."""
+
     statistics: dict[str, float]
     compute_s: float
+    model: Any = None
+
+
+_STATISTICS, _NAME = 100, 100
+
+
+def nothing(reply: Reply) -> None:
+    """Of some replies nothing is wanted but that they came."""
 
 
 def read_training(reply: Reply, num_examples: int) -> Sent:
@@ -92,13 +134,22 @@ def read_training(reply: Reply, num_examples: int) -> Sent:
     statistics, compute_s = content.get("statistics"), content.get("compute_s")
     if not isinstance(statistics, Mapping) or "loss" not in statistics:
         raise BadUpdate("it has no statistics with a loss")
+    if len(statistics) > _STATISTICS:
+        raise BadUpdate(f"it has {len(statistics)} statistics; no strategy asks for more than {_STATISTICS}")
     for name, value in {**statistics, "compute_s": compute_s}.items():
+        if len(str(name)) > _NAME:
+            raise BadUpdate(f"it has a statistic with a name of {len(str(name))} characters")
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             raise BadUpdate(f"its {name} is {value!r}, not a finite number")
     if content.get("num_examples") != num_examples:
         raise BadUpdate(f"it trained on {content.get('num_examples')!r} examples and had told of {num_examples}")
     assert isinstance(compute_s, int | float)
-    return Sent(None, {str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
+    return Sent({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
+
+
+def read_update(reply: Reply, num_examples: int, size: int) -> Sent:
+    """What a client says of its training, and the model that it sent. Raises BadUpdate."""
+    return replace(read_training(reply, num_examples), model=read_vector(reply, size))
 
 
 def read_vector(reply: Reply, size: int) -> Vector:

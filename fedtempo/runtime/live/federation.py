@@ -7,19 +7,11 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-from fedtempo.errors import ConfigError, RunError
-from fedtempo.federation import (
-    Client,
-    ClientUnavailable,
-    ConsentError,
-    Examples,
-    Model,
-    Update,
-    Visit,
-    Work,
-)
+from fedtempo.errors import RunError
+from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
@@ -27,10 +19,14 @@ from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.live.calls import BadUpdate, Call, Kind, Reply, read_training, read_vector
+from fedtempo.runtime.live.asking import Asking, Question
+from fedtempo.runtime.live.calls import Reply, Sent, nothing, read_training, read_update, read_vector
+from fedtempo.runtime.live.chronicle import Chronicle
 from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import RunLoop
-from fedtempo.runtime.live.members import Description, Members
+from fedtempo.runtime.live.members import Members
+from fedtempo.runtime.live.outside import Outside
+from fedtempo.runtime.live.reception import Reception
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.live.stays import LiveStay, Stays
@@ -39,10 +35,7 @@ from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import resolve
 from fedtempo.runtime.together import at_once
 
-T = TypeVar("T")
-
-_DESCRIBE_S = 60.0
-"""Seconds for which a new node may take to say who it is."""
+MakeLines = Callable[[Callable[[Any], None], Callable[[Any], Any]], Lines]
 
 
 class LiveFederation(Central):
@@ -56,7 +49,8 @@ class LiveFederation(Central):
         *,
         clients: Sequence[Client],
         nodes: Sequence[int],
-        lines: Callable[[Callable[[Sequence[int]], None]], Lines],
+        lines: MakeLines,
+        chronicle: Chronicle,
         fleet: Fleet,
         server: Server,
         network: Mapping[str, Any],
@@ -70,7 +64,7 @@ class LiveFederation(Central):
         horizon: float = math.inf,
         max_commits: int | None = None,
     ) -> None:
-        """nodes: where the clients are now. lines: makes the lines, given who wants to hear which nodes are there.
+        """nodes: where the clients are when the run begins. lines: see Outside. chronicle: what came before, and comes.
 
         fleet: what is believed of the clients' times before any is seen. network: the `[model]` table, and n_classes,
         by which clients build their models. rules: how the server averages, and how many bad updates it bears.
@@ -79,33 +73,37 @@ class LiveFederation(Central):
         assert isinstance(loop, RunLoop)
         self._loop = loop
         self._clients, self._server, self._training, self._recorder = tuple(clients), server, training, recorder
-        self._settings, self._evaluations, self._seed, self._horizon = settings, evaluations, seed, horizon
-        self._max_commits, self._rules, self._refused = max_commits, rules, 0
+        self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
         self._averaging = Averaging(rules, recorder, self.rng)
         self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
-        self._members = Members(clients, nodes)
-        self._stays = Stays(loop, self._states, self._members, recorder, horizon, settings.patience_s)
-        self._lines = lines(self._look_around)
-        self._introductions: set[asyncio.Task[None]] = set()
-        self._introducing: set[int] = set()
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
         self._ended: asyncio.Future[str] = loop.create_future()
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
-
-        def evaluated() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._collect)
-
-        server.evaluated = evaluated
+        self._members = Members(clients, nodes)
+        self._stays = Stays(loop, self._states, self._members, recorder, horizon, settings.patience_s)
+        self._reception = Reception(loop, self._members)
+        self._outside = Outside(loop, chronicle, lines, on_nodes=self._reception.look)
+        self._reception.outside = server.outside = self._outside
+        server.evaluated = self._collect
+        self._asking = Asking(
+            loop,
+            self._outside,
+            self._stays,
+            self._members,
+            recorder,
+            settings=settings,
+            rules=rules,
+            vector=server.vector,
+        )
 
     # What a strategy sees -------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
-        return self._loop.now
+        return self._loop.run_s
 
     async def train(
         self,
@@ -122,17 +120,15 @@ class LiveFederation(Central):
         expected = self.estimate(client)
         expected_s = expected.download_s + expected_compute_s + expected.upload_s
         self._recorder.traffic(down=self._server.size_bytes)
-        reply, took_s = await self._ask(visit, "train", content, visit.received, expected_s)
-        with self._checked(visit):
-            self._note_training(visit, reply, work)
-            vector = read_vector(reply, self._server.size)
+        check = partial(read_update, num_examples=client.num_examples, size=self._server.size)
+        sent, took_s = await self._asking.ask(visit, Question("train", content, check, expected_s, visit.received))
+        self._note_training(visit, sent, took_s, work)
         stay: LiveStay = visit.state
-        stay.compute_s = min(stay.compute_s, took_s)
         on_the_way_s = (took_s - stay.compute_s) / 2  # the two ways carry the same bytes; nobody can tell them apart
         stay.download_s = on_the_way_s
         stay.received_at = visit.started + on_the_way_s
         visit.computed = stay.received_at + stay.compute_s
-        return self._done(visit, self._server.hold(vector), on_the_way_s)
+        return self._done(visit, self._server.hold(sent.model), on_the_way_s)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -170,20 +166,21 @@ class LiveFederation(Central):
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         content, expected_s = self._work(visit, work)
-        reply, took_s = await self._ask(visit, "compute", content, None, expected_s)
-        with self._checked(visit):
-            self._note_training(visit, reply, work)
-        visit.state.compute_s = min(visit.state.compute_s, took_s)
+        check = partial(read_training, num_examples=visit.client.num_examples)
+        sent, took_s = await self._asking.ask(visit, Question("compute", content, check, expected_s))
+        self._note_training(visit, sent, took_s, work)
         visit.computed = self.now
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
         if visit.computed is None:
             raise RunError(f"client {visit.client.id}: upload before compute")
         expected_s = self.estimate(visit.client).upload_s
-        reply, took_s = await self._ask(visit, "send", {"stay": visit.state.number}, None, expected_s)
-        with self._checked(visit):
-            vector = read_vector(reply, self._server.size)
-        return self._done(visit, self._server.hold(vector), took_s)
+
+        def check(reply: Reply) -> Sent:
+            return Sent({}, 0.0, read_vector(reply, self._server.size))
+
+        sent, took_s = await self._asking.ask(visit, Question("send", {"stay": visit.state.number}, check, expected_s))
+        return self._done(visit, self._server.hold(sent.model), took_s)
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
@@ -196,13 +193,15 @@ class LiveFederation(Central):
         wanted = self._uploads.begin(client, per_class)
         with visit:
             while (content := wanted.next_call()) is not None:
+                check = partial(
+                    read_examples, asked=content, input_shape=self._server.input_shape, n_classes=len(per_class)
+                )
+                question = Question("examples", content, check, self.estimate(client).upload_s)
                 try:
                     async with asyncio.timeout_at(None if until is None else until):
-                        reply, _ = await self._ask(visit, "examples", content, None, self.estimate(client).upload_s)
+                        sent, _ = await self._asking.ask(visit, question)
                 except TimeoutError:
                     return wanted.close(cut=True)  # what is on its way is asked for again
-                with self._checked(visit):
-                    sent = read_examples(reply, content, self._server.input_shape, len(per_class))
                 size_bytes = wanted.add(*sent)
                 self._recorder.traffic(up=size_bytes, examples=size_bytes)
             self._stays.end(visit, "done")
@@ -214,8 +213,7 @@ class LiveFederation(Central):
         training = self._training if work is None else resolve(self._training, work)
         self._server_visits += 1
         x, y = self._uploads.gathered(examples)
-        trained = await asyncio.wrap_future(self._server.train_on(model.location, x, y, self._server_visits, training))
-        return Model(model.version, trained.location)
+        return Model(model.version, await self._server.train_on(model.location, x, y, self._server_visits, training))
 
     def estimate_example_s(self, client: Client) -> float:
         return self.estimate(client).upload_s * self._server.example_bytes / self._server.size_bytes
@@ -245,6 +243,16 @@ class LiveFederation(Central):
         return self._stays.begun
 
     @property
+    def busy(self) -> int:
+        """How many clients are in a visit now."""
+        return self._stays.in_progress
+
+    @property
+    def away(self) -> bool:
+        """Whether the grid's server does not answer now."""
+        return self._outside.away
+
+    @property
     def present(self) -> int:
         """How many clients are there now."""
         return sum(self._members.node(client) is not None for client in self._clients)
@@ -252,17 +260,18 @@ class LiveFederation(Central):
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut, and nobody waits for an answer."""
         self._stays.close()
-        for introduction in self._introductions:
-            introduction.cancel()
-        self._lines.close()
+        self._reception.close()
+        self._outside.close()
 
     # A visit's parts ------------------------------------------------------------------------------------------------
 
     async def _receive(self, visit: Visit) -> None:
         stay: LiveStay = visit.state
         self._recorder.traffic(down=self._server.size_bytes)
-        expected_s = self.estimate(visit.client).download_s
-        _, stay.download_s = await self._ask(visit, "receive", {"stay": stay.number}, visit.received, expected_s)
+        question = Question(
+            "receive", {"stay": stay.number}, nothing, self.estimate(visit.client).download_s, visit.received
+        )
+        _, stay.download_s = await self._asking.ask(visit, question)
         stay.received_at = self.now
 
     def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], float]:
@@ -280,76 +289,8 @@ class LiveFederation(Central):
         configured, asked = (each.examples_per_visit(visit.client.num_examples) for each in (self._training, training))
         return content, self.estimate(visit.client).compute_s * asked / max(1, configured)
 
-    async def _ask(
-        self, visit: Visit, kind: Kind, content: Mapping[str, Any], model: Model | None, expected_s: float
-    ) -> tuple[Reply, float]:
-        """The client's answer and the seconds it took; the visit is over where there is none.
-
-        Raises ClientUnavailable where the node is gone, its program failed, or it is later than the deadline.
-        """
-        settings, stay = self._settings, visit.state
-        factor = settings.deadline_factor if self._rules.deadline is None else self._rules.deadline
-        deadline_s = max(settings.deadline_floor_s, factor * expected_s)
-        arrays = () if model is None else (self._server.vector(model.location),)
-        call = Call(stay.node, kind, content, arrays, ttl_s=2 * deadline_s + settings.outage_s)
-        began = self._loop.time()
-        stay.due = began + deadline_s
-        try:
-            reply = await self._within(visit, call, deadline_s)
-            if reply.failure is not None and reply.failure.kind == "crashed":
-                reply = await self._within(visit, call, deadline_s)
-        except TimeoutError:
-            self._members.doubt(visit.client)
-            stay.pending.add_done_callback(lambda future: self._late_answer(visit.client, future))
-            self._stays.end(visit, "late")
-            raise ClientUnavailable(visit.client, f"no answer within {deadline_s:.3g} s") from None
-        except BaseException:
-            visit.release()
-            raise
-        if reply.failure is not None:
-            if reply.failure.kind == "gone":
-                self._members.doubt(visit.client)
-            self._stays.end(visit, "unavailable")
-            raise ClientUnavailable(visit.client, reply.failure.reason)
-        if (refusal := reply.content.get("refused")) is not None:
-            self._stays.end(visit, "unavailable")
-            raise ClientUnavailable(visit.client, f"it refuses: {refusal}")
-        return reply, self._loop.time() - began
-
-    async def _within(self, visit: Visit, call: Call, deadline_s: float) -> Reply:
-        """The answer to a call; TimeoutError after `deadline_s`, not counting what the grid's server was away."""
-        pending = visit.state.pending = self._lines.ask(call)
-        began, stalled_s = self._loop.time(), self._lines.stalled_s
-        while not pending.done():
-            counted_s = self._loop.time() - began - (self._lines.stalled_s - stalled_s)
-            if counted_s >= deadline_s:
-                raise TimeoutError
-            await asyncio.wait([pending], timeout=deadline_s - counted_s)
-        return pending.result()
-
-    def _late_answer(self, client: Client, future: asyncio.Future[Reply]) -> None:
-        if not future.cancelled() and future.exception() is None and future.result().failure is None:
-            self._members.heard(client)
-
-    @contextlib.contextmanager
-    def _checked(self, visit: Visit) -> Iterator[None]:
-        """Within it, a bad update ends the visit as refused: ClientUnavailable."""
-        try:
-            yield
-        except BadUpdate as error:
-            self._recorder.note("refused", {"client": visit.client.id, "visit": visit.state.number, "why": str(error)})
-            self._stays.end(visit, "refused")
-            self._refused += 1
-            if self._rules.max_bad_updates is not None and self._refused == self._rules.max_bad_updates + 1:
-                raise RunError(
-                    f"{self._refused} updates were refused by t = {self.now:g} s, server.max_bad_updates = "
-                    f"{self._rules.max_bad_updates}; the last was of client {visit.client.id}: {error}"
-                ) from error
-            raise ClientUnavailable(visit.client, f"its update is refused: {error}") from None
-
-    def _note_training(self, visit: Visit, reply: Reply, work: Work | None) -> None:
-        sent = read_training(reply, visit.client.num_examples)
-        visit.state.statistics, visit.state.compute_s = sent.statistics, sent.compute_s
+    def _note_training(self, visit: Visit, sent: Sent, took_s: float, work: Work | None) -> None:
+        visit.state.statistics, visit.state.compute_s = sent.statistics, min(sent.compute_s, took_s)
         visit.state.examples = (self._training if work is None else resolve(self._training, work)).examples_per_visit(
             visit.client.num_examples
         )
@@ -368,31 +309,6 @@ class LiveFederation(Central):
         update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._stays.end(visit, "done")
         return update
-
-    # Who is there ---------------------------------------------------------------------------------------------------
-
-    def _look_around(self, nodes: Sequence[int]) -> None:
-        """These nodes are there now: ask those that are new who they are."""
-        for node in self._members.seen(nodes):
-            if node not in self._introducing:
-                self._introducing.add(node)
-                task = self._loop.create_task(self._introduce(node))
-                self._introductions.add(task)
-                task.add_done_callback(self._introductions.discard)
-
-    async def _introduce(self, node: int) -> None:
-        pending = self._lines.ask(Call(node, "describe", {}, ttl_s=_DESCRIBE_S))
-        try:
-            await asyncio.wait([pending], timeout=_DESCRIBE_S)
-            if not pending.done() or pending.exception() is not None or pending.result().failure is not None:
-                return
-            with contextlib.suppress(ConfigError):  # it is no client of ours
-                told = Description.read(pending.result().content)
-                former = self._members.introduce(node, told)
-                if former is not None:
-                    self._lines.hang_up(former)
-        finally:
-            self._introducing.discard(node)
 
     def _collect(self) -> None:
         """Record evaluations that are over; one that failed ends the run."""

@@ -2,73 +2,75 @@
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar
 
-from fedtempo.runtime.live.calls import Call, Failure, Grid, GridError, Reply
+from fedtempo.runtime.live.calls import Answer, Call, Failure, Grid, GridError, answer_of
+from fedtempo.runtime.live.chronicle import Ended, Named, Seen
 
 T = TypeVar("T")
-A = TypeVarTuple("A")
 
 _SLOW_S = 5.0
-"""An operation of the grid that takes longer than this is an outage: deadlines do not count it."""
+"""An operation of the grid that takes longer than this is an outage: the run's clock stands still."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
+_GRACE_S = 1.0
+"""The reply to a call that an earlier server sent may be lost with it: after this long it is asked for anew."""
+
+
+@dataclass(frozen=True)
+class _Going:
+    """A call on its way. name: under which an earlier server sent it. resend_at: when to send it once more."""
+
+    number: int
     call: Call
-    future: asyncio.Future[Reply]
+    name: str | None = None
+    resend_at: float = math.inf
 
 
 class Lines:
     """Calls go out at once; replies are fetched every `poll_s`, less often up to `poll_max_s` while none come.
 
-    refresh_s: seconds between looks at who is there. Use within a running event loop, and close at the end.
+    post: told of what happens, from the thread. keep: of what a client sent, before that. run: a name for this run,
+    by which clients know calls that they answered already. refresh_s: seconds between looks at who is there.
     """
 
     def __init__(
         self,
         grid: Grid,
-        on_nodes: Callable[[Sequence[int]], None],
+        post: Callable[[Any], None],
+        keep: Callable[[Any], Any],
         *,
+        run: str,
         poll_s: float = 0.05,
         poll_max_s: float = 0.25,
         refresh_s: float = 5.0,
     ) -> None:
-        self._grid, self._on_nodes = grid, on_nodes
+        self._grid, self._post, self._keep, self._run = grid, post, keep, run
         self._poll_s, self._poll_max_s, self._refresh_s = poll_s, poll_max_s, refresh_s
-        self._loop = asyncio.get_running_loop()
-        self._outbox: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
-        self._waiting: dict[str, _Asked] = {}
-        self._open: set[_Asked] = set()
+        self._outbox: queue.SimpleQueue[_Going | None] = queue.SimpleQueue()
+        self._waiting: dict[str, _Going] = {}
+        self._nodes: tuple[int, ...] | None = None
         self._stalled_s = 0.0
         self._operation_began: float | None = None
-        self._error: GridError | None = None
         self._thread = threading.Thread(target=self._work, name="grid", daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
-    def ask(self, call: Call) -> asyncio.Future[Reply]:
-        """Send a call. The future ends with the reply, whether or not anybody still waits for it; never cancel it.
+    def ask(self, number: int, call: Call) -> None:
+        """Send a call, which is operation `number` of the run."""
+        self._outbox.put(_Going(number, _sealed(call)))
 
-        It raises GridError where the grid's server is gone for good.
-        """
-        asked = _Asked(call, self._loop.create_future())
-        if self._error is not None:
-            asked.future.set_exception(self._error)
-        else:
-            self._open.add(asked)
-            self._outbox.put(asked)
-        return asked.future
-
-    def hang_up(self, node: int) -> None:
-        """A node has left for good: its calls end as "gone"."""
-        for asked in [asked for asked in self._open if asked.call.node == node]:
-            self._end(asked, Reply(failure=Failure("gone", "its node was replaced by another")))
+    def take_up(self, number: int, name: str | None, call: Call) -> None:
+        """Fetch the reply to a call that was sent before this process began; where it does not come, send it again."""
+        self._outbox.put(_Going(number, _sealed(call), name, time.monotonic() + _GRACE_S))
 
     @property
     def stalled_s(self) -> float:
@@ -76,14 +78,17 @@ class Lines:
         began = self._operation_began
         return self._stalled_s + (0.0 if began is None else max(0.0, time.monotonic() - began - _SLOW_S))
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the grid's server does not answer now."""
+        began = self._operation_began
+        return began is not None and time.monotonic() - began > _SLOW_S
+
     def close(self) -> None:
-        """Nobody waits for anything any more."""
+        """Send and fetch nothing any more."""
         self._outbox.put(None)
-        self._thread.join(timeout=_SLOW_S)
-        for asked in self._open:
-            if not asked.future.done():
-                asked.future.cancel()
-        self._open.clear()
+        if self._thread.is_alive():
+            self._thread.join(timeout=_SLOW_S)
 
     # In the thread --------------------------------------------------------------------------------------------------
 
@@ -91,34 +96,46 @@ class Lines:
         try:
             self._carry()
         except Exception as error:  # noqa: BLE001  whatever it is, whoever waits must hear of it
-            failed = error if isinstance(error, GridError) else GridError(f"the grid failed: {error!r}")
-            self._call_soon(self._fail, failed)
+            self._post(Ended(0, error if isinstance(error, GridError) else GridError(f"the grid failed: {error!r}")))
 
     def _carry(self) -> None:
-        delay, looked_at = self._poll_s, -self._refresh_s
+        self._look()
+        delay, looked_at = self._poll_s, time.monotonic()
         while True:
             try:
-                asked = self._outbox.get(timeout=delay if self._waiting else self._refresh_s)
+                going = self._outbox.get(timeout=delay if self._waiting else self._refresh_s)
             except queue.Empty:
                 pass
             else:
-                if asked is None:
+                if going is None:
                     return
-                self._send(asked)
+                self._send(going)
                 delay = self._poll_s
                 if not self._outbox.empty():
                     continue
             delay = self._poll_s if self._fetch() else min(1.5 * delay, self._poll_max_s)
+            self._send_again()
             if time.monotonic() - looked_at >= self._refresh_s:
                 looked_at = time.monotonic()
-                self._call_soon(self._on_nodes, self._timed(self._grid.node_ids))
+                self._look()
 
-    def _send(self, asked: _Asked) -> None:
-        name = self._timed(lambda: self._grid.push(asked.call))
+    def _look(self) -> None:
+        nodes = tuple(self._timed(self._grid.node_ids))
+        self._post(Seen(None if nodes == self._nodes else nodes))
+        self._nodes = nodes
+
+    def _send(self, going: _Going) -> None:
+        if going.name is not None:
+            self._waiting[going.name] = going
+            return
+        call = going.call
+        named = dataclasses.replace(call, content={**call.content, "call": f"{self._run}:{going.number}"})
+        name = self._timed(lambda: self._grid.push(named))
         if name is None:
-            self._call_soon(self._end, asked, Reply(failure=Failure("gone", "its node is not known")))
+            self._post(Ended(going.number, Answer(failure=Failure("gone", "its node is not known"))))
         else:
-            self._waiting[name] = asked
+            self._waiting[name] = going
+            self._post(Named(going.number, name))
 
     def _fetch(self) -> bool:
         """Hand over replies that have come; whether there were any."""
@@ -126,9 +143,22 @@ class Lines:
             return False
         replies = self._timed(lambda: self._grid.pull(list(self._waiting)))
         for name, reply in replies.items():
-            if (asked := self._waiting.pop(name, None)) is not None:
-                self._call_soon(self._end, asked, reply)
+            if (going := self._waiting.pop(name, None)) is None:
+                continue
+            if going.resend_at < math.inf and reply.failure is not None and reply.failure.kind == "gone":
+                self._send(_Going(going.number, going.call))
+                continue
+            answer = answer_of(going.call, reply)
+            self._post(Ended(going.number, dataclasses.replace(answer, sent=self._keep(answer.sent))))
         return bool(replies)
+
+    def _send_again(self) -> None:
+        """Both may be answered: the first answer counts."""
+        now = time.monotonic()
+        for name, going in list(self._waiting.items()):
+            if now >= going.resend_at:
+                self._waiting[name] = dataclasses.replace(going, resend_at=math.inf)
+                self._send(_Going(going.number, going.call))
 
     def _timed(self, operation: Callable[[], T]) -> T:
         began = self._operation_began = time.monotonic()
@@ -138,21 +168,7 @@ class Lines:
             self._stalled_s += max(0.0, time.monotonic() - began - _SLOW_S)
             self._operation_began = None
 
-    def _call_soon(self, function: Callable[[Unpack[A]], None], *arguments: *A) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
 
-    # In the loop ----------------------------------------------------------------------------------------------------
-
-    def _end(self, asked: _Asked, reply: Reply) -> None:
-        self._open.discard(asked)
-        if not asked.future.done():
-            asked.future.set_result(reply)
-
-    def _fail(self, error: GridError) -> None:
-        self._error = error
-        for asked in self._open:
-            if not asked.future.done():
-                asked.future.set_exception(error)
-                asked.future.exception()  # where nobody waits any more, nobody needs to be told
-        self._open.clear()
+def _sealed(call: Call) -> Call:
+    """A call with what it carries."""
+    return call if call.model is None else dataclasses.replace(call, arrays=(call.model(),), model=None)

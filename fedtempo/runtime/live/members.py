@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
-from fedtempo.runtime.live.calls import PROTOCOL
+from fedtempo.runtime.live.calls import PROTOCOL, BadUpdate, Reply
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,25 @@ class Description:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"a client's description is not usable: {error!r}") from error
+        if not re.fullmatch(r"[\w.-]{1,64}", read.name):
+            raise ConfigError(f"a client calls itself {read.name[:80]!r}; a name has 1 to 64 letters, digits, . _ -")
         if read.num_examples < 1 or min(read.label_histogram or (0,)) < 0:
             raise ConfigError(f"client {read.name}: it tells of {read.num_examples} examples; it needs at least one")
         return read
+
+    @classmethod
+    def known(cls, told: Mapping[str, Any]) -> Description:
+        """A description that was read before, from a record's JSON values."""
+        histogram, shape = told["label_histogram"], tuple(told["input_shape"])
+        return cls(**{**told, "label_histogram": histogram and tuple(histogram), "input_shape": shape})
+
+
+def read_description(reply: Reply) -> dict[str, Any]:
+    """A description as JSON values. Raises BadUpdate for one that is not usable."""
+    try:
+        return asdict(Description.read(reply.content))
+    except ConfigError as error:
+        raise BadUpdate(str(error)) from error
 
 
 def as_clients(descriptions: Iterable[Description]) -> tuple[Client, ...]:

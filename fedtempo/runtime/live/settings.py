@@ -42,6 +42,10 @@ class DeploySettings:
     ] = 5.0
     outage_s: Annotated[Positive, Doc("the run fails when the SuperLink is away for so many seconds")] = 600.0
     refresh_s: Annotated[Positive, Doc("seconds between looks at which clients are there")] = 5.0
+    metrics: Annotated[
+        Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,5}$")] | None,
+        Doc("host:port at which /metrics (for Prometheus) and /health are served; nowhere where not given"),
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState
-from fedtempo.runtime.live.calls import Reply
 from fedtempo.runtime.live.loop import RunLoop
 from fedtempo.runtime.live.members import Members
+from fedtempo.runtime.live.outside import Asked
 
 _SHORT_S = 0.05
 """Where the server has no patience it still looks no more often than this."""
@@ -31,7 +31,7 @@ class LiveStay:
     queued: float
     node: int
     trains: bool = True
-    pending: asyncio.Future[Reply] | None = None
+    pending: Asked | None = None
     due: float = 0.0
     received_at: float | None = None
     download_s: float = 0.0
@@ -67,7 +67,7 @@ class Stays:
         server's patience.
         """
         self.begun += 1
-        number, queued, turns = self.begun, self._loop.now, self._states[client.id].turns
+        number, queued, turns = self.begun, self._loop.run_s, self._states[client.id].turns
         if not await self._turn(client):
             raise self._never_began(number, client, model, group, queued, "it is busy with a visit that was given up")
         node = None
@@ -78,7 +78,7 @@ class Stays:
                 turns.give()
         if node is None:
             raise self._never_began(number, client, model, group, queued, "it is not there")
-        visit = Visit(client, model, self._loop.now, self._give_up)
+        visit = Visit(client, model, self._loop.run_s, self._give_up)
         visit.state = LiveStay(number, group, queued, node, trains)
         self._held.add(visit)
         return visit
@@ -92,16 +92,17 @@ class Stays:
         stay: LiveStay = visit.state
         self._record(visit.client, visit.received, stay, visit.started, visit.computed, outcome)
         turns, client = self._states[visit.client.id].turns, visit.client
-        if stay.pending is None or stay.pending.done():
+        if stay.pending is None or stay.pending.future.done():
             turns.give()
             return
+        stay.pending.wanted = False
         self._due[client.id] = stay.due
 
         def free(_: object) -> None:
             self._due.pop(client.id, None)
             turns.give()
 
-        stay.pending.add_done_callback(free)
+        stay.pending.future.add_done_callback(free)
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
@@ -110,9 +111,13 @@ class Stays:
             visit.release()
 
     @property
+    def in_progress(self) -> int:
+        return len(self._held)
+
+    @property
     def end_s(self) -> float:
         """The run's end, were it now."""
-        return min(self._loop.now, self._horizon)
+        return min(self._loop.run_s, self._horizon)
 
     async def _turn(self, client: Client) -> bool:
         """Wait for the client's turn; False where it is overdue and the server has no more patience."""
@@ -120,7 +125,7 @@ class Stays:
         taking = asyncio.ensure_future(turns.take())
         try:
             while not (await asyncio.wait([taking], timeout=max(self._patience_s, _SHORT_S)))[0]:
-                if self._loop.time() >= self._due.get(client.id, math.inf):
+                if self._loop.now >= self._due.get(client.id, math.inf):
                     return False
         except BaseException:
             if taking.done() and not taking.cancelled():
@@ -135,7 +140,7 @@ class Stays:
         self, number: int, client: Client, model: Model, group: int | None, queued: float, reason: str
     ) -> ClientUnavailable:
         stay = LiveStay(number, group, queued, node=0, trains=False)
-        self._record(client, model, stay, self._loop.now, None, "unavailable")
+        self._record(client, model, stay, self._loop.run_s, None, "unavailable")
         return ClientUnavailable(client, reason)
 
     def _record(
@@ -151,7 +156,7 @@ class Stays:
                 started,
                 stay.received_at,
                 computed,
-                self._loop.now if outcome == "done" else self.end_s,
+                self._loop.run_s if outcome == "done" else self.end_s,
                 outcome,
                 client.num_examples if stay.trains else 0,
                 stay.statistics.get("loss") if stay.statistics else None,

@@ -1,0 +1,48 @@
+"""What programs that serve for long say, on stderr: lines for people, or JSON objects for a collector of logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """Lines for people, or for a collector of logs."""
+
+    text = "text"
+    json = "json"
+
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""Attributes that every record has; what else one has was given as `extra`."""
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object: time (UTC), level, logger, message, what was given as `extra`, an exception."""
+
+    converter = staticmethod(time.gmtime)
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in _OWN},
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def configure(form: Format) -> None:
+    """Log to stderr from now on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonLines() if form is Format.json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for chatty in ("httpx", "httpcore", "flwr"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

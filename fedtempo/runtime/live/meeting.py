@@ -1,0 +1,86 @@
+"""Before a run: its clients come, one after another, and say who they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.runtime.live.calls import Call, Grid
+from fedtempo.runtime.live.members import Description, as_clients
+
+_LOOK_S = 0.1
+"""Seconds between two looks for clients that have come."""
+_DESCRIBE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Met:
+    """A client that has come: where it is, and what it told."""
+
+    node: int
+    told: Description
+
+
+def meet(
+    grid: Grid,
+    wanted: int,
+    wait_s: float,
+    *,
+    at_least: int | None = None,
+    names: Collection[str] = (),
+    shape: tuple[int, ...] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Met]:
+    """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
+
+    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
+    client that comes, and of those that are not taken.
+    Raises RunError where too few come.
+    """
+    met: dict[str, Met] = {}
+    asked: dict[str, int] = {}
+    known: set[int] = set()
+    strangers = 0
+    until = time.monotonic() + wait_s
+    while len(met) < wanted and time.monotonic() < until:
+        for node in set(grid.node_ids()) - known:
+            known.add(node)
+            if (name := grid.push(Call(node, "describe", {}, ttl_s=_DESCRIBE_S))) is not None:
+                asked[name] = node
+        for name, reply in (grid.pull(list(asked)) if asked else {}).items():
+            node = asked.pop(name)
+            try:
+                if reply.failure is not None:
+                    raise ConfigError(f"node {node} does not say who it is: {reply.failure.reason}")
+                told = Description.read(reply.content)
+                if shape is not None and told.input_shape != shape:
+                    raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
+                if names and told.name not in names:
+                    raise ConfigError(f"client {told.name} is none of deploy.names")
+                if told.name in met:
+                    raise ConfigError(f"client {told.name} is there twice; the first is taken")
+            except ConfigError as error:
+                strangers += 1
+                say(str(error))
+            else:
+                met[told.name] = Met(node, told)
+                say(f"client {told.name}: {told.num_examples} examples ({len(met)} of {wanted})")
+        time.sleep(_LOOK_S)
+    if len(met) < (wanted if at_least is None else at_least):
+        others = f" ({strangers} others were no clients of this run)" if strangers else ""
+        raise RunError(
+            f"{len(met)} of {wanted} clients came within {wait_s:g} s{others}: start them, or set data.clients, "
+            "deploy.wait_s or deploy.min_clients"
+        )
+    order = as_clients(each.told for each in met.values())
+    return [met[client.name] for client in order]
+
+
+def wait_for_nodes(grid: Grid, wanted: int, wait_s: float, say: Callable[[str], None]) -> None:
+    """Wait until so many nodes are there; a run that was going on goes on with fewer too."""
+    until = time.monotonic() + wait_s
+    while (there := len(grid.node_ids())) < wanted and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    say(f"{there} clients are there ({wanted} were)")

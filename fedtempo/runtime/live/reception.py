@@ -1,0 +1,52 @@
+"""Nodes that come while a run goes on are asked who they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from fedtempo.runtime.live.calls import Answer, Call
+from fedtempo.runtime.live.loop import RunLoop
+from fedtempo.runtime.live.members import Description, Members, read_description
+from fedtempo.runtime.live.outside import Outside
+
+DESCRIBE_S = 60.0
+"""Seconds for which a new node may take to say who it is."""
+
+
+class Reception:
+    """Looks after one run's members. outside: where nodes are asked; it is there before the first look."""
+
+    outside: Outside
+
+    def __init__(self, loop: RunLoop, members: Members) -> None:
+        self._loop, self._members = loop, members
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asking: set[int] = set()
+
+    def look(self, nodes: Sequence[int]) -> None:
+        """These nodes are there now: ask those that are new who they are."""
+        for node in self._members.seen(nodes):
+            if node not in self._asking:
+                self._asking.add(node)
+                task = self._loop.create_task(self._introduce(node))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _introduce(self, node: int) -> None:
+        asked = self.outside.call(Call(node, "describe", {}, ttl_s=DESCRIBE_S, check=read_description))
+        try:
+            await asyncio.wait([asked.future], timeout=DESCRIBE_S)
+            if not asked.future.done() or asked.future.exception() is not None:
+                return
+            answer: Answer = asked.future.result()
+            if answer.sent is not None:  # else it is no client of ours
+                former = self._members.introduce(node, Description(**answer.sent))
+                if former is not None:
+                    self.outside.hang_up(former)
+        finally:
+            self._asking.discard(node)

@@ -1,0 +1,127 @@
+"""Servers that are killed: the run's own, and the SuperLink. The run goes on, and no client trains twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedtempo.config import Config
+from fedtempo.flower.superlink import free_port, started
+from fedtempo.launch import run
+from fedtempo.record import load_run
+from tests.deploy.processes import ClientProcess, client, family, wait_until
+from tests.live.deployments import real
+
+pytestmark = pytest.mark.deploy
+
+PACE_S = 1.5
+
+
+@contextlib.contextmanager
+def three_clients(folder: Path, address: str) -> Iterator[list[ClientProcess]]:
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(client(folder, f"c{part}", address, part=part, insecure=True, pace_s=PACE_S))
+            for part in range(3)
+        ]
+
+
+def driver(*arguments: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedtempo", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def written(folder: Path, config: Config) -> Path:
+    path = folder / "run.toml"
+    path.write_text(config.dump())
+    return path
+
+
+def trainings(clients: list[ClientProcess]) -> list[int]:
+    """How often each client trained, and whether ever for the same visit twice."""
+    stays = [re.findall(r"train (\d+) answered in", each.text) for each in clients]
+    assert all(count == 1 for each in stays for count in Counter(each).values())
+    return [len(each) for each in stays]
+
+
+def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
+    out, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, out
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return summary
+
+
+@pytest.mark.parametrize("away_s", [0.0, 2 * PACE_S])
+def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    config = real(deploy__superlink=address)
+    with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):
+        with driver("deploy", written(tmp_path, config), "--out", tmp_path / "run") as process:
+            wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
+            process.kill()
+            process.wait()
+        if away_s:
+            wait_until(lambda: trainings(clients) == [2, 2, 2], 60)
+        summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
+        assert trainings(clients) == [3, 3, 3]
+    simulated, _, _ = run(config)
+    assert summary["model_sha256"] == simulated["model_sha256"]
+    records = load_run(tmp_path / "run")
+    assert records.facts["resumed"] == 1
+    assert records.visits["outcome"].tolist() == ["done"] * 9
+    assert not (tmp_path / "run" / "deployment.json").exists()
+
+
+def test_a_run_outlives_a_superlink_that_is_killed(tmp_path: Path) -> None:
+    address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
+    config = real(deploy__superlink=address)
+    with three_clients(tmp_path, address) as clients:
+        with started(tmp_path, address=address, database=database):
+            process = driver("deploy", written(tmp_path, config), "--out", tmp_path / "run")
+            wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
+            port = address.rpartition(":")[2]
+            (superlink,) = [pid for pid, line in family().items() if "flower-superlink" in line and port in line]
+            os.kill(superlink, signal.SIGKILL)
+        with started(tmp_path, address=address, database=database):
+            summary = finished(process, tmp_path / "run")
+            assert trainings(clients) == [3, 3, 3]
+    assert summary["model_sha256"] == run(config)[0]["model_sha256"]
+    assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
+
+
+def test_a_killed_server_takes_along_what_it_started_here(tmp_path: Path) -> None:
+    config = real(data__clients=2)
+    with driver("deploy", written(tmp_path, config), "--local", "2", "--out", tmp_path / "run") as process:
+        wait_until(lambda: _sent(tmp_path / "run") >= 1, 120)
+        ours = ("flower-superlink", "fedtempo client")
+        started_here = [pid for pid, line in family().items() if any(name in line for name in ours)]
+        assert len(started_here) == 3
+        process.kill()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started_here), 30)
+    summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
+    assert summary["ended"] == "budget"
+
+
+def _sent(folder: Path) -> int:
+    """How many visits' calls have left."""
+    try:
+        return (folder / "journal.jsonl").read_text().count('["named", ')
+    except FileNotFoundError:
+        return 0

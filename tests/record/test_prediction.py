@@ -1,0 +1,62 @@
+"""A simulation beside the deployment that it stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedtempo.commands import compare_with_real
+from fedtempo.errors import ConfigError
+from fedtempo.record import Recorder, load_run
+from fedtempo.record.prediction import Predicted, prediction
+
+
+def written(folder: Path, visit_s: float, target_at: int | None, strategy: str = "fedavg") -> Path:
+    """A run of one client with three visits, a commit after each; the target is reached with one of them."""
+    folder.mkdir()
+    recorder = Recorder(folder)
+    facts = {"strategy": strategy, "seed": 1, "n_clients": 1, "target_accuracy": 0.85, "elapsed_s": 4 * visit_s}
+    for name, value in {**facts, "ended": "budget", "horizon_s": None}.items():
+        recorder.fact(name, value)
+    for number in range(3):
+        start = number * visit_s
+        received, computed, end = (start + part * visit_s for part in (0.25, 0.75, 1.0))
+        recorder.visit((number, 0, None, number, start, start, received, computed, end, "done", 10, 0.1))
+        recorder.commit(number + 1, end, 0)
+    for number in range(5):
+        reached = target_at is not None and number >= target_at
+        recorder.evaluation(number * visit_s, number, 0.9 if reached else 0.1, 1.0)
+    recorder.close()
+    return folder
+
+
+def test_measures_of_both_and_their_difference(tmp_path: Path) -> None:
+    simulated, deployed = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 2)
+    found = {each.name: each for each in prediction(load_run(simulated), load_run(deployed))}
+    between = found["time between commits, mean, s"]
+    assert (between.predicted, between.real, between.error) == (2.0, 2.5, pytest.approx(0.25))
+    assert found["time of a visit, mean, s"].error == pytest.approx(0.25)
+    assert found["busy ratio, mean"].error == pytest.approx(0.0)
+    assert found["busy ratio, mean"].real == pytest.approx(0.75)
+    target = found["time to target, s"]
+    assert (target.predicted, target.real) == (2.0, 5.0)
+
+
+def test_what_one_of_them_does_not_have_has_no_error(tmp_path: Path) -> None:
+    found = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
+    assert found[-1] == Predicted("time to target, s", 2.0, None)
+    assert found[-1].error is None
+
+
+def test_other_runs_are_refused(tmp_path: Path) -> None:
+    one, other = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.0, 1, strategy="hybrid")
+    with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation, 'hybrid' in the deployment"):
+        prediction(load_run(one), load_run(other))
+
+
+def test_the_command_shows_both(tmp_path: Path) -> None:
+    console = Console(record=True, width=100)
+    compare_with_real(console, written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
+    assert "+25.0%" in console.export_text()
