@@ -148,7 +148,7 @@ def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Ca
         test_y=dataset.test_y[test],
         seed=seed,
     )
-    recorder = Recorder(folder.path)
+    recorder = Recorder(folder.path, rows=config.run.record == "all")
     began = time.perf_counter()
     try:
         with Server(job) as server:

@@ -19,7 +19,7 @@ from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import plain, write_text
 
-_FREE = ("checkpoint_every", "verify")
+_FREE = ("checkpoint_every", "record", "verify")
 """Keys of `[run]` on which no result depends."""
 
 _COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")

@@ -259,9 +259,10 @@ def _run(
 
 
 def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
+    rows = config.run.record == "all"
     if not config.run.verify:
-        return Recorder(folder)
-    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon)
+        return Recorder(folder, rows=rows)
+    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon, rows=rows)
 
 
 def make_executor(config: Config, world: World) -> Executor:
