@@ -141,6 +141,11 @@ class RunFolder:
             raise ConfigError(f"the run in {self.path} has finished; there is nothing to resume")
 
     @property
+    def size_bytes(self) -> int:
+        """What its files take now, together."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+
+    @property
     def finished(self) -> bool:
         """Whether the run reached its end; one that was interrupted may have a summary too."""
         try:

@@ -30,8 +30,8 @@ class Records:
 
     visits, commits, evaluations: columns of `schema.COLUMNS`, all of one length a table; visits by number, commits by
     version, evaluations in the order in which they were made. NULL is NaN in a column of floats, -1 in one of
-    integers. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use. A run with
-    run.record = "totals" has no rows in visits and commits.
+    integers. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
+    A run with run.record = "totals" has no visits and commits here.
     """
 
     visits: Table

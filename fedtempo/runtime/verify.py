@@ -18,9 +18,7 @@ class Verified(Recorder):
     moves for every visit that is done, and nothing else does.
     """
 
-    def __init__(
-        self, folder: Path | None, *, n_clients: int, horizon_s: float | None, rows: bool = True
-    ) -> None:
+    def __init__(self, folder: Path | None, *, n_clients: int, horizon_s: float | None, rows: bool = True) -> None:
         super().__init__(folder, rows=rows)
         self._horizon_s = math.inf if horizon_s is None else horizon_s
         self._now = self._evaluated_at = 0.0

@@ -72,6 +72,11 @@ def test_killed_with_workers_it_ends_with_the_same_bits(name: str, tmp_path: Pat
 
 
 @pytest.mark.crash
+def test_killed_without_rows_it_ends_with_the_same_totals(tmp_path: Path) -> None:
+    kill_and_compare(lives.config("sequential", {"run.record": "totals"}), tmp_path, kills=5, seed=some_seed())
+
+
+@pytest.mark.crash
 @pytest.mark.parametrize("name", ["fch", "hybrid-fl"])
 def test_killed_without_a_journal_it_begins_from_its_start(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name, {"run.checkpoint_every": 0.0}), tmp_path, kills=3, seed=some_seed())
