@@ -174,7 +174,9 @@ def _deploy(config: Config, folder: RunFolder, grid: Grid, watch: Watch, say: Ca
 
             outcome = simulate(config.strategy, config.run, server, make, recorder, watch=watch, play=play, wait=False)
         assert outcome.model is not None
-        sha256 = ModelFiles(folder.models).add(outcome.model)
+        models = ModelFiles(folder.models)
+        sha256 = models.add(outcome.model)
+        models.sync()
         recorder.fact("ended", outcome.ended)
         recorder.fact("elapsed_s", outcome.end_s)
         recorder.fact("model_sha256", sha256)

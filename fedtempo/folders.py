@@ -93,6 +93,7 @@ def _run(config: Config, folder: RunFolder, journal: Journal, world: World, watc
     models = ModelFiles(folder.models)
     if model is not None:
         models.add(model)
+        models.sync()
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
         _tidy(folder, summary)

@@ -203,13 +203,18 @@ def _run(
     def wall_s() -> float:
         return before_s + time.perf_counter() - began
 
-    with rare_collections(len(world.clients)), make_executor(config, world) as inner:
+    with (
+        rare_collections(len(world.clients)),
+        make_executor(config, world) as inner,
+        contextlib.ExitStack() as at_the_end,
+    ):
         executor, journalled = inner, None
         if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
             models = ModelFiles(RunFolder(folder).models)
             executor = journalled = Journalled(
                 inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
             )
+            at_the_end.callback(journalled.settle)
         for name, value in _facts(config, world, training, executor).items():
             recorder.fact(name, value)
         recorder.fact("resumed", journal.resumed if journal else 0)

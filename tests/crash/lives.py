@@ -64,12 +64,24 @@ def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BasePr
 def run(config: Config, folder: Path, begun: Any = None, die: str | None = None) -> None:
     """One life: begin the run in `folder`, or go on with it. die: "name:n", the file operation that it dies before."""
     if die is not None:
-        journalled._SHARE = math.inf  # a checkpoint whenever there can be one
+        _checkpoint_always()
         name, _, number = die.partition(":")
         _die_before(name, int(number))
     if begun is not None:
         begun.set()
     complete(config, folder)
+
+
+def _checkpoint_always() -> None:
+    """A checkpoint whenever there can be one, on the disk before the run goes on."""
+    journalled._SHARE = math.inf
+    begin = journalled.Journalled._checkpoint
+
+    def whole(self: journalled.Journalled) -> None:
+        begin(self)
+        self.settle()
+
+    journalled.Journalled._checkpoint = whole  # type: ignore[method-assign]
 
 
 def command(
