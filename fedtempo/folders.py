@@ -33,7 +33,7 @@ def run_to_folder(
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
-            write_text(folder.config, config.dump())
+            write_text(folder.config, config.dump(), sync=True)
             world = build_world(config) if world is None else world
             return _run(config, folder, Journal.create(folder.journal, identity(config, world)), world, watch)
     except ConfigError:

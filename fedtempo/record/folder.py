@@ -85,7 +85,7 @@ class RunFolder:
             claimed = folder._locked(folder._must_be_free)
         except OSError as error:
             raise ConfigError(f"{folder.path} cannot hold a run: {error.strerror or error}") from error
-        write_json(folder.environment, environment(seed))
+        write_json(folder.environment, environment(seed), sync=True)
         return claimed
 
     @classmethod

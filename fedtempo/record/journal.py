@@ -53,7 +53,7 @@ class Journal:
         journal = cls(path)
         journal.identity = plain(identity)
         block = journal._sealed([], {"seal": "begun", "format": _FORMAT, "identity": journal.identity})
-        write_text(path, block.decode())
+        write_text(path, block.decode(), sync=True)
         sync_folder(path.parent)
         return journal
 
