@@ -3,14 +3,15 @@
     python -m benchmarks.flat [--clients 50] [--strategy fedavg] [--visits 10000000] [--record all] [--traced]
 
 A whole run to the disk without training. Memory is that of the process, growth is counted from the first tenth of the
-visits on, by when everything has been used once (gate: less than 5 %). --traced: also the lines of code whose objects
-grew most since then (slow).
+visits on, by when everything has been used once (gate: less than 5 %). --traced: memory is that of Python's objects,
+and the lines of code are named whose objects grew most (slow).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import resource
 import tempfile
 import time
@@ -40,12 +41,12 @@ def folder_bytes(folder: Path) -> int:
 class Watch:
     """Looks at memory and folder after each tenth of the visits, from within the run, and ends it after the last.
 
-    memory, folder: bytes after each tenth.
+    memory, folder: bytes after each tenth. traced: memory is that of Python's objects alone. grew: what grew most.
     """
 
     def __init__(self, folder: Path, visits: int, *, traced: bool = False) -> None:
         self._folder, self._visits, self._traced = folder, visits, traced
-        self._before: tracemalloc.Snapshot | None = None
+        self._before: Any = None
         self.memory: list[int] = []
         self.folder: list[int] = []
         self.grew: list[str] = []
@@ -58,17 +59,19 @@ class Watch:
             await self._sim.sleep_until(self._sim.now + 10.0)
             if self._sim.visits_begun < self._visits * (len(self.memory) + 1) / 10:
                 continue
-            self.memory.append(resident_bytes())
+            self._sim._recorder.flush()
             self.folder.append(folder_bytes(self._folder))
-            if self._traced:
-                self._trace()
+            self.memory.append(self._trace() if self._traced else resident_bytes())
         self._sim.end("budget")
 
-    def _trace(self) -> None:
-        now = tracemalloc.take_snapshot()
-        if self._before is None:
-            self._before = now
-        self.grew = [str(line) for line in now.compare_to(self._before, "lineno")[:10]]
+    def _trace(self) -> int:
+        gc.collect()
+        traced_bytes, tenths = tracemalloc.get_traced_memory()[0], len(self.folder)
+        if tenths == 1:
+            self._before = tracemalloc.take_snapshot()
+        elif tenths == 10:
+            self.grew = [str(line) for line in tracemalloc.take_snapshot().compare_to(self._before, "lineno")[:10]]
+        return traced_bytes
 
 
 def long_run(config: Config, visits: int, *, traced: bool = False) -> tuple[Watch, dict[str, Any], float]:
@@ -79,7 +82,10 @@ def long_run(config: Config, visits: int, *, traced: bool = False) -> tuple[Watc
         if traced:
             tracemalloc.start()
         began = time.process_time()
-        summary = run_to_folder(config, Path(name) / "run", world=world, watch=watch)
+        try:
+            summary = run_to_folder(config, Path(name) / "run", world=world, watch=watch)
+        finally:
+            tracemalloc.stop()
         return watch, summary, time.process_time() - began
 
 

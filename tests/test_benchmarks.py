@@ -5,7 +5,9 @@ import math
 
 import pytest
 
-from benchmarks import clock, figures, memory, overhead, planner, visits
+from benchmarks import clock, figures, flat, memory, overhead, planner, visits
+from fedtempo.fleet import variation
+from fedtempo.record import alive
 
 
 def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
@@ -53,3 +55,16 @@ def test_every_part_measures_on_small_counts():
         "memory_10000_clients_gib",
     ]
     assert all(each.value and math.isfinite(each.value) for each in found)
+
+
+@pytest.mark.parametrize("strategy", ["fedasync", "sequential"])
+def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
+    """Visits without a group and with one; what is held for a while is little."""
+    monkeypatch.setattr(alive, "HELD", 100)
+    monkeypatch.setattr(variation, "_LARGEST_BLOCK", 16)
+    config = clock.configuration(4, 1e9, strategy).with_changes({"run.record": "totals"})
+    watch, summary, _ = flat.long_run(config, 10_000, traced=True)
+    assert summary["visits"] > 9_900
+    grown = max(watch.memory[6:]) - max(watch.memory[:4])
+    assert grown / 6_000 < 5, watch.grew  # bytes a visit
+    assert watch.folder[-1] < 5_000_000  # SQLite's log, at most
