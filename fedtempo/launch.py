@@ -156,10 +156,10 @@ def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int
 def rare_collections(n_clients: int) -> Iterator[None]:
     """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
 
-    A visit that is under way is some ten objects, and all clients may be visited at once.
+    A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
     """
     thresholds = gc.get_threshold()
-    gc.set_threshold(max(50_000, 10 * n_clients), 20, 20)
+    gc.set_threshold(max(50_000, 30 * n_clients), 20, 20)
     try:
         yield
     finally:

@@ -45,7 +45,8 @@ def train(
     owned = torch.arange(len(examples)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     if not len(owned):
         raise ConfigError("a client has no examples to train on; give each client at least one")
-    parameters, module = model.trainable, model.module
+    gradients = model.gradients
+    parameters = gradients.parameters
     loss_of = make_loss(training, examples.labels[owned], model.vector.dtype)
     seed = int(rng.integers(2**63))
     statistics: dict[str, float] = {}
@@ -55,7 +56,7 @@ def train(
             variance, norm = _gradient_statistics(model, examples, loss_of, torch.split(owned, training.batch_size))
         statistics = {"gradient_variance": variance, "gradient_norm": norm}
     model.load(received)
-    module.train()
+    model.module.train()
     anchors = tuple(parameter.detach().clone() for parameter in parameters) if training.proximal else ()
     optimizer = make_optimizer(parameters, training)
     total = squared = 0.0
@@ -63,20 +64,21 @@ def train(
     with torch_seed(seed):
         for batch in _batches(owned, training, rng):
             x, y = examples.gather(batch)
-            logits = module(x)
-            loss = loss_of(logits, y)
-            gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
-            with torch.no_grad():
-                if anchors:
-                    gradients = add_proximal(gradients, parameters, anchors, training.proximal)
-                if training.clip_norm is not None:
-                    gradients = clip(gradients, training.clip_norm)
-                optimizer.step(gradients)
+            if training.is_plain_descent:
+                loss, logits = gradients.descend(loss_of, x, y, training.lr)
+            else:
+                loss, logits, step = gradients.of(loss_of, x, y)
+                with torch.no_grad():
+                    if anchors:
+                        step = add_proximal(step, parameters, anchors, training.proximal)
+                    if training.clip_norm is not None:
+                        step = clip(step, training.clip_norm)
+                    optimizer.step(step)
             size = batch.numel()
             total += loss.item() * size
             seen += size
             if "squared_loss" in training.statistics:
-                squared += loss_of(logits.detach(), y, "none").square().sum().item()
+                squared += loss_of(logits, y, "none").square().sum().item()
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
@@ -102,12 +104,11 @@ def _gradient_statistics(
     West's running update: exact where the variance is small beside the mean.
     """
     model.module.train()
-    mean = torch.zeros(sum(parameter.numel() for parameter in model.trainable), dtype=model.vector.dtype)
+    mean = torch.zeros(sum(part.numel() for part in model.gradients.parameters), dtype=model.vector.dtype)
     deviations, seen = 0.0, 0
     for batch in batches:
         x, y = examples.gather(batch)
-        loss = loss_of(model.module(x), y)
-        gradients = torch.autograd.grad(loss, model.trainable, materialize_grads=True)
+        _, _, gradients = model.gradients.of(loss_of, x, y)
         gradient = torch.cat([part.reshape(-1) for part in gradients])
         seen += len(y)
         from_mean = gradient - mean

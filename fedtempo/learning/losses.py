@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +12,38 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.learning.training import Training
 
+_aten: Any = torch.ops.aten
+_MEAN, _IGNORED = 1, -100
+"""The kernels' numbers for the mean, and for a label that counts for nothing."""
+
 
 class Loss(Protocol):
     """Logits (batch, classes) and labels (batch,) to their mean loss, or with reduction "none" to each one's loss."""
 
     def __call__(self, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
+
+    def differentiated(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean loss and its gradient at the logits, without autograd."""
+        ...
+
+
+class CrossEntropy:
+    """Cross-entropy of the logits plus `adjustment` (classes,), if there is one: a `Loss`."""
+
+    def __init__(self, adjustment: Tensor | None = None) -> None:
+        self._adjustment = adjustment
+
+    def __call__(self, logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        return F.cross_entropy(self._adjusted(logits), labels, reduction=reduction)
+
+    def differentiated(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        log_shares = torch.log_softmax(self._adjusted(logits), 1)
+        loss, weight = _aten.nll_loss_forward(log_shares, labels, None, _MEAN, _IGNORED)
+        upper = _aten.nll_loss_backward(torch.ones_like(loss), log_shares, labels, None, _MEAN, _IGNORED, weight)
+        return loss, _aten._log_softmax_backward_data(upper, log_shares, 1, logits.dtype)
+
+    def _adjusted(self, logits: Tensor) -> Tensor:
+        return logits if self._adjustment is None else logits + self._adjustment
 
 
 def label_prior(counts: Sequence[float], pseudo_count: float = 1.0) -> tuple[float, ...]:
@@ -43,7 +70,7 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
     Raises ConfigError where a label's class has prior 0: its loss would be infinite.
     """
     if training.loss == "cross-entropy":
-        return cross_entropy
+        return CrossEntropy()
     if not training.prior:
         raise ConfigError("training.prior is empty: loss = 'logit-adjusted' needs the share of each class")
     adjustment = logit_adjustment(training.prior, training.tau, dtype)
@@ -57,12 +84,4 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
             "count it, or use a pseudo count"
         )
 
-    def adjusted(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-        return cross_entropy(logits + adjustment, labels, reduction)
-
-    return adjusted
-
-
-def cross_entropy(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-    """Plain cross-entropy: a `Loss`."""
-    return F.cross_entropy(logits, labels, reduction=reduction)
+    return CrossEntropy(adjustment)

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedtempo.learning.gradients import make_gradients
+
 Vector = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -33,7 +35,6 @@ class FlatModel:
         buffers = _persistent_buffers(self.module)
         floating = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._constants = [(buffer, buffer.clone()) for buffer in buffers if not buffer.is_floating_point()]
-        self.trainable = tuple(parameter for parameter in parameters if parameter.requires_grad)
         self.n_parameters = sum(parameter.numel() for parameter in parameters)
         self.vector = torch.empty(sum(tensor.numel() for tensor in parameters + floating), dtype=dtype)
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
@@ -49,6 +50,7 @@ class FlatModel:
             view.copy_(tensor.detach())
             tensor.data = view
         self._array: Vector = self.vector.numpy()
+        self.gradients = make_gradients(self.module, input_shape, self.vector)
 
     @property
     def size(self) -> int:

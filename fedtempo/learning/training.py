@@ -55,6 +55,12 @@ class Training:
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov: needs momentum > 0")
 
+    @property
+    def is_plain_descent(self) -> bool:
+        """Whether a step is p -= lr * g and nothing else."""
+        changed = self.momentum or self.weight_decay or self.proximal or self.clip_norm is not None
+        return self.optimizer == "sgd" and not changed
+
     def steps_per_visit(self, num_examples: int) -> int:
         """Optimiser steps of a client that holds `num_examples` (>= 1)."""
         if self.steps is not None:

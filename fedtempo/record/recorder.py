@@ -180,6 +180,7 @@ class Recorder:
         facts, self._facts = self._facts, {}
         if visits:
             self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
+            visits.sort()  # by number, as they lie in the table: whole pages are written once
         if commits:
             values = np.array(commits, dtype="<f8")
             self._commits_hash.update(_bytes(values))

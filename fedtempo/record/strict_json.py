@@ -42,6 +42,10 @@ def plain(value: Any) -> Any:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """`plain(value)` as text."""
+    try:  # most values need nothing done to their items, of which there may be many
+        return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False, default=plain)
+    except (TypeError, ValueError):
+        pass
     return json.dumps(plain(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 

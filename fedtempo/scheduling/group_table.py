@@ -146,6 +146,7 @@ class ServiceTable:
         self._entries: list[int] = []
         self._arrivals: list[int] = [] if max_wait else self._entries
         self._sums, self._served = _served_by_sum(tuple(min(each, default=math.inf) for each in visits))
+        self.kinds = sum(map(len, visits))
         n_rests = 1 << len(visits)
         everybody = [reduce(or_, durations.values(), 0) for durations in visits]
         # lacking[c]: the rests that do not contain c. The pattern of 2^c ones, 2^c zeros is a geometric series.

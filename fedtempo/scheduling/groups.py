@@ -19,9 +19,9 @@ from fedtempo.scheduling.planner import Planner
 
 _MOST_CLUSTERS_IN_A_TABLE = 12
 _STATES_WITHOUT_TABLE = 5000
-# A search turns to the table after one state for every 700 / n_clients entries that are to be computed. Measured from
-# 50 to 500 clients: a whole schedule takes least with 500 to 1000, and a fifth more with a quarter or four times that.
-_CLIENT_ENTRIES_PER_STATE = 700
+# To compute an entry takes a look at every kind of visit (a cluster and a duration), a state of a search one at every
+# client: a search turns to the table when it has looked at a fourteenth of what the table would.
+_LOOKS_OF_TABLE = 14
 
 
 class _Laggard(NamedTuple):
@@ -172,7 +172,8 @@ class GroupPlanner(Planner):
         if head is None and not table.can_start(to_serve, t0):
             return Outcome(None, proved=True)
         entries = (table.exact_from if allowed is None else self.calendars.last_end) - t0
-        affordable = max(entries * len(self._durations) // _CLIENT_ENTRIES_PER_STATE, self._n_clusters)
+        looks = entries * table.kinds // _LOOKS_OF_TABLE
+        affordable = max(looks // len(self._durations), self._n_clusters)
         outcome = find(table, affordable if self._node_budget is None else self._node_budget)
         if not outcome.proved:
             if allowed is not None:

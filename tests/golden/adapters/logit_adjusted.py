@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedtempo.errors import ConfigError
-from fedtempo.learning.losses import cross_entropy, label_prior, make_loss
+from fedtempo.learning.losses import CrossEntropy, label_prior, make_loss
 from fedtempo.learning.training import Training
 from tests.golden.compare import close
 
@@ -31,7 +31,7 @@ def check(case: dict[str, Any]) -> None:
         "loss": loss(logits, labels, "none").tolist(),
         "mean": mean.item(),
         "gradient_of_mean": gradient.tolist(),
-        "plain_cross_entropy": cross_entropy(logits, labels, "none").tolist(),
+        "plain_cross_entropy": CrossEntropy()(logits, labels, "none").tolist(),
     }
     if expected.get("equals_plain_cross_entropy"):
         close(found["loss"], found["plain_cross_entropy"], rel=1e-11, abs=1e-14, where=case["name"])

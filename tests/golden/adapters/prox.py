@@ -59,12 +59,13 @@ def check(case: dict[str, Any]) -> None:
 def _check_loss(given: Any, expected: Any, model: FlatModel, examples: Examples, received: Any) -> None:
     point, mu = np.array([*given["w"], given["b"]]), given["mu"]
     model.load(received)
-    anchors = tuple(parameter.detach().clone() for parameter in model.trainable)
+    anchors = tuple(parameter.detach().clone() for parameter in model.module.parameters())
     model.load(point)
     loss = F.cross_entropy(model.module(examples.span(0, len(examples))[0]), examples.labels)
     with torch.no_grad():
-        gradients = torch.autograd.grad(loss, model.trainable)
-        w, b = add_proximal(gradients, model.trainable, anchors, mu)
+        parameters = tuple(model.module.parameters())
+        gradients = torch.autograd.grad(loss, parameters)
+        w, b = add_proximal(gradients, parameters, anchors, mu)
     proximal = _proximal(mu, point, received)
     close(
         {

@@ -1,0 +1,99 @@
+"""Gradients of a model's loss on a batch: by autograd for any module, by hand for plain stacks of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from fedtempo.learning.losses import Loss
+from fedtempo.learning.optimizers import Tensors
+from fedtempo.learning.stack import Layer, layers_of
+
+
+class Gradients(Protocol):
+    @property
+    def parameters(self) -> Tensors:
+        """What the gradients are in the order of: changed in place, they change the model."""
+        ...
+
+    def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
+        """The loss of a batch, its logits, and the gradients, valid until the next call. `x` may be overwritten."""
+        ...
+
+    def descend(self, loss_of: Loss, x: Tensor, y: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        """One step of plain SGD; the loss and the logits before it. `x` may be overwritten."""
+        ...
+
+
+def make_gradients(module: nn.Module, input_shape: Sequence[int], vector: Tensor) -> Gradients:
+    """For a module whose parameters are views of `vector`, from its start on.
+
+    input_shape: of one example.
+    """
+    layers = layers_of(module, input_shape)
+    return Autograd(module) if layers is None else ByHand(layers, vector)
+
+
+class Autograd:
+    """Gradients of any module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self.parameters: Tensors = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
+
+    def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
+        logits = self._module(x)
+        loss = loss_of(logits, y)
+        return loss, logits.detach(), torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+
+    def descend(self, loss_of: Loss, x: Tensor, y: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        loss, logits, gradients = self.of(loss_of, x, y)
+        with torch.no_grad():
+            torch._foreach_add_(self.parameters, gradients, alpha=-lr)
+        return loss, logits
+
+
+class ByHand:
+    """Gradients of a stack of layers, each of which knows its own: no graph is built, nothing is allocated twice.
+
+    All parameters are one vector here, so that an optimiser's step is a few operations whatever the number of layers;
+    and a step of plain SGD needs no gradients in memory: a layer's product goes into its weights at once.
+    """
+
+    def __init__(self, layers: Sequence[Layer], vector: Tensor) -> None:
+        self._layers = layers
+        self._first = next(place for place, layer in enumerate(layers) if layer.parameters)
+        weights = [parameter.detach() for layer in layers for parameter in layer.parameters]
+        flat = vector[: sum(weight.numel() for weight in weights)]
+        self._gradient = torch.zeros_like(flat)
+        self._weights = [[parameter.detach() for parameter in layer.parameters] for layer in layers]
+        start = flat.storage_offset()
+        self._places = [
+            [self._gradient.as_strided(part.shape, part.stride(), part.storage_offset() - start) for part in parts]
+            for parts in self._weights
+        ]
+        self.parameters: Tensors = (flat,)
+
+    @torch.no_grad()
+    def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
+        loss, logits = self._run(loss_of, x, y, self._places, 0.0, 1.0)
+        return loss, logits, (self._gradient,)
+
+    @torch.no_grad()
+    def descend(self, loss_of: Loss, x: Tensor, y: Tensor, lr: float) -> tuple[Tensor, Tensor]:
+        return self._run(loss_of, x, y, self._weights, 1.0, -lr)
+
+    def _run(
+        self, loss_of: Loss, x: Tensor, y: Tensor, targets: list[list[Tensor]], keep: float, scale: float
+    ) -> tuple[Tensor, Tensor]:
+        """Forwards and backwards; every target becomes `keep` times itself plus `scale` times its gradient."""
+        for layer in self._layers:
+            x = layer.forward(x)
+        loss, upper = loss_of.differentiated(x, y)
+        for place in range(len(self._layers) - 1, self._first - 1, -1):
+            below = self._layers[place].backward(upper, place > self._first, targets[place], keep, scale)
+            upper = upper if below is None else below
+        return loss, x
