@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from fedtempo.errors import FedtempoError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Vector: TypeAlias = Any
 """Flat parameters as a function at the server sees them: supports + - * / with vectors and numbers."""

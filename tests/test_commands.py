@@ -286,3 +286,10 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
     assert run.summary is not None
     assert run.summary["ended"] == "interrupted"
     assert run.visits["number"].size > 0
+
+
+def test_help_loads_no_heavy_library() -> None:
+    heavy = "{'torch', 'numpy', 'scipy', 'sklearn', 'pydantic', 'matplotlib', 'plotly'}"
+    code = f"import sys, fedtempo.cli; print(sorted({heavy} & sys.modules.keys()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "[]"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import os
+import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,18 +39,22 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
 
 
 def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """As `remembered`, for arrays by name."""
-    path = _path(f"{name}.npz")
-    if path is None:
+    """As `remembered`, for arrays by name: read-only, mapped into memory, so that several runs hold them once."""
+    folder = _path(name)
+    if folder is None:
         return make()
-    damaged = (ValueError, KeyError, EOFError, zipfile.BadZipFile)
-    with contextlib.suppress(OSError, *damaged), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        return {key: arrays[key] for key in arrays.files}
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        files = sorted(folder.glob("*.npy"))
+        if files:
+            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in files}
     value = make()
     with contextlib.suppress(OSError):
-        content = io.BytesIO()
-        np.savez(content, **value)  # type: ignore[arg-type]
-        _write(path, content.getvalue())
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as partial:
+            for key, array in value.items():
+                np.save(Path(partial, key), array, allow_pickle=False)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(partial, folder)
     return value
 
 

@@ -114,4 +114,4 @@ def _labels(name: str, values: npt.ArrayLike) -> IntArray:
     y = np.asarray(values)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
         raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; it must be integers of shape (examples,)")
-    return y.astype(np.int64)
+    return y.astype(np.int64, copy=False)

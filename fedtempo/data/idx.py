@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import math
 import re
 import struct
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.errors import ConfigError
 
@@ -21,6 +23,7 @@ LARGEST_BYTES = 2**31
 _UNSIGNED_BYTE = 0x08
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_LARGEST_RATIO = 1032  # deflate: 258 bytes from 2 bits
+_WORTH_KEEPING_BYTES = 2**20
 
 
 def read_idx(path: Path, dimensions: int) -> ByteArray:
@@ -63,16 +66,33 @@ def read_idx_folder(folder: Path, name: str) -> Dataset:
     """The data set of the four files of MNIST or its kin, in `folder`.
 
     Names are those of MNIST, Fashion-MNIST and EMNIST: {train,t10k,test}-{images-idx3,labels-idx1}-ubyte, after any
-    prefix, with a hyphen or a dot before idx, with or without .gz. Raises ConfigError for missing or bad files.
+    prefix, with a hyphen or a dot before idx, with or without .gz. Large ones that are compressed are decoded once and
+    kept in the user's cache folder. Raises ConfigError for missing or bad files.
     """
-    train_x, train_y = _pair(folder, "train")
-    test_x, test_y = _pair(folder, "t10k|test")
-    return from_arrays(name, train_x, train_y, test_x, test_y)
+    files = [
+        _find(folder, split, what, dimensions)
+        for split in ("train", "t10k|test")
+        for what, dimensions in (("images", 3), ("labels", 1))
+    ]
+
+    def decoded() -> Arrays:
+        train, test = _pair(folder, "train", *files[:2]), _pair(folder, "test", *files[2:])
+        data = from_arrays(name, *train, *test)
+        return {"train_x": data.train_x, "train_y": data.train_y, "test_x": data.test_x, "test_y": data.test_y}
+
+    packed = sum(file.stat().st_size for file in files if file.suffix == ".gz")
+    arrays = decoded() if packed < _WORTH_KEEPING_BYTES else remembered_arrays(f"idx-{_identity(files)}", decoded)
+    return from_arrays(name, arrays["train_x"], arrays["train_y"], arrays["test_x"], arrays["test_y"])
 
 
-def _pair(folder: Path, split: str) -> tuple[ByteArray, ByteArray]:
-    images = read_idx(_find(folder, split, "images", 3), 3)
-    labels = read_idx(_find(folder, split, "labels", 1), 1)
+def _identity(files: list[Path]) -> str:
+    """Changes where a file does."""
+    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+def _pair(folder: Path, split: str, images_file: Path, labels_file: Path) -> tuple[ByteArray, ByteArray]:
+    images, labels = read_idx(images_file, 3), read_idx(labels_file, 1)
     if len(images) != len(labels):
         raise ConfigError(f"{folder}: {len(images)} images but {len(labels)} labels ({split})")
     return images, labels

@@ -156,3 +156,22 @@ def test_mutated_files_are_read_or_refused_in_our_words(
             return
         assert array.dtype == np.uint8
         assert array.ndim == 3
+
+
+def test_compressed_files_are_decoded_once_and_again_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(idx_module, "_WORTH_KEEPING_BYTES", 1)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_folder(folder, MNIST, compress=True)
+    first = read_idx_folder(folder, "mine")
+    with monkeypatch.context() as without:
+        without.setattr(idx_module, "read_idx", lambda *_: pytest.fail("decoded again"))
+        again = read_idx_folder(folder, "mine")
+    assert isinstance(again.train_x.base, np.memmap)
+    assert again.sha256 == first.sha256
+    labels = gzip.compress(encode(np.array([2, 2, 2])))
+    (folder / f"{MNIST['train_y']}.gz").write_bytes(labels)
+    assert read_idx_folder(folder, "mine").train_y.tolist() == [2, 2, 2]
