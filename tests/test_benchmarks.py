@@ -63,8 +63,8 @@ def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
     monkeypatch.setattr(alive, "HELD", 100)
     monkeypatch.setattr(variation, "_LARGEST_BLOCK", 16)
     config = clock.configuration(4, 1e9, strategy).with_changes({"run.record": "totals"})
-    watch, summary, _ = flat.long_run(config, 10_000, traced=True)
-    assert summary["visits"] > 9_900
+    watch, summary, _ = flat.long_run(config, 5_000, traced=True)
+    assert summary["visits"] > 4_900
     grown = max(watch.memory[6:]) - max(watch.memory[:4])
-    assert grown / 6_000 < 5, watch.grew  # bytes a visit
+    assert grown / 3_000 < 10, watch.grew  # bytes a visit
     assert watch.folder[-1] < 5_000_000  # SQLite's log, at most

@@ -180,12 +180,13 @@ class Recorder:
         facts, self._facts = self._facts, {}
         if visits:
             self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
-            visits.sort()  # by number, as they lie in the table: whole pages are written once
         if commits:
             values = np.array(commits, dtype="<f8")
             self._commits_hash.update(_bytes(values))
             self._tally.add_commits(values[:, 2].astype(np.int64))
-        if not self._rows:
+        if self._rows:
+            visits.sort()  # by number, as they lie in the table: whole pages are written once
+        else:
             visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
         facts["left_clients"] = to_json(
