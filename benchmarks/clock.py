@@ -9,9 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.figures import Figure, figure
+from benchmarks.peers.protocol import Peer, PeerError
 from fedtempo.config import Config, parse
 from fedtempo.folders import run_to_folder
-from fedtempo.launch import build_world
+from fedtempo.launch import World, build_world
+
+VARIATION = 0.2
+"""Relative standard deviation of computing from visit to visit."""
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -26,11 +30,13 @@ def blank(examples: int) -> Arrays:
     )
 
 
-def configuration(clients: int, horizon: float, strategy: str = "fedavg") -> Config:
-    """Visits with a download, computing that varies, and an upload; no training."""
+def configuration(
+    clients: int, horizon: float | None = None, strategy: str = "fedavg", rounds: int | None = None
+) -> Config:
+    """Visits with a download, computing that varies, and an upload; no training. Ends at the horizon or by rounds."""
     return parse(
         {
-            "run": {"horizon": horizon},
+            "run": {"horizon": horizon} if rounds is None else {"max_commits": rounds},
             "data": {
                 "source": "benchmarks.clock:blank",
                 "options": {"examples": clients},
@@ -39,7 +45,7 @@ def configuration(clients: int, horizon: float, strategy: str = "fedavg") -> Con
             },
             "model": {"size_bytes": 1_700_000},
             "fleet": {
-                "compute": {"unit": "s/visit", "kind": "uniform", "low": 1.0, "high": 10.0, "variation": 0.2},
+                "compute": {"unit": "s/visit", "kind": "uniform", "low": 1.0, "high": 10.0, "variation": VARIATION},
                 "link": {"kind": "path-loss"},
                 "estimates": "exact",
             },
@@ -49,30 +55,61 @@ def configuration(clients: int, horizon: float, strategy: str = "fedavg") -> Con
     )
 
 
-def visits_per_second(clients: int, horizon: float, repetitions: int, strategy: str = "fedavg") -> list[float]:
-    """Of whole runs: building the simulation, every event, SQLite and the summary.
+def one_rate(config: Config, world: World) -> float:
+    """Visits a second of a whole run: building the simulation, every event, SQLite and the summary.
 
     A second is one of processor time: it is one process, which waits for nothing but its turn on a busy machine.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        visits = run_to_folder(config, Path(folder) / "run", world=world)["visits"]
+        return float(visits / (time.process_time() - began))
+
+
+def visits_per_second(clients: int, horizon: float, repetitions: int, strategy: str = "fedavg") -> list[float]:
     config = configuration(clients, horizon, strategy)
     world = build_world(config)
-    rates = []
-    for _ in range(repetitions):
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.process_time()
-            summary = run_to_folder(config, Path(folder) / "run", world=world)
-            rates.append(summary["visits"] / (time.process_time() - began))
-    return rates
+    return [one_rate(config, world) for _ in range(repetitions)]
 
 
 def figures(repetitions: int = 5, scale: float = 1.0) -> list[Figure]:
-    """clock_visits_per_s_50 and _100000 of FedAvg: 120,000 and a million visits, times `scale`."""
+    """clock_visits_per_s_50 and _100000 of FedAvg: 120,000 and some 400,000 visits, times `scale`."""
     return [
         figure("clock_visits_per_s_50", visits_per_second(50, 30_000 * scale, repetitions), "visits/s", 50_000),
         figure(
-            "clock_visits_per_s_100000",
-            visits_per_second(100_000, 12 + 140 * scale, max(1, repetitions // 2)),
-            "visits/s",
-            25_000,
+            "clock_visits_per_s_100000", visits_per_second(100_000, 12 + 60 * scale, repetitions), "visits/s", 25_000
         ),
+    ]
+
+
+def against_simpy(name: str, clients: int, rounds: int, repetitions: int) -> Figure:
+    """Our rate over that of SimPy for as many rounds of the same fleet, in turns."""
+    gate = 1.0
+    config = configuration(clients, rounds=rounds)
+    world = build_world(config)
+    size_bytes = config.model_bytes
+    assert size_bytes is not None
+    fleet = world.fleet.describe([client.num_examples for client in world.clients], size_bytes)
+    request = {
+        "means": [[row["download_s"], row["compute_s"], row["upload_s"]] for row in fleet],
+        "variation": VARIATION,
+        "rounds": rounds,
+    }
+    try:
+        with Peer("simpy") as simpy:
+            rates = []
+            for _ in range(repetitions):
+                theirs = simpy.ask(request)
+                assert theirs["visits"] == rounds * clients
+                rates.append(one_rate(config, world) / (theirs["visits"] / theirs["seconds"]))
+    except PeerError as error:
+        return Figure(name, None, "x", gate, missing=str(error))
+    return figure(name, rates, "x", gate)
+
+
+def simpy_figures(repetitions: int = 5, scale: float = 1.0) -> list[Figure]:
+    """clock_vs_simpy with 50 clients, and with 100,000."""
+    return [
+        against_simpy("clock_vs_simpy", 50, round(2400 * scale), repetitions),
+        against_simpy("clock_vs_simpy_100000", 100_000, 3, repetitions),
     ]

@@ -1,6 +1,6 @@
 """What durability costs: a run with a journal against the same run without, and how fast a killed run is live again.
 
-    python benchmarks/journal.py [--repetitions 5] [--checkpoint-every 2] [--horizon 150]
+    python -m benchmarks.journal [--repetitions 5] [--checkpoint-every 2] [--horizon 150]
 
 FedHusky on digits, trained in one process; and the same schedule without training, where no checkpoint is made. Ways
 take turns, medians are compared, of wall time and of processor time, which a busy machine changes less. A run is killed

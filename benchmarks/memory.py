@@ -1,15 +1,24 @@
-"""What 10,000 clients with LeNet and 60,000 images take, worker processes and shared memory included."""
+"""What runs take of memory: 10,000 clients that train, worker processes that train for long, ten million visits."""
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
+import tempfile
 import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.figures import Figure
+from benchmarks import clock
+from benchmarks.figures import Figure, figure
+from benchmarks.visits import make_job
 from fedtempo.config import parse
+from fedtempo.folders import run_to_folder
 from fedtempo.launch import build_world, run
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.processes import Processes
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -68,4 +77,50 @@ def figures(clients: int = 10_000, examples: int = 60_000, per_round: int = 200,
         stop.set()
         watcher.join()
     gib = most[0] / 2**30
-    return [Figure("memory_10000_clients_gib", gib, "GiB", 3.0, lower=True, runs=(gib,))]
+    return [figure("memory_10000_clients_gib", [gib], "GiB", 3.0, lower=True)]
+
+
+def resident_bytes(process: int) -> int:
+    """Of one process (Linux)."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+def growth_figures(visits: int = 10_000, workers: int = 2) -> list[Figure]:
+    """rss_growth_percent: of each worker, from a tenth of its visits of the MLP to all of them."""
+    training = Training(lr=0.01, batch_size=10)
+    with Processes(make_job("mlp"), workers) as executor:
+
+        def train(first: int, last: int) -> list[int]:
+            model = executor.initial()
+            for number in range(first, last, 100):
+                asked = [executor.train(model, visit % 10, visit, training) for visit in range(number, number + 100)]
+                model = [pending.result() for pending in asked][-1].location
+            return [resident_bytes(process) for process in executor.process_ids]
+
+        early, late = train(0, visits // 10), train(visits // 10, visits)
+    growth = [100 * (after / before - 1) for before, after in zip(early, late, strict=True)]
+    return [figure("rss_growth_percent", [max(growth)], "%", 2.0, lower=True)]
+
+
+def _schedule(rounds: int, sender: Connection) -> None:
+    """Run in a process of its own, whose memory is all that is looked at."""
+    config = clock.configuration(200, rounds=rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        summary = run_to_folder(config, Path(folder) / "run")
+    sender.send((summary["visits"], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+
+
+def clock_figures(visits: int = 10_000_000) -> list[Figure]:
+    """clock_memory_10m_gib: the most that a process took that did nothing but ten million visits without training."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_schedule, args=(visits // 200, sender))
+    process.start()
+    sender.close()
+    try:
+        made, most_bytes = receiver.recv()
+    finally:
+        process.join()
+    gib = most_bytes / 2**30
+    return [figure("clock_memory_10m_gib", [gib], "GiB", 2.0, lower=True, note=f"{made:,} visits")]

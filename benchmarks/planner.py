@@ -70,7 +70,7 @@ def line(seed: int, n_clients: int, n_clusters: int, calls: int | None = None) -
     return f"{name:28s} {whole_s:8.2f} {counts} {milliseconds(formed_s)} {milliseconds(refused_s)}"
 
 
-def figures(repetitions: int = 3, horizon_s: float = 1000) -> list[Figure]:
+def figures(repetitions: int = 5, horizon_s: float = 1000) -> list[Figure]:
     """planner_feasible_ms, the median of calls that form a group, and planner_schedule_s; N = 50, 10 clusters."""
     runs = [measure(seed, 50, 10, horizon_s) for seed in range(1, repetitions + 1)]
     return [

@@ -2,12 +2,45 @@
 
 import json
 import math
+import sys
+import textwrap
 
 import pytest
+import torch
 
-from benchmarks import clock, figures, flat, memory, overhead, planner, visits
+from benchmarks import clock, figures, flat, memory, overhead, planner, run, solvers, starting, visits
+from benchmarks.peers import environments, protocol
+from benchmarks.peers import visits as peers
+from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
 from fedtempo.fleet import variation
+from fedtempo.launch import build_world
 from fedtempo.record import alive
+
+TURNED = {"seconds": 2.0, "loss_before": 2.3, "loss_after": 2.2}
+
+
+def driver(turn):
+    """A driver whose turn is this code, with `request` at hand; it prints and it fails as peers do."""
+    code = f"""
+    import sys
+    from benchmarks.peers.protocol import answer
+    print("loading")
+    def turn(request):
+        print("working")
+        {turn}
+    answer(turn)
+    """
+    return [sys.executable, "-c", textwrap.dedent(code)]
+
+
+@pytest.fixture
+def few_images(monkeypatch):
+    """How many the loss is taken of; PyTorch keeps the threads that it had."""
+    threads, (x, y, _, _) = torch.get_num_threads(), images(20, 0)
+    monkeypatch.setattr("benchmarks.peers.work.tensors", lambda: (torch.from_numpy(x), torch.from_numpy(y)))
+    torch.set_num_threads(1)
+    yield len(x)
+    torch.set_num_threads(threads)
 
 
 def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
@@ -16,11 +49,37 @@ def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
     assert below.verdict == "at most 2.5: yes"
     missing = figures.Figure("peer", None, "x", missing="flgo is not installed")
     assert "missing: flgo is not installed" in figures.table([above, missing])
-    figures.write(tmp_path / "results.json", [above, missing], [0.5, 0.7])
+    figures.merge(tmp_path / "results.json", [above, missing], [0.5, 0.7])
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["load"] == [0.5, 0.7]
     assert [each["name"] for each in written["figures"]] == ["speed", "peer"]
     assert written["figures"][0]["runs"] == [3.0, 1.0, 2.0]
+
+
+def test_results_of_a_part_take_the_place_of_its_old_ones_and_the_page_has_all(tmp_path):
+    path = tmp_path / "results.json"
+    figures.merge(path, [figures.figure("a", [1.0], "s"), figures.figure("b", [2.0], "s")], [0.1, 0.2])
+    figures.merge(path, [figures.figure("b", [3.0, 5.0], "s", 3, lower=True, note="at | least")], [4.0, 5.0])
+    results = json.loads(path.read_text())
+    assert [(each["name"], each["value"], each["load"]) for each in results["figures"]] == [
+        ("a", 1.0, [0.1, 0.2]),
+        ("b", 4.0, [4.0, 5.0]),
+    ]
+    page = figures.markdown(results)
+    assert "| `a` | 1 s |  |  | 0.1 to 0.2 |  |" in page
+    assert "| `b` | 4 s | 3 to 5 (2) | at most 3: NO | 4.0 to 5.0 | at   least |" in page
+    path.write_text(json.dumps(results | {"machine": {"processor": "another"}}))
+    figures.merge(path, [figures.figure("c", [1.0], "s")], [0.1, 0.1])
+    assert [each["name"] for each in json.loads(path.read_text())["figures"]] == ["c"]
+
+
+def test_parts_are_measured_alone_and_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "PARTS", {name: lambda n=name: [figures.figure(n, [1.0], "s")] for name in ("a", "b")})
+    run.measure(run.chosen("b"), tmp_path / "results.json")
+    assert "b: took" in capsys.readouterr().out
+    assert "`b`" in (tmp_path / "results.md").read_text()
+    with pytest.raises(run.argparse.ArgumentTypeError, match="'c' is no part; there are a, b"):
+        run.chosen("a,c")
 
 
 def test_ways_take_turns_and_the_first_turn_is_dropped():
@@ -29,18 +88,124 @@ def test_ways_take_turns_and_the_first_turn_is_dropped():
     assert done == list("ababab")
     assert [len(runs) for runs in seconds.values()] == [2, 2]
     assert figures.ratios([4.0, 9.0], [2.0, 3.0]) == [2.0, 3.0]
+    assert figures.interleaved({"own": lambda: 0.25}, 1, warm_up=False) == {"own": [0.25]}
+
+
+def test_a_peer_answers_in_turns_whatever_else_it_prints():
+    with protocol.Peer("fake", command=driver("return 2 * request")) as peer:
+        assert [peer.ask(number) for number in (1, 2)] == [2, 4]
+
+
+def test_a_peer_that_ends_says_why():
+    with (
+        protocol.Peer("fake", command=driver("raise MemoryError('too much')")) as peer,
+        pytest.raises(protocol.PeerError, match="fake ended with exit code 1: MemoryError: too much"),
+    ):
+        peer.ask()
+    with pytest.raises(protocol.PeerError, match="ended with exit code 3: no such package"):
+        protocol.Peer(
+            "fake", command=[sys.executable, "-c", "import sys; print('no such package', file=sys.stderr); sys.exit(3)"]
+        )
+
+
+def test_a_peer_that_says_nothing_is_given_up():
+    silent = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with pytest.raises(protocol.PeerError, match="fake did not answer within"):
+        protocol.Peer("fake", command=silent, answer_s=0.5)
+
+
+def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "HERE", tmp_path)
+    found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
+    assert [each.name for each in found] == ["visit_lenet_2p_vs_flower_short", "clock_vs_simpy", "planner_vs_cpsat"]
+    assert all(each.value is None and "is not installed: make bench-peers" in each.missing for each in found)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ({"steps": 920, "trained": 9200, "evaluated": 0}, "did .*920.*, asked for was .*1000"),
+        ({"loss_after": 2.3}, "does not learn: loss 2.3000, then 2.3000"),
+        ({"loss_after": math.nan}, "does not learn"),
+    ],
+)
+def test_a_turn_that_is_not_the_work_does_not_count(reply, why):
+    assert peers.checked("peer", TURNED) == 2.0
+    with pytest.raises(protocol.PeerError, match=why):
+        peers.checked("peer", TURNED | reply)
+
+
+def test_a_peer_that_fails_leaves_the_others_their_figures(monkeypatch):
+    monkeypatch.setattr(peers, "ours", lambda workers: lambda: 1.0)
+    good, bad = (protocol.Peer(name, command=driver(turn)) for name, turn in (
+        ("pfl", f"return {TURNED}"), ("flgo", "raise OSError('full')")))  # fmt: skip
+    with good, bad:
+        one, other = peers.against({"pfl": good, "flgo": bad}, 2, (1,))
+    assert (one.name, one.value, one.gate) == ("visit_lenet_1p_vs_pfl", 2.0, 1.25)
+    assert (other.name, other.value) == ("visit_lenet_1p_vs_flgo", None)
+    assert other.missing == "flgo ended with exit code 1: OSError: full"
+
+
+def test_what_a_turn_does_is_counted(few_images):
+    module = network()
+    with counting() as count:
+        for lr in (0.01, 1.0):  # the server's steps are at another rate
+            optimizer = torch.optim.SGD(module.parameters(), lr=lr)
+            module(torch.zeros(10, 1, 28, 28)).sum().backward()
+            optimizer.step()
+        loss_of(module)
+    assert count == Count(steps=1, trained=20, evaluated=few_images)
+    assert Count(steps=1000, trained=10_000, evaluated=0) == TURN
+
+
+def test_only_the_first_turn_is_counted(monkeypatch, few_images):
+    module, made = network(), []
+    monkeypatch.setattr("benchmarks.peers.work.answer", made.append)
+    serve(lambda: None, lambda: module)
+    first, second = (made[0](None) for _ in range(2))
+    assert first["steps"] == 0
+    assert "steps" not in second
+    assert second["loss_before"] == second["loss_after"] > 2
+
+
+def test_ours_does_the_work_that_the_peers_do():
+    config = peers.configuration(1)
+    world = build_world(config)
+    assert [len(own) for own in world.owned] == [100] * 10
+    assert config.training.steps_per_visit(100) * config.run.max_commits * len(world.owned) == TURN.steps
+    parameters = sum(parameter.numel() for parameter in network().parameters())
+    assert visits.make_job("lenet").model().n_parameters == parameters == 422_474
+
+
+def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
+    found = solvers.against("planner_vs_highs", solvers.highs, solvers.instances(2, 12, 3, 100))
+    assert found.value > 1
+    assert found.note == "same optimum in 2 of 2"
+    wrong = solvers.against("planner_vs_highs", lambda _: (7, 1.0), solvers.instances(1, 12, 3, 100))
+    assert wrong.value is None
+    assert "the optimum is 7" in wrong.missing
+
+
+def test_memory_is_measured():
+    growth, schedule = [*memory.growth_figures(200, 1), *memory.clock_figures(2000)]
+    assert -50 < growth.value < 50
+    assert 0.05 < schedule.value < 1
+    assert schedule.note == "2,000 visits"
 
 
 @pytest.mark.slow
 def test_every_part_measures_on_small_counts():
     found = [
+        *starting.figures(repetitions=1),
         *visits.figures(repetitions=1, scale=0.05),
-        *overhead.figures(repetitions=1),
+        *overhead.figures(repetitions=1, rounds=1),
         *clock.figures(repetitions=1, scale=0.002),
         *planner.figures(repetitions=1, horizon_s=100),
         *memory.figures(clients=20, examples=400, per_round=4, rounds=1),
     ]
     assert [each.name for each in found] == [
+        "start_help_s",
+        "start_first_visit_s",
         "visit_lenet_1p_vs_plain",
         "visit_lenet_2p_vs_plain",
         "workers_2_vs_1",
