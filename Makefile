@@ -31,11 +31,11 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Asks PyPI about every pinned release (PIP_AUDIT_VULNERABILITY_SERVICE=osv: OSV.dev). --strict: one that cannot be asked
-# about, as behind a mirror that has files alone, is a failure too.
+# What is known against every pinned release. AUDIT_FLAGS=--strict: one about which nobody can be asked is a failure too.
+AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
-	$(BIN)/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
+	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock
 
 # A peer that cannot be installed is a figure without a value.
 bench: $(READY)

@@ -27,11 +27,12 @@ from fedtempo.folders import complete, configuration, run_to_folder
 from fedtempo.launch import World, build_world
 from fedtempo.launch import run as run_in_memory
 from fedtempo.planning_views import explain_plan
-from fedtempo.record import comparison, default_name, load_run, write_json
+from fedtempo.record import RunFolder, comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import claim
 from fedtempo.record.prediction import prediction
 from fedtempo.record.strict_json import write_text
+from fedtempo.report import words
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.strategies import STRATEGIES
@@ -66,6 +67,9 @@ def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
     if summary["ended"] == "interrupted":
         console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
         return INTERRUPTED
+    size_bytes, visits = RunFolder(folder).size_bytes, summary["visits"]
+    each = f", {size_bytes / visits:,.0f} bytes a visit" if visits else ""
+    console.print(f"records: {words.size(size_bytes)}{each}", style="dim", highlight=False)
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
@@ -183,7 +187,12 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
     summaries, records, plans = {}, {}, []
     for label in [base.label] if strategies is None else _names(strategies, base):
         config = base if strategies is None else base.for_comparison(label)
-        changes: dict[str, Any] = {"executor.kind": "none", "data.tell_labels": True, "run.stop_at_target": False}
+        changes: dict[str, Any] = {
+            "executor.kind": "none",
+            "data.tell_labels": True,
+            "run.stop_at_target": False,
+            "run.record": "all",
+        }
         if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
             changes["strategy.clusters"] = "labels"
         planned = config.with_changes(changes, label=label)
@@ -242,8 +251,11 @@ def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
     target = out or folder / "tables"
     if out is None and target.is_symlink():
         raise ConfigError(f"{target} leads to {target.resolve()}: name a folder with --out")
-    for path in export_tables(load_run(folder), to, target):
+    run = load_run(folder)
+    for path in export_tables(run, to, target):
         console.print(f"{path}", soft_wrap=True)
+    if not run.has_rows:
+        console.print('no visits and commits: the run left their rows out (run.record = "totals")', soft_wrap=True)
 
 
 def check(console: Console, path: Path, sets: list[str]) -> int:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,7 @@ def _observed(console: Console, config: Config, log_format: Format | None) -> It
             else:
                 logging.getLogger("fedtempo.run").info(line)
 
-        yield {"watch": watch, "say": say, "recorder": lambda folder: Observed(folder, observers)}
+        yield {"watch": watch, "say": say, "recorder": partial(Observed, observers=observers)}
 
 
 def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:

@@ -55,7 +55,7 @@ def deploy_to_folder(
     remember: Mapping[str, Any] | None = None,
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
-    recorder: Callable[[Path], Recorder] = Recorder,
+    recorder: Callable[..., Recorder] = Recorder,
 ) -> dict[str, Any]:
     """One run on the clients of `grid`, in its own new folder; returns its summary.
 
@@ -81,7 +81,7 @@ def resume_deployment(
     force: bool = False,
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
-    recorder: Callable[[Path], Recorder] = Recorder,
+    recorder: Callable[..., Recorder] = Recorder,
 ) -> dict[str, Any]:
     """Go on with a run on real clients whose server was killed or interrupted; returns its summary.
 
@@ -127,7 +127,7 @@ def _deploy(
     journal: Journal | None,
     watch: Watch | None,
     say: Callable[[str], None],
-    recorder: Callable[[Path], Recorder],
+    recorder: Callable[..., Recorder],
 ) -> dict[str, Any]:
     dataset = load_data(config)
     settings = config.deploy
@@ -165,7 +165,7 @@ def _play(
     met: Sequence[Met],
     journal: Journal | None,
     watch: Watch,
-    make_recorder: Callable[[Path], Recorder],
+    make_recorder: Callable[..., Recorder],
 ) -> dict[str, Any]:
     """The run itself, with the clients that were met."""
     settings, seed = config.deploy, config.run.seed
@@ -200,7 +200,7 @@ def _play(
 
     name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
     with (
-        contextlib.closing(make_recorder(folder.path)) as recorder,
+        contextlib.closing(make_recorder(folder.path, rows=config.run.record == "all")) as recorder,
         Server(job, None if journal is None else journalled) as server,
     ):
         for fact, value in _facts(config, dataset, len(test), clients, training, server).items():
@@ -236,10 +236,14 @@ def _play(
             play=play,
             wait=False,
         )
+        if kept:
+            kept[0].settle()
         recorder.fact("ended", outcome.ended)
         recorder.fact("elapsed_s", outcome.end_s)
         if outcome.model is not None:
-            recorder.fact("model_sha256", ModelFiles(folder.models).add(outcome.model))
+            models = ModelFiles(folder.models)
+            recorder.fact("model_sha256", models.add(outcome.model))
+            models.sync()
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary()

@@ -24,7 +24,7 @@ def run_to_folder(
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
-            write_text(folder.config, config.dump())
+            write_text(folder.config, config.dump(), sync=True)
             world = build_world(config) if world is None else world
             journal = Journal.create(folder.journal, identity(config, world.dataset.sha256))
             return _run(config, folder, journal, world, watch)
@@ -85,6 +85,7 @@ def _run(config: Config, folder: RunFolder, journal: Journal, world: World, watc
     models = ModelFiles(folder.models)
     if model is not None:
         models.add(model)
+        models.sync()
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
         _tidy(folder, summary)

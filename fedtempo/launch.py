@@ -206,13 +206,18 @@ def _run(
     def wall_s() -> float:
         return before_s + time.perf_counter() - began
 
-    with rare_collections(len(world.clients)), make_executor(config, world) as inner:
+    with (
+        rare_collections(len(world.clients)),
+        make_executor(config, world) as inner,
+        contextlib.ExitStack() as at_the_end,
+    ):
         executor, journalled = inner, None
         if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
             models = ModelFiles(RunFolder(folder).models)
             executor = journalled = Journalled(
                 inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
             )
+            at_the_end.callback(journalled.settle)
         for name, value in _facts(config, world, training, executor).items():
             recorder.fact(name, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
@@ -262,9 +267,10 @@ def _run(
 
 
 def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
+    rows = config.run.record == "all"
     if not config.run.verify:
-        return Recorder(folder)
-    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon)
+        return Recorder(folder, rows=rows)
+    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon, rows=rows)
 
 
 def make_executor(config: Config, world: World) -> Executor:

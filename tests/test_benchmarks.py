@@ -8,11 +8,13 @@ import textwrap
 import pytest
 import torch
 
-from benchmarks import clock, figures, memory, overhead, planner, run, solvers, starting, visits
+from benchmarks import clock, figures, flat, memory, overhead, planner, run, solvers, starting, visits
 from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
+from fedtempo.fleet import variation
 from fedtempo.launch import build_world
+from fedtempo.record import alive
 
 TURNED = {"seconds": 2.0, "loss_before": 2.3, "loss_after": 2.2}
 
@@ -218,3 +220,16 @@ def test_every_part_measures_on_small_counts():
         "memory_10000_clients_gib",
     ]
     assert all(each.value and math.isfinite(each.value) for each in found)
+
+
+@pytest.mark.parametrize("strategy", ["fedasync", "sequential"])
+def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
+    """Visits without a group and with one; what is held for a while is little."""
+    monkeypatch.setattr(alive, "HELD", 100)
+    monkeypatch.setattr(variation, "_LARGEST_BLOCK", 16)
+    config = clock.configuration(4, 1e9, strategy).with_changes({"run.record": "totals"})
+    watch, summary, _ = flat.long_run(config, 5_000, traced=True)
+    assert summary["visits"] > 4_900
+    grown = max(watch.memory[6:]) - max(watch.memory[:4])
+    assert grown / 3_000 < 10, watch.grew  # bytes a visit
+    assert watch.folder[-1] < 5_000_000  # SQLite's log, at most

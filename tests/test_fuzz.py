@@ -117,9 +117,9 @@ def both(content: bytes) -> list[bytes]:
 class RunFolders:
     """A small run folder, of which one file is changed at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, rows: bool = True) -> None:
         self.folder = folder / "run"
-        fake_run(self.folder, "hybrid", 1, n_clients=10, horizon=50.0)
+        fake_run(self.folder, "hybrid", 1, n_clients=10, horizon=50.0, rows=rows)
         self.files = {
             name: (self.folder / name).read_bytes() for name in ("run.sqlite", "summary.json", "environment.json")
         }
@@ -167,8 +167,9 @@ def test_files_that_were_tampered_with(name: str, tmp_path: Path) -> None:
         survives(lambda content=content: read(content, tmp_path))
 
 
-def test_run_folders_that_were_tampered_with(tmp_path: Path) -> None:
-    folders = RunFolders(tmp_path)
+@pytest.mark.parametrize("rows", [True, False])
+def test_run_folders_that_were_tampered_with(tmp_path: Path, rows: bool) -> None:
+    folders = RunFolders(tmp_path, rows=rows)
     rng = np.random.default_rng(8)
     for name, original in folders.files.items():
         assert survives(lambda name=name, original=original: folders.read(name, original, report=True))
@@ -186,6 +187,7 @@ JSON = st.recursive(
 FACTS = (
     *("strategy", "label", "seed", "n_clients", "horizon_s", "elapsed_s", "ended", "target_accuracy", "data", "bytes"),
     *("left_clients", "privacy", "label_histograms", "class_names", "client_names", "positions", "wall_s", "version"),
+    *("record", "totals"),
 )
 
 

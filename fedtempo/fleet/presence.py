@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -57,7 +58,7 @@ class Switching:
         self._on_at_start = on_at_start
         self._mean_s = {True: mean_on_s, False: mean_off_s}
         self._streams = streams
-        self._changes: list[list[float]] = [[] for _ in on_at_start]
+        self._changes = [array("d") for _ in on_at_start]
 
     def _state(self, client: int, t: float) -> tuple[bool, float]:
         """Whether the client is there at `t`, and when that ends."""

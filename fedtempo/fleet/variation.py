@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,8 @@ class Factors:
     """One client's factors, one a visit: seconds of the visit over its mean. They depend on the generator alone.
 
     Drawn in blocks, small ones first, so that neither a client that is seen twice nor one that is seen a thousand times
-    costs more than a microsecond or so a visit. Each value takes one draw, so block sizes do not show in the values.
+    costs more than a microsecond or so a visit. A block takes four kilobytes at most. Each value takes one draw, so
+    block sizes do not show in the values.
     """
 
     __slots__ = ("_block", "_law", "_reciprocal", "_rng", "_size")
@@ -25,7 +27,7 @@ class Factors:
         self._law = law
         self._reciprocal = reciprocal
         self._size = _FIRST_BLOCK
-        self._block: list[float] = []
+        self._block = array("d")
 
     def next(self) -> float:
         """The next visit's factor; exactly 1.0, without a draw, where nothing varies."""
@@ -33,7 +35,7 @@ class Factors:
             return 1.0
         if not self._block:
             values = self._law.draw(self._rng, self._size)
-            self._block = (1 / values if self._reciprocal else values)[::-1].tolist()
+            self._block = array("d", (1 / values if self._reciprocal else values)[::-1].tobytes())
             self._size = min(2 * self._size, _LARGEST_BLOCK)
         return self._block.pop()
 

@@ -39,8 +39,8 @@ class Observer(Protocol):
 class Observed(Recorder):
     """A recorder that others listen to. A run that is resumed happens again: counters then begin from its start."""
 
-    def __init__(self, folder: Path | None, observers: Iterable[Observer]) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path | None, observers: Iterable[Observer], *, rows: bool = True) -> None:
+        super().__init__(folder, rows=rows)
         self._observers = tuple(observers)
 
     def visit(self, row: VisitRow) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from annotated_types import Ge, Interval, Le, MaxLen
+from annotated_types import Ge, Interval, Le, Len, MaxLen
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fedtempo.record.schema import OUTCOMES
@@ -44,6 +44,20 @@ class _Privacy(_Part):
     averages: Whole
 
 
+class _Totals(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    visits_done: list[Whole]
+    busy_s: list[Time]
+    outcomes: Annotated[list[Whole], Len(len(OUTCOMES), len(OUTCOMES))]
+    examples_trained: Whole
+    commits: Whole
+    staleness_sum: Whole
+    staleness_max: Whole | None
+    alive_s: Time
+    most_alive: Whole
+
+
 class Facts(_Part):
     """Facts that something reads; each may be missing, and others may be there."""
 
@@ -68,6 +82,8 @@ class Facts(_Part):
     events_sha256: Text | None = None
     wall_s: Time | None = None
     version: Text | None = None
+    record: Literal["all", "totals"] | None = None
+    totals: _Totals | None = None
 
 
 _CLUSTERS = TypeAdapter(list[Annotated[int, Interval(ge=0, le=MOST_CLIENTS)]], config=ConfigDict(strict=True))
@@ -81,6 +97,10 @@ def check_facts(facts: Mapping[str, Any]) -> None:
         found = error.errors()[0]
         place = ".".join(str(step) for step in found["loc"][:3])
         raise ValueError(f"the fact {place} is {_shown(found['input'])}: {found['msg'].lower()}") from None
+    if (totals := known.totals) is not None and not (
+        len(totals.visits_done) == len(totals.busy_s) <= (known.n_clients or 0)
+    ):
+        raise ValueError(f"the fact totals is not one of {known.n_clients} clients")
     histograms = known.label_histograms
     if histograms and (
         len(histograms) != known.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]

@@ -21,15 +21,16 @@ FORMATS = ("parquet", "csv")
 def export(run: Records, to: str, out: Path | str) -> list[Path]:
     """Write visits, commits, evaluations, notes and facts into the folder `out`, a file each; returns the files.
 
+    Of a run whose rows were left out (`Records.has_rows`) there are no visits and commits; its totals are a fact.
     to: of FORMATS. What a run does not have is null (an empty field in CSV); notes and facts have their values as
     JSON. Raises ConfigError for an unknown format, RunError where the files cannot be written.
     """
     if to not in FORMATS:
         raise ConfigError(f"to = {to!r}: a run can be exported to {' or '.join(FORMATS)}")
     out = Path(out)
+    rows = {"visits": _arrow(run.visits), "commits": _arrow(run.commits)} if run.has_rows else {}
     tables = {
-        "visits": _arrow(run.visits),
-        "commits": _arrow(run.commits),
+        **rows,
         "evaluations": _arrow(run.evaluations),
         "notes": _named(run.notes),
         "facts": _named(run.facts.items()),

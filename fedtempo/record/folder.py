@@ -85,7 +85,7 @@ class RunFolder:
             claimed = folder._locked(folder._must_be_free)
         except OSError as error:
             raise ConfigError(f"{folder.path} cannot hold a run: {error.strerror or error}") from error
-        write_json(folder.environment, environment(seed))
+        write_json(folder.environment, environment(seed), sync=True)
         return claimed
 
     @classmethod
@@ -139,6 +139,11 @@ class RunFolder:
     def _must_go_on(self) -> None:
         if self.finished:
             raise ConfigError(f"the run in {self.path} has finished; there is nothing to resume")
+
+    @property
+    def size_bytes(self) -> int:
+        """What its files take now, together."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
 
     @property
     def finished(self) -> bool:

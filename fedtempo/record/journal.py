@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ _SEAL = re.compile(rb'(\{"seal": .*), "sha256": "([0-9a-f]{64})"\}\n')
 
 
 class Journal:
-    """The journal of one run, open for more. Make one with `create` or `resume`.
+    """The journal of one run, open for more, to be added to from any thread. Make one with `create` or `resume`.
 
     identity: what the run is, as `create` was told. rows: by number, as `resume` found them. submitted: operations that
     had been asked for at the last checkpoint. unanswered: which of them were wanted and not done then. came: rows that
@@ -46,6 +47,7 @@ class Journal:
         self.wall_s = 0.0
         self.resumed = 0
         self.checkpoints = 0
+        self._lock = threading.Lock()
         self._digest = hashlib.sha256()
         self._whole = 0
         """Bytes up to the last seal."""
@@ -56,7 +58,7 @@ class Journal:
         journal = cls(path)
         journal.identity = plain(identity)
         block = journal._sealed([], {"seal": "begun", "format": _FORMAT, "identity": journal.identity})
-        write_text(path, block.decode())
+        write_text(path, block.decode(), sync=True)
         sync_folder(path.parent)
         return journal
 
@@ -87,18 +89,19 @@ class Journal:
         self._append(_lines(rows), {"seal": "came"})
 
     def _append(self, lines: list[str], seal: Mapping[str, Any]) -> None:
-        digest, start = self._digest.copy(), self._whole
-        block = self._sealed(lines, seal)
-        try:
-            with self.path.open("r+b") as file:
-                file.seek(start)
-                file.truncate()
-                file.write(block)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            self._digest, self._whole = digest, start
-            raise RunError(f"{self.path} could not be written: {error.strerror or error}") from error
+        with self._lock:
+            digest, start = self._digest.copy(), self._whole
+            block = self._sealed(lines, seal)
+            try:
+                with self.path.open("r+b") as file:
+                    file.seek(start)
+                    file.truncate()
+                    file.write(block)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                self._digest, self._whole = digest, start
+                raise RunError(f"{self.path} could not be written: {error.strerror or error}") from error
 
     def _sealed(self, lines: list[str], seal: Mapping[str, Any]) -> bytes:
         """Lines and their seal as bytes, which count as part of the journal from now on."""

@@ -32,6 +32,9 @@ def busy_ratios(records: Records) -> Floats:
     the run does not count. Zeros for a run in which no time passed.
     """
     n_clients, end = int(records.facts["n_clients"]), elapsed_s(records)
+    if not records.has_rows:
+        counted_s = np.array(records.totals["busy_s"], dtype=np.float64)
+        return np.pad(counted_s / end if end > 0 else 0.0 * counted_s, (0, n_clients - counted_s.size))
     visits = records.visits
     held = ~np.isnan(visits["started"])
     busy_s = np.minimum(visits["finished"][held], end) - np.minimum(visits["started"][held], end)
@@ -41,8 +44,12 @@ def busy_ratios(records: Records) -> Floats:
 
 def participation(records: Records) -> Ints:
     """Visits done by each client, shape (n_clients,)."""
+    n_clients = int(records.facts["n_clients"])
+    if not records.has_rows:
+        counted = np.array(records.totals["visits_done"], dtype=np.int64)
+        return np.pad(counted, (0, n_clients - counted.size))
     done = records.visits["outcome"] == "done"
-    return np.bincount(records.visits["client"][done], minlength=int(records.facts["n_clients"]))
+    return np.bincount(records.visits["client"][done], minlength=n_clients)
 
 
 def group_spans(records: Records) -> tuple[Floats, Floats]:

@@ -18,6 +18,7 @@ from fedtempo.record.strict_json import sync_folder
 Vector = npt.NDArray[np.float32]
 
 _SUFFIX = ".safetensors"
+_NEW = ".new"
 
 
 def model_sha256(model: Vector) -> str:
@@ -26,46 +27,53 @@ def model_sha256(model: Vector) -> str:
 
 
 class ModelFiles:
-    """A folder of models; it is made when the first one comes. Every method raises RunError naming the file."""
+    """A folder of models; it is made when the first one comes. Every method raises RunError naming the file.
+
+    A model is written when it is added, and has its name when `sync` returns: names are for what is surely on the disk,
+    and waiting for that takes longer than writing.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._added: set[str] = set()
 
     def path(self, sha256: str) -> Path:
         """Where the model of this hash lies, if it is there."""
         return self._folder / f"{sha256}{_SUFFIX}"
 
     def add(self, model: Vector) -> str:
-        """Put a flat model on the disk, whole or not at all, unless it is there; returns its hash.
-
-        It is sure to stay there, whatever happens to the machine, after `sync`.
-        """
+        """Write a flat model, unless it is there; returns its hash. With `sync` it is there, whole or not at all."""
         from safetensors.numpy import save
 
         sha256 = model_sha256(model)
         path = self.path(sha256)
-        if path.exists():
+        if sha256 in self._added or path.exists():
             return sha256
-        temporary = path.with_suffix(".new")
         try:
             if not self._folder.exists():
                 self._folder.mkdir()
                 sync_folder(self._folder.parent)
             try:
-                with temporary.open("wb") as file:
-                    file.write(save({"state": np.ascontiguousarray(model, dtype="<f4")}))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, path)
+                _new(path).write_bytes(save({"state": np.ascontiguousarray(model, dtype="<f4")}))
             except BaseException:
-                temporary.unlink(missing_ok=True)
+                _new(path).unlink(missing_ok=True)
                 raise
         except OSError as error:
             raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+        self._added.add(sha256)
         return sha256
 
     def sync(self) -> None:
-        """Make sure that the names of all models added so far are on the disk."""
+        """Make sure that all models added so far stay there, whatever happens to the machine."""
+        for sha256 in sorted(self._added):
+            path = self.path(sha256)
+            try:
+                with _new(path).open("r+b") as file:
+                    os.fsync(file.fileno())
+                os.replace(_new(path), path)
+            except OSError as error:
+                raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+        self._added.clear()
         if self._folder.exists():
             sync_folder(self._folder)
 
@@ -95,6 +103,11 @@ class ModelFiles:
         if not self._folder.exists():
             return
         for path in self._folder.iterdir():
-            if path.suffix == ".new" or (path.suffix == _SUFFIX and path.stem not in hashes):
+            if path.suffix == _NEW or (path.suffix == _SUFFIX and path.stem not in hashes):
                 with contextlib.suppress(OSError):  # it costs room, nothing else
                     path.unlink()
+
+
+def _new(path: Path) -> Path:
+    """What a model's file is called before it is surely on the disk."""
+    return path.with_suffix(_NEW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 import sqlite3
 import time
@@ -48,6 +49,8 @@ _ROWS_BETWEEN_LOOKS = 256
 class Recorder:
     """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
 
+    rows: False where those of visits and commits are counted and left out, so that the file does not grow with them.
+
     Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
     an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
     others in that file stay.
@@ -60,13 +63,15 @@ class Recorder:
     model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
-    statistics, histograms and examples that left clients), events_sha256.
+    statistics, histograms and examples that left clients), events_sha256; without rows also record ("totals") and, at
+    the end, totals (`tally.Totals`).
 
     Every method that writes raises RunError naming the file where the disk does not take it.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, rows: bool = True) -> None:
         self._path: Path | str = ":memory:" if folder is None else folder / DATABASE
+        self._rows = rows
         self._visits: list[VisitRow] = []
         self._commits: list[CommitRow] = []
         self._evaluations: list[EvaluationRow] = []
@@ -81,6 +86,8 @@ class Recorder:
         self._flushed_at = time.monotonic()
         self._failed = False
         self._connection = self._open()
+        if not rows:
+            self.fact("record", "totals")
 
     def _open(self) -> sqlite3.Connection:
         connection = None
@@ -97,6 +104,10 @@ class Recorder:
                 connection.close()
             raise RunError(f"{self._path} could not be opened for writing: {error}") from error
         return connection
+
+    def begun(self, group: int, time: float) -> None:
+        """A visit of a group has started; `visit` follows when it has ended."""
+        self._tally.begun(group, time)
 
     def visit(self, row: VisitRow) -> None:
         """A visit has ended, one way or another."""
@@ -157,7 +168,8 @@ class Recorder:
         """`summarise` of what was recorded so far, without reading the visits back."""
         self.flush()
         evaluations = read_rows(self._connection, "evaluations", "rowid")
-        return summary_of(read_facts(self._connection, SUMMARY_FACTS), self._tally, evaluations)
+        facts = read_facts(self._connection, SUMMARY_FACTS)
+        return summary_of(facts, self._tally.totals(facts.get("elapsed_s", math.inf)), evaluations)
 
     def flush(self) -> None:
         """Write all rows collected, in one transaction."""
@@ -168,11 +180,14 @@ class Recorder:
         facts, self._facts = self._facts, {}
         if visits:
             self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
-            visits.sort()  # by number, as they lie in the table: whole pages are written once
         if commits:
             values = np.array(commits, dtype="<f8")
             self._commits_hash.update(_bytes(values))
             self._tally.add_commits(values[:, 2].astype(np.int64))
+        if self._rows:
+            visits.sort()  # by number, as they lie in the table: whole pages are written once
+        else:
+            visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
         facts["left_clients"] = to_json(
             {
@@ -207,9 +222,13 @@ class Recorder:
         try:
             if not self._failed:
                 self.fact("events_sha256", self.events_sha256)
+                elapsed_s = read_facts(self._connection, ["elapsed_s"]).get("elapsed_s")
+                if not self._rows and elapsed_s is not None:
+                    self.fact("totals", self._tally.totals(elapsed_s).as_fact())
                 self.flush()
         finally:
             self._connection.close()
+            self._tally.close()
 
     def _look(self) -> None:
         self._look_at = len(self._visits) + _ROWS_BETWEEN_LOOKS

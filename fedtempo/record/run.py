@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.record.checks import check_clusters, check_facts, check_tables
 from fedtempo.record.reading import inside, opened, read_table
 from fedtempo.record.schema import COLUMNS, DATABASE
@@ -31,6 +31,7 @@ class Records:
     visits, commits, evaluations: columns of `schema.COLUMNS`, all of one length a table; visits by number, commits by
     version, evaluations in the order in which they were made. NULL is NaN in a column of floats, -1 in one of
     integers. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
+    A run with run.record = "totals" has no visits and commits here.
     """
 
     visits: Table
@@ -43,6 +44,19 @@ class Records:
     def label(self) -> str:
         """What tables and pictures call the run: the fact "label", or else its strategy."""
         return str(self.facts.get("label") or self.facts.get("strategy") or "unnamed")
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether visits and commits hold what happened; where not, `totals` tells what came of it."""
+        return self.facts.get("record") != "totals"
+
+    @property
+    def totals(self) -> Mapping[str, Any]:
+        """The fact "totals" of a run without rows. Raises RunError where the run did not come to its end."""
+        totals: Mapping[str, Any] | None = self.facts.get("totals")
+        if totals is None:
+            raise RunError(f"{self.label}: its rows were left out, and its totals come when it ends: resume it first")
+        return totals
 
     def note(self, name: str) -> Any:
         """The last value noted under `name`; None where there is none."""

@@ -49,13 +49,19 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(plain(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Put `text` at `path` whole or not at all: a reader never sees half a file. Raises RunError naming the file."""
+def write_text(path: Path, text: str, *, sync: bool = False) -> None:
+    """Put `text` at `path` whole or not at all: a reader never sees half a file. Raises RunError naming the file.
+
+    sync: it is on the disk when this returns, and its name with the next `sync_folder`.
+    """
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
@@ -79,6 +85,6 @@ def sync_folder(path: Path) -> None:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Put `value` at `path` as strict JSON, whole or not at all. Raises RunError naming the file."""
-    write_text(path, to_json(value, indent=2) + "\n")
+def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
+    """`write_text`, of `value` as strict JSON."""
+    write_text(path, to_json(value, indent=2) + "\n", sync=sync)

@@ -12,7 +12,7 @@ from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_ta
 from fedtempo.record.run import Records, Table
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
-from fedtempo.record.tally import Tally, most_alive, tally
+from fedtempo.record.tally import Totals, totals_of
 
 # "finished": the strategy had no more to do, in a run without a horizon.
 ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
@@ -31,14 +31,15 @@ def summarise(records: Records) -> dict[str, Any]:
     the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
     [server.privacy] has spent: epsilon at delta for the client that was part of the most averages. A value that the run
     does not have (accuracy without training, a target not reached, the staleness of no commit) is None. A run without
-    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing.
+    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing, or its rows
+    were left out and it did not come to its end.
     """
     end_s = elapsed_s(records)
     facts = {**records.facts, "elapsed_s": end_s}
-    return summary_of(facts, tally(records.visits, records.commits, end_s), records.evaluations)
+    return summary_of(facts, totals_of(records, end_s), records.evaluations)
 
 
-def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> dict[str, Any]:
+def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> dict[str, Any]:
     """`summarise`, of a run's totals and at least the facts `SUMMARY_FACTS`."""
     for name in NEEDED_FACTS:
         if facts.get(name) is None:
@@ -51,8 +52,6 @@ def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> d
     target, end_s, missing = facts.get("target_accuracy"), facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
     ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
     visits_done = np.pad(totals.visits_done, (0, missing))
-    starts, ends = totals.spans()
-    alive_s = np.sort(np.minimum(ends, end_s) - starts).sum()  # sorted: the sum is the same in whatever order they came
     summary = {
         "strategy": facts["strategy"],
         "seed": facts["seed"],
@@ -69,8 +68,8 @@ def summary_of(facts: Mapping[str, Any], totals: Tally, evaluations: Table) -> d
         "examples_trained": totals.examples_trained,
         "busy_ratio": {"mean": ratios.mean(), "min": ratios.min(), "max": ratios.max(), "per_client": ratios},
         "active_groups": {
-            "mean": alive_s / end_s if end_s > 0 else 0.0,
-            "max": most_alive(starts, ends),
+            "mean": totals.alive_s / end_s if end_s > 0 else 0.0,
+            "max": totals.most_alive,
         },
         "staleness": {
             "mean": totals.staleness_sum / totals.commits if totals.commits else None,

@@ -89,11 +89,11 @@ def busy(runs: Runs) -> go.Figure:
     return figure
 
 
-def alive(runs: Runs) -> go.Figure:
-    """Groups alive over time."""
+def alive(runs: Runs) -> go.Figure | None:
+    """Groups alive over time; None where no run has rows."""
     figure = _curves(runs, alive_curve, "%{y:.1f}")
-    assert figure is not None
-    figure.update_layout(_over_time(runs, "groups alive"))
+    if figure is not None:
+        figure.update_layout(_over_time(runs, "groups alive"))
     return figure
 
 
@@ -124,11 +124,13 @@ def staleness(runs: Runs) -> go.Figure | None:
     return figure
 
 
-def who_takes_part(runs: Runs) -> go.Figure:
-    """Visits of each client against how long its visits take; the first seed."""
+def who_takes_part(runs: Runs) -> go.Figure | None:
+    """Visits of each client against how long its visits take; the first seed; None where no run has rows."""
     figure = go.Figure()
     colours = strategy_colours(list(runs))
     for label, group in runs.items():
+        if not group[0].has_rows:
+            continue
         lengths, counts = visit_seconds(group[0]), participation(group[0])
         shown = evenly(np.argsort(lengths, kind="stable"), 2 * MOST_CLIENTS)
         _add(
@@ -143,6 +145,8 @@ def who_takes_part(runs: Runs) -> go.Figure:
                 hovertemplate="%{text}: %{y} visits of %{x:.2f} s on average",
             ),
         )
+    if not figure.data:
+        return None
     figure.update_layout(axes("mean length of a client's visits (s)", "visits done"))
     figure.update_layout(hovermode="closest")
     figure.update_yaxes(rangemode="tozero")

@@ -120,9 +120,9 @@ def calendars(
 
     clients: which; a few from the fastest to the slowest where None. The first run of each strategy is drawn.
     """
-    first = {label: group[0] for label, group in runs.items()}
+    first = {label: group[0] for label, group in runs.items() if group[0].has_rows}
     if not first:
-        raise ConfigError("a picture needs at least one run")
+        raise ConfigError("a picture of calendars needs at least one run whose visits have rows")
     chosen = clients_spread_over_speed(next(iter(first.values()))) if clients is None else list(clients)
     figure = Figure(figsize=(_INCHES[0], len(first) * (0.24 * len(chosen) + 0.35) + 0.45), layout="constrained")
     panels = figure.subplots(len(first), 1, sharex=True, squeeze=False)[:, 0]

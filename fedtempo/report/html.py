@@ -175,7 +175,9 @@ def _work(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards:
     first_seed = _of_the_first_seed(groups)
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in comparison["strategies"].items()}
     how_old = "How old the models are that commits build on."
-    if fresh := [label for label, group in groups.items() if not any(run.commits["staleness"].any() for run in group)]:
+    left_out = [label for label, group in groups.items() if not all(run.has_rows for run in group)]
+    fresh = [label for label, group in groups.items() if not any(run.commits["staleness"].any() for run in group)]
+    if fresh := [label for label in fresh if label not in left_out]:
         how_old += f" Always fresh: {words.listed(fresh)}."
     return [
         cards.card(
@@ -211,7 +213,19 @@ def _work(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards:
             size="half",
             legend=False,
         ),
+        _missing(left_out),
     ]
+
+
+def _missing(labels: Sequence[str]) -> Markup:
+    """Why pictures lack some runs, where they do."""
+    if not labels:
+        return Markup("")
+    text = (
+        f'The records of {words.listed(labels)} hold totals and no rows of visits and commits (run.record = "totals"). '
+        "Pictures of groups alive, staleness, calendars, who takes part and clusters are without them."
+    )
+    return element("section", element("h3", "What was left out"), element("p", text), class_="card")
 
 
 def _section(title: str, *cards: Markup) -> list[Markup]:

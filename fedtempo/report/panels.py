@@ -23,7 +23,9 @@ _GAP_PX = 30
 
 def calendars(runs: Runs) -> go.Figure | None:
     """When a few clients, from the fastest to the slowest, are busy under each strategy; the first seed."""
-    first = {label: group[0] for label, group in runs.items()}
+    first = {label: group[0] for label, group in runs.items() if group[0].has_rows}
+    if not first:
+        return None
     fastest_known = max(first.values(), key=lambda run: int((participation(run) > 0).sum()))
     clients = clients_spread_over_speed(fastest_known)
     figure = go.Figure()

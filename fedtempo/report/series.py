@@ -70,8 +70,10 @@ def round_curve(runs: Sequence[Records], column: str) -> Band | None:
     return _band(x, [_held(x, versions, values, versions[-1]) for versions, values in curves])
 
 
-def alive_curve(runs: Sequence[Records], points: int = 150) -> Band:
-    """Groups alive over time: the mean within each of `points` equal parts of the longest run."""
+def alive_curve(runs: Sequence[Records], points: int = 150) -> Band | None:
+    """Groups alive over time: the mean within each of `points` equal parts of the longest run; None without rows."""
+    if not all(run.has_rows for run in runs):
+        return None
     edges = np.linspace(0.0, max(elapsed_s(run) for run in runs) or 1.0, points + 1)
     rows = []
     for run in runs:

@@ -41,6 +41,10 @@ class RunSettings:
             "that is resumed begins from its start"
         ),
     ] = 30.0
+    record: Annotated[
+        Literal["all", "totals"],
+        Doc("a row for each visit and commit, or their totals alone: the run's folder does not grow with them then"),
+    ] = "all"
     verify: Annotated[
         bool, Doc("check while it runs that the records hold together; for those who change fedtempo")
     ] = False

@@ -18,13 +18,14 @@ class Verified(Recorder):
     moves for every visit that is done, and nothing else does.
     """
 
-    def __init__(self, folder: Path | None, *, n_clients: int, horizon_s: float | None) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path | None, *, n_clients: int, horizon_s: float | None, rows: bool = True) -> None:
+        super().__init__(folder, rows=rows)
         self._horizon_s = math.inf if horizon_s is None else horizon_s
         self._now = self._evaluated_at = 0.0
         self._version = self._evaluated = 0
         self._free_at = [0.0] * n_clients
-        self._ended: set[int] = set()
+        self._all_ended, self._ended = 0, set[int]()
+        """Numbers of visits that have ended: all up to the first, and the others."""
         self._arriving: list[int] = []
         self._model_bytes: int | None = None
 
@@ -34,9 +35,12 @@ class Verified(Recorder):
         passed = [time for time in (queued, started, received, computed, finished) if time is not None]
         if passed != sorted(passed):
             self._impossible(f"the phases of visit {number} are at {passed} s")
-        if number in self._ended:
+        if number <= self._all_ended or number in self._ended:
             self._impossible(f"visit {number} ends again, {outcome}")
         self._ended.add(number)
+        while self._all_ended + 1 in self._ended:
+            self._all_ended += 1
+            self._ended.remove(self._all_ended)
         if started is not None and started < self._free_at[client]:
             self._impossible(f"visit {number} of client {client} began at {started!r} s, before its last had ended")
         self._free_at[client] = finished

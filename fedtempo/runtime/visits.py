@@ -57,6 +57,8 @@ class Visits:
         visit = Visit(client, model, stay.at, self._give_up)
         visit.state = stay
         self._held.add(visit)
+        if group is not None:
+            self._recorder.begun(group, stay.at)
         self._count_instant()
         stay.link_factor = state.link_factor()
         return visit

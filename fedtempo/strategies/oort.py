@@ -64,6 +64,7 @@ class Oort:
             for update in updates:
                 memory.learn(update, round_number, self.examples_per_visit)
             history.append(float(sum(memory.utility[update.client.id] for update in updates)))
+            del history[: -2 * self.window]
             fed.commit(await fed.average(updates))
 
     def choose(self, fed: Federation, memory: _Memory, asked: int, round_number: int, limit_s: float) -> list[int]:

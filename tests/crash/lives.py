@@ -30,6 +30,7 @@ from fedtempo.record import load_run
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import journalled
 from fedtempo.runtime.simulation import Simulation
+from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
 __all__ = ["BaseProcess", "Config", "build_world", "commands", "folders", "replace"]
@@ -61,15 +62,33 @@ def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BasePr
     return process
 
 
-def run(config: Config, folder: Path, begun: Any = None, die: str | None = None) -> None:
-    """One life: begin the run in `folder`, or go on with it. die: "name:n", the file operation that it dies before."""
+def run(
+    config: Config, folder: Path, begun: Any = None, die: str | None = None, without_power: Path | None = None
+) -> None:
+    """One life: begin the run in `folder`, or go on with it. die: "name:n", the file operation that it dies before.
+
+    without_power: where to put what the folder then holds if the power goes too.
+    """
     if die is not None:
-        journalled._SHARE = math.inf  # a checkpoint whenever there can be one
+        _checkpoint_always()
+        disk = None if without_power is None else Disk()
         name, _, number = die.partition(":")
-        _die_before(name, int(number))
+        _die_before(name, int(number), lambda: disk and disk.loses_power(folder, without_power))
     if begun is not None:
         begun.set()
     complete(config, folder)
+
+
+def _checkpoint_always() -> None:
+    """A checkpoint whenever there can be one, on the disk before the run goes on."""
+    journalled._SHARE = math.inf
+    begin = journalled.Journalled._checkpoint
+
+    def whole(self: journalled.Journalled) -> None:
+        begin(self)
+        self.settle()
+
+    journalled.Journalled._checkpoint = whole  # type: ignore[method-assign]
 
 
 def command(
@@ -98,12 +117,13 @@ def command(
     main()
 
 
-def _die_before(name: str, number: int) -> None:
-    """Die at the n-th call of os.fsync, os.replace or os.unlink."""
+def _die_before(name: str, number: int, last: Callable[[], Any]) -> None:
+    """Die at the n-th call of os.fsync, os.replace or os.unlink; last: done before that."""
     function, calls = getattr(os, name), iter(range(1, number + 1))
 
     def counted(*arguments: Any, **options: Any) -> Any:
         if next(calls) == number:
+            last()
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments, **options)
 

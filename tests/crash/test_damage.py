@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -168,6 +169,36 @@ def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
     assert "Traceback" not in printed
     complete(CONFIG, folder)
     lives.assert_the_same(folder, whole)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for the beginning of a run; skips where none can be made."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(place)], check=False).returncode:  # noqa: S607
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)  # noqa: S607
+
+
+@pytest.mark.crash
+def test_a_file_system_that_is_full_is_named_and_the_run_goes_on_elsewhere(
+    small_disk: Path, whole: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "run.toml").write_text(CONFIG.dump())
+    life = lives.live(
+        lives.command, ["run", str(tmp_path / "run.toml"), "--out", str(small_disk / "run")], tmp_path / "output"
+    )
+    life.join()
+    printed = " ".join((tmp_path / "output").read_text().split())
+    assert life.exitcode == 3, printed
+    assert f"error: {small_disk}" in printed
+    assert "Traceback" not in printed
+    moved = Path(shutil.copytree(small_disk / "run", tmp_path / "moved"))
+    assert (moved / "journal.jsonl").read_text().count('"seal": "checkpoint"') > 0
+    complete(CONFIG, moved)
+    lives.assert_the_same(moved, whole)
 
 
 @pytest.fixture

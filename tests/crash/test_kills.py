@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -72,26 +74,42 @@ def test_killed_with_workers_it_ends_with_the_same_bits(name: str, tmp_path: Pat
 
 
 @pytest.mark.crash
+def test_killed_without_rows_it_ends_with_the_same_totals(tmp_path: Path) -> None:
+    kill_and_compare(lives.config("sequential", {"run.record": "totals"}), tmp_path, kills=5, seed=some_seed())
+
+
+@pytest.mark.crash
 @pytest.mark.parametrize("name", ["fch", "hybrid-fl"])
 def test_killed_without_a_journal_it_begins_from_its_start(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name, {"run.checkpoint_every": 0.0}), tmp_path, kills=3, seed=some_seed())
 
 
-def die_and_compare(tmp_path: Path, deaths: list[str]) -> None:
-    """Lives that end in the midst of a checkpoint, each before another file operation."""
+def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) -> list[int]:
+    """Lives that end in the midst of a checkpoint, each before another file operation; whether each was resumed.
+
+    power: False where everything that was not synced is lost, too.
+    """
     config = lives.config("csgd")
     complete(config, tmp_path / "whole")
+    resumed = []
     for death in deaths:
-        folder = tmp_path / death
-        life = lives.live(lives.run, config, folder, None, death)
+        folder, after = tmp_path / death, tmp_path / f"{death} without power"
+        life = lives.live(lives.run, config, folder, None, death, None if power else after)
         life.join()
         assert life.exitcode == -signal.SIGKILL, death
-        complete(config, folder)
-        lives.assert_the_same(folder, tmp_path / "whole")
+        left = folder if power else after
+        complete(config, left)
+        lives.assert_the_same(left, tmp_path / "whole")
+        resumed.append(load_run(left).facts["resumed"])
+    return resumed
 
 
 def test_killed_while_a_checkpoint_is_written_it_ends_with_the_same_bits(tmp_path: Path) -> None:
     die_and_compare(tmp_path, ["fsync:40", "replace:31", "unlink:20"])
+
+
+def test_where_the_power_goes_it_falls_back_on_what_was_synced(tmp_path: Path) -> None:
+    assert die_and_compare(tmp_path, ["fsync:12", "fsync:40", "unlink:20"], power=False) == [1, 1, 1]
 
 
 @pytest.mark.crash
@@ -100,19 +118,68 @@ def test_killed_anywhere_in_a_checkpoint_it_ends_with_the_same_bits(tmp_path: Pa
     die_and_compare(tmp_path, [f"{name}:{number}" for name in ("fsync", "replace", "unlink") for number in numbers[:8]])
 
 
-def test_a_worker_that_is_killed_is_replaced_without_loss(tmp_path: Path) -> None:
-    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 10})
-    complete(config, tmp_path / "whole")
-    folder, output = tmp_path / "run", tmp_path / "output"
-    (tmp_path / "run.toml").write_text(config.dump())
+@pytest.mark.crash
+def test_wherever_the_power_goes_it_falls_back_on_what_was_synced(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(some_seed()).permutation(np.arange(4, 40))
+    deaths = [
+        f"{name}:{number}"
+        for name, count in (("fsync", 12), ("replace", 6), ("unlink", 6))
+        for number in numbers[:count]
+    ]
+    die_and_compare(tmp_path, deaths, power=False)
+
+
+LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 10})
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that takes a while, undisturbed, beside its configuration."""
+    place = tmp_path_factory.mktemp("long")
+    (place / "run.toml").write_text(LONG.dump())
+    complete(LONG, place / "whole")
+    return place / "whole"
+
+
+def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProcess, Callable[[], list[int]]]:
+    """The same run on its way with two workers, and what tells their process numbers."""
     workers = ["--set", "executor.kind=processes", "--set", "executor.workers=2"]
-    life = lives.live(lives.command, ["run", str(tmp_path / "run.toml"), "--out", str(folder), *workers], output)
+    life = lives.live(lives.command, ["run", str(long.parent / "run.toml"), "--out", str(folder), *workers], output)
     children = Path(f"/proc/{life.pid}/task/{life.pid}/children")
-    while len(children.read_text().split()) < 2:
+
+    def numbers() -> list[int]:
+        return [int(number) for number in children.read_text().split()] if children.exists() else []
+
+    while len(numbers()) < 2:
         time.sleep(0.01)
     time.sleep(0.2)
-    os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
+    return life, numbers
+
+
+def test_a_worker_that_is_killed_is_replaced_without_loss(long: Path, tmp_path: Path) -> None:
+    """As the kernel does where memory runs out."""
+    folder, output = tmp_path / "run", tmp_path / "output"
+    life, workers = with_workers(long, folder, output)
+    os.kill(workers()[-1], signal.SIGKILL)
     life.join()
     assert life.exitcode == 0, output.read_text()
     assert load_run(folder).facts["executor"]["workers_replaced"] == 1
-    lives.assert_the_same(folder, tmp_path / "whole")
+    lives.assert_the_same(folder, long)
+
+
+@pytest.mark.crash
+def test_a_run_whose_workers_are_killed_again_and_again_ends_and_goes_on(long: Path, tmp_path: Path) -> None:
+    folder, output = tmp_path / "run", tmp_path / "output"
+    life, workers = with_workers(long, folder, output)
+    while life.is_alive():
+        for number in workers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        life.join(0.02)
+    printed = " ".join(output.read_text().split())
+    assert life.exitcode == 3, printed
+    assert "two worker processes died (signal 9) over this operation" in printed
+    assert "Traceback" not in printed
+    assert '"seal": "checkpoint"' in (folder / "journal.jsonl").read_text()
+    complete(LONG, folder)
+    lives.assert_the_same(folder, long)

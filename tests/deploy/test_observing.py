@@ -9,6 +9,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
             tmp_path / "run",
             grid,
             watch=metrics.watch,
-            recorder=lambda folder: Observed(folder, [metrics]),
+            recorder=partial(Observed, observers=[metrics]),
         )
         after = values(read(port, "/metrics")[1])
     grid.close()
@@ -118,7 +119,7 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     grid = Loopback(digits_clients(3))
     with caplog.at_level(logging.INFO, "fedtempo.run"):
         deploy_to_folder(
-            config(run__max_commits=1), tmp_path / "run", grid, recorder=lambda folder: Observed(folder, [RunLog()])
+            config(run__max_commits=1), tmp_path / "run", grid, recorder=partial(Observed, observers=[RunLog()])
         )
     grid.close()
     lines = [json.loads(JsonLines().format(each)) for each in caplog.records if each.name == "fedtempo.run"]

@@ -12,6 +12,20 @@ from fedtempo.errors import RunError
 from fedtempo.record.models import ModelFiles, model_sha256
 
 
+def test_a_model_has_its_name_when_it_is_surely_on_the_disk(
+    models: ModelFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = models.add(np.arange(5, dtype=np.float32))
+    assert models.names() == set()
+    assert ModelFiles(tmp_path / "models").add(np.arange(5, dtype=np.float32)) == name  # what is half there is no model
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda _: synced.append(models.names()))
+    models.sync()
+    assert synced == [set(), {name}]  # the file, then its name in the folder
+    models.sync()
+    assert models.names() == {name}
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> ModelFiles:
     return ModelFiles(tmp_path / "models")
@@ -29,6 +43,7 @@ def test_a_model_comes_back_to_the_bit(models: ModelFiles) -> None:
 def test_no_flipped_byte_is_believed(models: ModelFiles) -> None:
     model = np.arange(5, dtype=np.float32)
     path = models.path(models.add(model))
+    models.sync()
     content = path.read_bytes()
     named = 0
     for place in range(len(content)):
@@ -44,6 +59,7 @@ def test_only_what_is_kept_stays(models: ModelFiles, tmp_path: Path) -> None:
     models.keep(set())
     assert not (tmp_path / "models").exists()
     names = [models.add(np.full(3, value, dtype=np.float32)) for value in (1, 2, 3)]
+    models.sync()
     (tmp_path / "models" / "half.new").write_bytes(b"x")
     models.keep({names[1]})
     assert [path.name for path in (tmp_path / "models").iterdir()] == [f"{names[1]}.safetensors"]

@@ -100,6 +100,7 @@ def fake_run(
     target: float | None = 0.8,
     label: str | None = None,
     client_names: list[str] | None = None,
+    rows: bool = True,
 ) -> Run:
     """Write a finished run of `strategy` (of SPEEDS) into `folder` and read it back."""
     fake = FakeRun(strategy, seed, n_clients, horizon)
@@ -113,7 +114,7 @@ def fake_run(
         case "fedavg":
             fake.rounds(10, 1)
     place = RunFolder.create(folder, seed)
-    recorder = Recorder(folder)
+    recorder = Recorder(folder, rows=rows)
     facts = {
         "strategy": strategy,
         "label": label,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,18 @@ def checkpoints_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint is on the disk before the next operation."""
+    begin = Journalled._checkpoint
+
+    def whole(self: Journalled) -> None:
+        begin(self)
+        self.settle()
+
+    monkeypatch.setattr(Journalled, "_checkpoint", whole)
+
+
 @pytest.fixture(params=[Inline, lambda job: OnDevice(job, "cpu", 2)], ids=["inline", "on device"])
 def counted(request: pytest.FixtureRequest) -> Counted:
     rng = np.random.default_rng(0)
@@ -91,6 +105,7 @@ def measures(vector: np.ndarray, *, others: list[np.ndarray]) -> Any:
     return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(others))
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: int) -> None:
     model, seen = a_run(life(counted, path), 5)
@@ -109,6 +124,7 @@ def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: i
     assert (5 - rounds) * 5 <= counted.asked <= (5 - rounds) * 5 + 1
 
 
+@pytest.mark.usefixtures("at_once")
 def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     files = []
@@ -119,6 +135,7 @@ def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path)
     assert 1 <= max(files) <= 3
 
 
+@pytest.mark.usefixtures("at_once")
 def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) -> None:
     a_run(life(counted, path), 2)
     resumed = life(counted, path)
@@ -159,6 +176,41 @@ def test_nothing_is_written_after_an_interruption(counted: Counted, path: Path) 
     executor.interrupt()
     before = (path / "journal.jsonl").read_bytes()
     a_run(executor, 1)
+    assert (path / "journal.jsonl").read_bytes() == before
+
+
+def test_the_run_goes_on_while_the_disk_is_waited_for(
+    counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, disk = life(counted, path), threading.Event()
+    monkeypatch.setattr("os.fsync", lambda _: disk.wait(60))
+    model, _ = a_run(executor, 3)
+    assert counted.asked == 15
+    assert executor._writing is not None
+    assert not executor._writing.done()
+    disk.set()
+    executor.interrupt()
+    assert model.sha256 in ModelFiles(path / "models").names()
+    assert Journal.resume(path / "journal.jsonl").submitted == executor._number
+
+
+def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
+    counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = life(counted, path)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(RunError, match=r"could not be written: No space left on device"):  # noqa: PT012
+        executor.train(executor.initial(), 0, 1, TRAINING).result()
+        wait([executor._writing])
+        executor.evaluate(executor.initial())
+    before = (path / "journal.jsonl").read_bytes()
+    executor.settle()
+    a_run(executor, 1)  # nothing is journalled any more
+    executor.interrupt()
     assert (path / "journal.jsonl").read_bytes() == before
 
 

@@ -5,9 +5,10 @@ resumed run happens again from its start: operations that the journal holds are 
 wanted any more go unanswered, those that were in progress are done again, and after the last that had been asked for
 all goes on as if nothing had been. No strategy knows of it.
 
-A checkpoint (1) writes the models that something can still reach, (2) adds to the journal what was done since the last
-one, at once or not at all, (3) deletes the models that neither this nor the last checkpoint needs: a journal that loses
-its end falls back on the last one. While a run is answered from its journal a model is a name; it is read from its file
+A checkpoint (1) writes the models that something can still reach, (2) waits until they are on the disk, (3) adds to the
+journal what was done since the last one, at once or not at all, (4) deletes the models that neither this nor the last
+checkpoint needs: a journal that loses its end falls back on the last one. From (2) on another thread does it, and the
+run goes on. While a run is answered from its journal a model is a name; it is read from its file
 where an operation needs its parameters.
 """
 
@@ -17,6 +18,7 @@ import contextlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from fedtempo.errors import RunError, WorkerError
@@ -95,7 +97,7 @@ class _Unwanted:
 
 
 class Journalled:
-    """`executor`, its operations in `journal`, its models in `models`. It closes neither.
+    """`executor`, its operations in `journal`, its models in `models`. It closes neither; `settle` before they are.
 
     every_s: seconds between two checkpoints; more where they take long. wall_s: seconds that the run took so far.
     """
@@ -123,6 +125,8 @@ class Journalled:
         self._journalling = True
         self._due = time.monotonic() + every_s
         self._took_s = 0.0
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[None] | None = None
 
     def initial(self) -> Location:
         return self._initial
@@ -180,6 +184,7 @@ class Journalled:
 
     def interrupt(self) -> None:
         """The run is interrupted here: a last checkpoint, unless that takes long."""
+        self.settle()
         if self._took_s < _PATIENCE_S:
             self._last_checkpoint()
         self.stop()
@@ -308,26 +313,51 @@ class Journalled:
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
+    def settle(self) -> None:
+        """Wait until the checkpoint that is being written is on the disk. Raises RunError where it cannot be."""
+        if (writing := self._writing) is None:
+            return
+        try:
+            writing.result()
+        except BaseException:  # what is on the disk is whole, and no longer goes with what is here
+            self.stop()
+            raise
+        finally:
+            if writing.done():
+                self._writing = None
+
     def _checkpoint_if_due(self) -> None:
+        if self._writing is not None:
+            if not self._writing.done():
+                return
+            self.settle()
         if self._journalling and time.monotonic() >= self._due and not self.replays:
             self._checkpoint()
 
     def _last_checkpoint(self) -> None:
+        self.settle()
         if self._journalling and not self.replays:
             self._checkpoint()
+            self.settle()
 
     def _checkpoint(self) -> None:
         began = time.monotonic()
         try:
-            self._write()
-        except BaseException:  # what is on the disk is whole, and no longer goes with what is here
+            finish = self._write()
+        except BaseException:
             self.stop()
             raise
-        ended = time.monotonic()
-        self._took_s = ended - began
-        self._due = ended + max(self._every_s, self._took_s / _SHARE)
 
-    def _write(self) -> None:
+        def timed() -> None:
+            finish()
+            ended = time.monotonic()
+            self._took_s = ended - began
+            self._due = ended + max(self._every_s, self._took_s / _SHARE)
+
+        self._writing = self._thread.submit(timed)
+
+    def _write(self) -> Callable[[], None]:
+        """Write the models; returns what remains to be done, and needs nothing of what goes on changing."""
         for operation in [operation for operation in self._asked.values() if operation.done()]:
             with contextlib.suppress(WorkerError):  # raised where the result is asked for
                 self._take(operation)
@@ -337,16 +367,16 @@ class Journalled:
                 location.sha256 = self._models.add(self._executor.vector(location.held))
             if location.sha256 is not None:
                 needed.add(location.sha256)
-        self._models.sync()
-        self._journal.checkpoint(
-            [{**row, "models": list(map(_sha256, made))} for row, made in self._rows],
-            self._number,
-            list(self._asked),
-            self._wall_s(),
-        )
-        self._rows.clear()
-        self._models.keep(needed | self._kept)
-        self._kept = needed
+        rows = [{**row, "models": list(map(_sha256, made))} for row, made in self._rows]
+        number, unanswered, wall_s, kept = self._number, list(self._asked), self._wall_s(), needed | self._kept
+        self._rows, self._kept = [], needed
+
+        def finish() -> None:
+            self._models.sync()
+            self._journal.checkpoint(rows, number, unanswered, wall_s)
+            self._models.keep(kept)
+
+        return finish
 
 
 def _sha256(reference: weakref.ref[Location]) -> str | None:

@@ -81,10 +81,15 @@ class LiveFiles(ModelFiles):
         with self._lock:
             return super().add(model)
 
+    def sync(self) -> None:
+        with self._lock:
+            super().sync()
+
     def arrived(self, model: Vector) -> Kept:
         """Put a model that has just come on the disk."""
         with self._lock:
             sha256 = self.add(model)
+            self.sync()
             self._arrived.add(sha256)
             return self.known(sha256, model)
 

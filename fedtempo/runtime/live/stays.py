@@ -81,6 +81,8 @@ class Stays:
         visit = Visit(client, model, self._loop.run_s, self._give_up)
         visit.state = LiveStay(number, group, queued, node, trains)
         self._held.add(visit)
+        if group is not None:
+            self._recorder.begun(group, visit.started)
         return visit
 
     def end(self, visit: Visit, outcome: str) -> None:

@@ -1,0 +1,52 @@
+"""A disk that loses all that it was not told to keep, as the worst of disks may where the power goes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+
+class Disk:
+    """Remembers what this process has synced: the bytes of files, and the names in folders.
+
+    SQLite syncs past it: of its files nothing is kept.
+    """
+
+    def __init__(self) -> None:
+        self._bytes: dict[int, bytes] = {}
+        self._names: dict[Path, dict[str, int]] = {}
+        self._fsync, self._unlink, self._replace = os.fsync, os.unlink, os.replace
+        os.fsync, os.unlink, os.replace = self.fsync, self.unlink, self.replace
+
+    def fsync(self, descriptor: int) -> None:
+        own, status = Path(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            folder = Path(os.readlink(own))
+            self._names[folder] = {entry.name: entry.inode() for entry in os.scandir(folder)}
+        else:
+            self._bytes[status.st_ino] = own.read_bytes()
+
+    def unlink(self, path: Any, **options: Any) -> None:
+        self._forget(path)
+        self._unlink(path, **options)
+
+    def replace(self, source: Any, target: Any) -> None:
+        self._forget(target)
+        self._replace(source, target)
+
+    def _forget(self, path: Any) -> None:
+        """Another file may have this one's number."""
+        if os.path.lexists(path):
+            self._bytes.pop(os.lstat(path).st_ino, None)
+
+    def loses_power(self, folder: Path, after: Path) -> None:
+        """What is in `folder` when the power is back, as `after`: names that were synced, files empty that were not."""
+        after.mkdir()
+        for name, number in self._names.get(folder, {}).items():
+            path = folder / name
+            if path.is_dir():
+                self.loses_power(path, after / name)
+            elif not name.startswith("run.sqlite"):
+                (after / name).write_bytes(self._bytes.get(number, b""))

@@ -1,0 +1,115 @@
+"""A run whose rows are left out: the same summary in less room, and whoever needs rows says so."""
+
+import json
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+from fedtempo import cli
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.folders import complete, run_to_folder
+from fedtempo.record import Recorder, load_run, summarise
+from fedtempo.record.export import export
+from fedtempo.record.measures import busy_ratios, participation
+from fedtempo.report import figures
+from fedtempo.report.html import write_report
+from tests.crash import lives
+
+CONFIG = lives.config("fedasync", {"executor.kind": "none", "run.horizon": 300.0, "run.verify": False})
+TOTALS = CONFIG.with_changes({"run.record": "totals"}, label="lean")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows") / "run"
+    run_to_folder(CONFIG, folder)
+    return load_run(folder)
+
+
+@pytest.fixture(scope="module")
+def lean(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("totals") / "run"
+    run_to_folder(TOTALS, folder)
+    return load_run(folder)
+
+
+def timeless(summary):
+    return {name: value for name, value in summary.items() if name != "wall_s"}
+
+
+def test_the_summary_is_the_same_and_the_records_do_not_grow(whole, lean, tmp_path):
+    assert timeless(whole.summary) == timeless(lean.summary) == timeless(summarise(lean)) == timeless(summarise(whole))
+    assert lean.visits["number"].size == lean.commits["version"].size == 0
+    np.testing.assert_array_equal(participation(lean), participation(whole))
+    np.testing.assert_array_equal(busy_ratios(lean), busy_ratios(whole))
+    run_to_folder(TOTALS.with_changes({"run.horizon": 900.0}), tmp_path / "longer")
+    sizes = [(folder / "run.sqlite").stat().st_size for folder in (whole.folder, lean.folder, tmp_path / "longer")]
+    assert sizes[0] > 2 * sizes[1]
+    assert sizes[1] == sizes[2]
+
+
+def test_a_page_says_what_is_missing(whole, lean, tmp_path):
+    write_report(tmp_path / "both.html", [whole, lean])
+    write_report(tmp_path / "lean.html", [lean])
+    both, alone = ((tmp_path / name).read_text() for name in ("both.html", "lean.html"))
+    assert "The records of lean hold totals and no rows" in both
+    assert "The records of lean hold totals and no rows" in alone
+    assert "<h3>Calendars</h3>" in both
+    assert "<h3>Calendars</h3>" not in alone
+    assert "Busy ratio of every client" in alone
+    with pytest.raises(ConfigError, match="at least one run whose visits have rows"):
+        figures.calendars({"lean": [lean]}, tmp_path / "calendars.png")
+    with pytest.raises(ConfigError, match="nothing to draw"):
+        figures.alive({"lean": [lean]}, tmp_path / "alive.png")
+    figures.busy({"lean": [lean]}, tmp_path / "busy.png")
+
+
+def test_an_export_has_no_empty_tables(lean, tmp_path, capsys, monkeypatch):
+    assert [path.stem for path in export(lean, "csv", tmp_path / "tables")] == ["evaluations", "notes", "facts"]
+    monkeypatch.setattr("sys.argv", ["fedtempo", "export", str(lean.folder), "--to", "csv", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert not ended.value.code
+    assert "no visits and commits: the run left their rows out" in capsys.readouterr().out
+
+
+def test_it_may_be_changed_on_resumption(whole, tmp_path):
+    """Records are made again from the start."""
+    folder = tmp_path / "run"
+    lives.interrupted_at(TOTALS.with_changes({}), folder, 100.0)
+    assert summarise(load_run(folder))["ended"] == "interrupted"
+    complete(CONFIG, folder)
+    assert load_run(folder).has_rows
+    assert timeless(summarise(load_run(folder))) == timeless(whole.summary)
+
+
+def test_one_that_goes_on_or_was_killed_has_no_summary_yet(tmp_path):
+    recorder = Recorder(tmp_path, rows=False)
+    for name, value in {"strategy": "demo", "seed": 1, "n_clients": 3}.items():
+        recorder.fact(name, value)
+    recorder.flush()
+    with pytest.raises(RunError, match="demo: its rows were left out, and its totals come when it ends: resume it"):
+        write_report(tmp_path / "page.html", [load_run(tmp_path)])
+    recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"most_alive": -1}, "the fact totals.most_alive is -1"),
+        ({"outcomes": [1, 2]}, "the fact totals.outcomes is"),
+        ({"busy_s": [0.5]}, "the fact totals is not one of 20 clients"),
+        ({"more": 1}, "the fact totals.more is 1"),
+    ],
+)
+def test_totals_that_cannot_be_are_refused(lean, tmp_path, changes, says):
+    folder = shutil.copytree(lean.folder, tmp_path / "run")
+    connection = sqlite3.connect(folder / "run.sqlite")
+    with connection:
+        value = json.dumps({**lean.facts["totals"], **changes})
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'totals'", [value])
+    connection.close()
+    with pytest.raises(ConfigError, match=says):
+        load_run(folder)

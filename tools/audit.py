@@ -1,0 +1,175 @@
+"""What is known against the releases that are pinned: `make audit`.
+
+    python -m tools.audit [--strict] requirements.lock ...
+
+Every pin is looked up in the package index that pip uses: it must be there and not yanked, its project not quarantined.
+Advisories come from pip-audit, which asks about each release by its version. Where the index has no such page, as a
+mirror may not, its page about the project tells the advisories of the newest release, so a pin that is the newest is
+asked about there. For the rest there is no answer, and the last line says so.
+
+Exit code: 1 where anything is known against a pin, or it could not be looked up; with --strict also where there is no
+answer about one; else 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
+from pip._internal.models.index import PyPI  # the index of a pip that nobody configured
+
+_FILES = {"Accept": "application/vnd.pypi.simple.v1+json"}
+_PATIENCE_S = 60
+
+
+@dataclass
+class Pin:
+    """One pinned release, and what was found. advisories: None where nobody could be asked.
+
+    newest: the newest release for good (no pre-release) that is not yanked. faults: what is wrong with it.
+    """
+
+    name: str
+    version: Version
+    newest: Version | None = None
+    advisories: list[str] | None = None
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+def pins(lines: Iterable[str]) -> Iterator[Pin]:
+    """The pins of a requirements file. Raises ValueError for a line that is none."""
+    for line in lines:
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        requirement = Requirement(text)
+        exact = [each.version for each in requirement.specifier if each.operator == "=="]
+        if len(exact) != 1:
+            raise ValueError(f"{text}: not pinned to one release")
+        yield Pin(canonicalize_name(requirement.name), Version(exact[0]))
+
+
+def look_up(pin: Pin, files: dict[str, Any]) -> None:
+    """Note what the index says of a pin. files: its page of the project's files (PEP 691, 700, 792)."""
+    whole: set[Version] = set()
+    yanked: dict[Version, str] = {}
+    for file in files["files"]:
+        version = release(file["filename"])
+        if version is None:
+            continue
+        if file.get("yanked"):
+            yanked[version] = file["yanked"] if isinstance(file["yanked"], str) else "no reason given"
+        else:
+            whole.add(version)
+    if (status := files.get("project-status", {}).get("status", "active")) == "quarantined":
+        pin.faults.append(f"its project is {status}: {files['project-status'].get('reason', 'no reason given')}")
+    if pin.version not in whole:
+        pin.faults.append(f"yanked: {yanked[pin.version]}" if pin.version in yanked else "not in the index")
+    pin.newest = max((version for version in whole if not version.is_prerelease), default=None)
+
+
+def release(filename: str) -> Version | None:
+    """The version that a file is of; None for one of another kind."""
+    try:
+        if filename.endswith(".whl"):
+            return parse_wheel_filename(filename)[1]
+        return parse_sdist_filename(filename)[1]
+    except ValueError:
+        return None
+
+
+def ask_pip_audit(pinned: Mapping[tuple[str, Version], Pin], file: Path) -> None:
+    """Note the advisories that pip-audit finds of a requirements file."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip_audit",
+        "--disable-pip",
+        "--no-deps",
+        "--progress-spinner=off",
+        "--format=json",
+    ]
+    answer = subprocess.run([*command, "-r", str(file)], capture_output=True, text=True, check=False)  # noqa: S603  ours
+    try:
+        found = json.loads(answer.stdout)["dependencies"]
+    except ValueError:  # it stopped: its last line says why
+        print(answer.stderr.strip().rpartition("\n")[2], file=sys.stderr)
+        return
+    for about in found:
+        if "vulns" in about:  # or else the reason why it was skipped
+            pin = pinned[canonicalize_name(about["name"]), Version(about["version"])]
+            pin.advisories = [each["id"] for each in about["vulns"]]
+
+
+def ask_project(pin: Pin, project: dict[str, Any]) -> None:
+    """Note the advisories that the index's page about a project tells of its newest release, where that is the pin."""
+    if Version(project["info"]["version"]) == pin.version:
+        told = reversed(project["vulnerabilities"])
+        known = {frozenset({each["id"], *each["aliases"]}): each for each in told}  # each once, by its first name
+        pin.advisories = [each["id"] for each in known.values() if not each.get("withdrawn")]
+
+
+def page(address: str, **headers: str) -> dict[str, Any]:
+    """A page of the index. Raises requests.RequestException."""
+    answer = requests.get(address, headers=headers, timeout=_PATIENCE_S)
+    answer.raise_for_status()
+    return dict(answer.json())
+
+
+def main(arguments: list[str]) -> int:
+    """Audit and print; returns the exit code."""
+    parser = argparse.ArgumentParser(description="What is known against the releases that are pinned.")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--strict", action="store_true", help="fail also where there is no answer about a release")
+    asked = parser.parse_args(arguments)
+    pinned = {(pin.name, pin.version): pin for file in asked.files for pin in pins(file.read_text().splitlines())}
+    index = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/")
+    for file in asked.files:
+        ask_pip_audit(pinned, file)
+
+    def audit(pin: Pin) -> None:
+        try:
+            look_up(pin, page(f"{index}/{pin.name}/", **_FILES))
+            if pin.advisories is None and pin.version == pin.newest:
+                ask_project(pin, page(f"{index.removesuffix('/simple')}/pypi/{pin.name}/json"))
+        except (requests.RequestException, ValueError, KeyError) as error:
+            if pin.newest is None:
+                pin.faults.append(f"could not be looked up: {error}")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(audit, pinned.values()))
+    return report(list(pinned.values()), strict=asked.strict)
+
+
+def report(pinned: list[Pin], *, strict: bool) -> int:
+    """Print what was found; returns the exit code."""
+    for pin in pinned:
+        for fault in [*pin.faults, *(f"advisory {name}" for name in pin.advisories or [])]:
+            print(f"{pin}: {fault}")
+    known = sum(bool(pin.faults or pin.advisories) for pin in pinned)
+    unanswered = [pin for pin in pinned if pin.advisories is None]
+    print(f"{len(pinned)} releases looked up, {known} with something known against them.")
+    print(f"Advisories: an answer about {len(pinned) - len(unanswered)} releases.")
+    if unanswered:
+        names = ", ".join(f"{pin} (newest: {pin.newest})" for pin in unanswered)
+        print(f"NOT CHECKED for advisories, nobody could be asked about them: {len(unanswered)} releases: {names}.")
+    return int(bool(known or (strict and unanswered)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
