@@ -129,7 +129,7 @@ def test_wherever_the_power_goes_it_falls_back_on_what_was_synced(tmp_path: Path
     die_and_compare(tmp_path, deaths, power=False)
 
 
-LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 10})
+LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0, "training.epochs": 40})
 
 
 @pytest.fixture(scope="module")

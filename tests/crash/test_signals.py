@@ -17,7 +17,7 @@ from tests.crash import lives
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbs, in a folder beside its configuration."""
     place = tmp_path_factory.mktemp("signals")
-    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 5})
+    config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 40})
     (place / "run.toml").write_text(config.dump())
     lives.lived_to_its_end(config, place / "whole")
     return place / "whole"
