@@ -6,11 +6,8 @@ READY := $(VENV)/.ready
 # Where pip finds PyTorch. On x86-64 Linux the plain index serves a CUDA build of several GB; for the CPU build use
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
-# Flower needs older versions of some packages: its environment lies over the other one.
-FLOWER := .venv-flower
-FLOWER_READY := $(FLOWER)/.ready
 
-.PHONY: demo test test-deploy lint audit bench bench-peers clean
+.PHONY: demo test test-deploy test-ray lint audit bench bench-peers clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -18,8 +15,11 @@ demo: $(READY)
 test: lint
 	$(BIN)/python -m pytest -n 2
 
-test-deploy: $(FLOWER_READY)
-	$(FLOWER)/bin/python -m pytest -m deploy tests/deploy
+test-deploy: .venv-flower/.ready
+	.venv-flower/bin/python -m pytest -m deploy tests/deploy
+
+test-ray: .venv-ray/.ready
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -48,12 +48,13 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-$(FLOWER_READY): requirements-flower.lock $(READY)
-	$(BIN)/python -m venv --without-pip $(FLOWER)
+# Flower needs older versions of some packages, and Ray takes 250 MB: their environments lie over the other one.
+.venv-%/.ready: requirements-%.lock $(READY)
+	$(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
-	  > $$($(FLOWER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
-	$(BIN)/python -m pip --python $(FLOWER)/bin/python install --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps -r requirements-flower.lock
-	touch $(FLOWER_READY)
+	  > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
+	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps -r $<
+	touch $@
 
 clean:
-	rm -rf $(VENV) $(FLOWER) benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-ray benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

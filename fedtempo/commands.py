@@ -248,8 +248,11 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
         table.add_column(column, justify="right" if column == "seconds" else "left")
     world = build_world(base)
     results = set()
-    for kind, workers in (("inline", 1), ("processes", 1), ("processes", 2), ("processes", 3)):
-        config = base.with_changes({"executor.kind": kind, "executor.workers": workers})
+    ways = [("inline", 1), *(("processes", workers) for workers in (1, 2, 3))]
+    if base.executor.kind == "ray":
+        ways += [("ray", workers) for workers in (1, 2)]
+    for kind, workers in ways:
+        config = base.with_changes({"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"})
         with progress.shown(console, config) as watch:
             summary, _, _ = run_in_memory(config, world=world, watch=watch)
         if summary["ended"] == "interrupted":

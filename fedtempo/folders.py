@@ -120,6 +120,8 @@ def _settings(config: Config) -> dict[str, Any]:
     settings = {name: table for name, table in config.tables.items() if name not in ("compare", "executor")}
     settings["run"] = {key: value for key, value in settings["run"].items() if key not in _FREE}
     settings["executor"] = {"trains": config.executor.kind != "none"}
+    if config.executor.kind != "none" and config.executor.device != "cpu":
+        settings["executor"]["device"] = "cuda"
     return dict(plain(settings))
 
 

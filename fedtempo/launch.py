@@ -33,11 +33,14 @@ from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.processes import Processes
+from fedtempo.runtime.executors.workers import Workers
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
@@ -246,7 +249,7 @@ def _run(
             watch=watch or (lambda *_: None),
             journal=journalled,
         )
-        if isinstance(inner, Processes):
+        if isinstance(inner, Workers | OnDevice):
             recorder.fact("executor", inner.facts())
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(made[0].visits_in_progress)
@@ -282,8 +285,19 @@ def make_executor(config: Config, world: World) -> Executor:
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)
+    if settings.device != "cpu":
+        return OnDevice(job, settings.device, settings.streams, settings.graphs)
     if settings.kind == "inline":
         return Inline(job)
+    if settings.kind == "ray":
+        return OnRay(
+            job,
+            settings.workers,
+            address=settings.address,
+            num_cpus=settings.num_cpus,
+            num_gpus=settings.num_gpus,
+            resources=settings.resources,
+        )
     return Processes(job, workers=settings.workers or os.cpu_count() or 1, start_method=settings.start_method)
 
 

@@ -157,7 +157,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(model__network="lenett"), r"model.network = 'lenett': no such network; did you mean 'lenet'\?"),
     (changed(model__size_bytes=-1), r"model.size_bytes = -1: give a whole number of bytes, 0 or more"),
     (changed(training__lr=0.0), r"training.lr = 0.0: input should be greater than 0"),
-    (changed(executor__kind="gpu"), r"executor.kind = 'gpu': input should be 'processes', 'inline' or 'none'"),
+    (changed(executor__kind="gpu"), r"executor.kind = 'gpu': input should be 'processes', 'inline', 'ray' or 'none'"),
 ]
 
 

@@ -18,10 +18,17 @@ class Examples:
 
     Arrays are used where they lie if dtype and memory order allow: images that lie channels last already are not
     copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs;
-    integers (tokens) may be stored in any width and come out as int64.
+    integers (tokens) may be stored in any width and come out as int64. device: where they are kept.
     """
 
-    def __init__(self, x: Array, y: Array, channels_last: bool, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        x: Array,
+        y: Array,
+        channels_last: bool,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
         if len(x) != len(y):
             raise ConfigError(f"examples: {len(x)} inputs and {len(y)} labels; there must be one label for each")
         inputs = torch.from_numpy(_writable(x))
@@ -31,8 +38,8 @@ class Examples:
         if channels_last:
             inputs = inputs.permute(0, 2, 3, 1)
         self._shape = inputs.shape[1:]
-        self._rows = inputs.contiguous().view(len(x), -1)
-        self.labels = torch.from_numpy(_writable(y)).to(torch.int64)
+        self._rows = inputs.contiguous().view(len(x), -1).to(device)
+        self.labels = torch.from_numpy(_writable(y)).to(torch.int64).to(device)
 
     def __len__(self) -> int:
         return len(self.labels)

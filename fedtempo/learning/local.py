@@ -62,7 +62,7 @@ def train(
     total = squared = 0.0
     seen = 0
     with torch_seed(seed):
-        for batch in _batches(owned, training, rng):
+        for batch in batches(owned, training, rng):
             x, y = examples.gather(batch)
             if training.is_plain_descent:
                 loss, logits = gradients.descend(loss_of, x, y, training.lr)
@@ -83,17 +83,17 @@ def train(
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
 
-def _batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Iterator[Tensor]:
+def batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Iterator[Tensor]:
     """Row numbers of each step's batch: epochs in random orders, cut off after the last step."""
     left = training.steps_per_visit(len(rows))
     numbers = rows.numpy()
     while left:
         if training.full_batch:
-            batches: tuple[Tensor, ...] = (rows,)
+            epoch: tuple[Tensor, ...] = (rows,)
         else:
-            batches = torch.split(torch.from_numpy(rng.permutation(numbers)), training.batch_size)
-        yield from batches[:left]
-        left -= min(left, len(batches))
+            epoch = torch.split(torch.from_numpy(rng.permutation(numbers)), training.batch_size)
+        yield from epoch[:left]
+        left -= min(left, len(epoch))
 
 
 def _gradient_statistics(

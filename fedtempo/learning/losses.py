@@ -65,18 +65,23 @@ def logit_adjustment(prior: Sequence[float], tau: float, dtype: torch.dtype = to
 
 
 def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.float32) -> Loss:
-    """The configured loss for a client that holds `labels`.
+    """The configured loss for a client that holds `labels`; raises as `check_labels` does."""
+    check_labels(training, labels)
+    return loss_of(training, dtype, labels.device)
 
-    Raises ConfigError where a label's class has prior 0: its loss would be infinite.
-    """
+
+def check_labels(training: Training, labels: Tensor) -> None:
+    """Raises ConfigError where the configured loss lacks a prior, or has prior 0 for a label's class."""
     if training.loss == "cross-entropy":
-        return CrossEntropy()
+        return
     if not training.prior:
         raise ConfigError("training.prior is empty: loss = 'logit-adjusted' needs the share of each class")
-    adjustment = logit_adjustment(training.prior, training.tau, dtype)
     highest = int(labels.max())
-    if highest >= len(adjustment):
-        raise ConfigError(f"training.prior has {len(adjustment)} classes, but there is an example of class {highest}")
+    if highest >= len(training.prior):
+        raise ConfigError(
+            f"training.prior has {len(training.prior)} classes, but there is an example of class {highest}"
+        )
+    adjustment = logit_adjustment(training.prior, training.tau).to(labels.device)
     impossible = labels[adjustment[labels] == -torch.inf]
     if len(impossible):
         raise ConfigError(
@@ -84,4 +89,9 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
             "count it, or use a pseudo count"
         )
 
-    return CrossEntropy(adjustment)
+
+def loss_of(training: Training, dtype: torch.dtype, device: torch.device) -> Loss:
+    """The configured loss, whose prior, where it has one, `check_labels` has seen."""
+    if training.loss == "cross-entropy":
+        return CrossEntropy()
+    return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(device))

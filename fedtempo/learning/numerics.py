@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
+import torch.utils.deterministic
 
 
 @contextmanager
@@ -32,9 +36,52 @@ def fixed_numerics() -> Iterator[None]:
 
 
 @contextmanager
-def torch_seed(seed: int) -> Iterator[None]:
-    """Seed PyTorch's CPU generator (dropout, initial weights), and put its state back afterwards."""
-    generator = torch.default_generator
+def fixed_device_numerics() -> Iterator[None]:
+    """`fixed_numerics`, and on a CUDA device full single precision and the same sums each time.
+
+    Algorithms are those that PyTorch and cuDNN call deterministic, chosen by rule and not by trying; products are not
+    rounded to TF32. An operation that has no deterministic algorithm warns.
+    """
+    settings: Any = torch.utils.deterministic
+    deterministic, warns = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
+    fills, precision = settings.fill_uninitialized_memory, torch.get_float32_matmul_precision()
+    with ExitStack() as stack:
+        stack.enter_context(fixed_numerics())
+        stack.enter_context(
+            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+        )
+        stack.enter_context(warnings.catch_warnings())
+        # An LSTM's weights are pieces of the model's vector, which cuDNN copies together at each step.
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        settings.fill_uninitialized_memory = False  # it costs a launch for each tensor
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(precision)
+            settings.fill_uninitialized_memory = fills
+            torch.use_deterministic_algorithms(deterministic, warn_only=warns)
+
+
+def fix_cublas_workspaces() -> None:
+    """Without it cuBLAS may sum differently on different streams. It must be called before CUDA is first used."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@contextmanager
+def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed PyTorch's generator of a device (dropout, initial weights), and put its state back afterwards.
+
+    device: the processor's generator where not given.
+    """
+    if device is None or device.type == "cpu":
+        generator = torch.default_generator
+    else:
+        generator = torch.cuda.default_generators[device.index]
     state = generator.get_state()
     generator.manual_seed(seed)
     try:

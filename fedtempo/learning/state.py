@@ -25,18 +25,26 @@ class FlatModel:
     back to their first values, so that a visit depends on nothing that happened before it.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
-    example. dtype: of parameters and floating-point buffers.
+    example. dtype: of parameters and floating-point buffers. device: where they lie; what lies where in the vector is
+    the same on all.
     """
 
-    def __init__(self, module: nn.Module, input_shape: Sequence[int], dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        input_shape: Sequence[int],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.module = module.to(dtype)
         self.channels_last = _takes_channels_last(self.module, input_shape, dtype)
+        self.module.to(device)
         parameters = list(self.module.parameters())
         buffers = _persistent_buffers(self.module)
         floating = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._constants = [(buffer, buffer.clone()) for buffer in buffers if not buffer.is_floating_point()]
         self.n_parameters = sum(parameter.numel() for parameter in parameters)
-        self.vector = torch.empty(sum(tensor.numel() for tensor in parameters + floating), dtype=dtype)
+        self.vector = torch.empty(sum(tensor.numel() for tensor in parameters + floating), dtype=dtype, device=device)
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
         start = 0
         for tensor in [*parameters, *floating]:
@@ -49,7 +57,6 @@ class FlatModel:
                 view = piece.view(tensor.shape)
             view.copy_(tensor.detach())
             tensor.data = view
-        self._array: Vector = self.vector.numpy()
         self.gradients = make_gradients(self.module, input_shape, self.vector)
 
     @property
@@ -66,11 +73,11 @@ class FlatModel:
         return hashlib.sha256(described.encode()).hexdigest()
 
     def load(self, vector: Tensor | Vector) -> None:
-        """Become the model that `vector` (size,) describes; `vector` is only read."""
+        """Become the model that `vector` (size,) describes, which is only read. An array is for a model on the CPU."""
         if isinstance(vector, Tensor):
             self.vector.copy_(vector)
         else:
-            np.copyto(self._array, vector)
+            np.copyto(self.vector.numpy(), vector)
         for buffer, first in self._constants:
             buffer.copy_(first)
 

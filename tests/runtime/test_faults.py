@@ -184,7 +184,8 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
     good = np.linspace(-1, 1, 5, dtype=np.float32)
 
     def flaw(parameters=good, count=3, statistics=None):
-        return flaw_in(parameters, count, statistics or {"loss": 1.0}, size=5, expected=3)
+        measured = statistics or {"loss": 1.0}
+        return flaw_in(parameters, count, measured, size=5, expected=3, finite=is_finite(parameters))
 
     assert flaw() is None
     assert flaw(good[:4]) == "its parameters have the shape (4,), not (5,)"

@@ -20,6 +20,7 @@ from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.codec import decode, encode
+from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
@@ -51,11 +52,11 @@ def checkpoints_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
-@pytest.fixture
-def counted() -> Counted:
+@pytest.fixture(params=[Inline, lambda job: OnDevice(job, "cpu", 2)], ids=["inline", "on device"])
+def counted(request: pytest.FixtureRequest) -> Counted:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 6)).astype(np.float32), rng.integers(0, 3, 20)
-    return Counted(Inline(Job(Mlp((4,)), 3, x, y, [np.arange(10), np.arange(10, 20)], x, y, seed=1)))
+    return Counted(request.param(Job(Mlp((4,)), 3, x, y, [np.arange(10), np.arange(10, 20)], x, y, seed=1)))
 
 
 @pytest.fixture
@@ -131,6 +132,7 @@ def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) 
         pending.result()
 
 
+@pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other is done at once
 def test_what_was_in_progress_is_done_again_from_its_model(counted: Counted, path: Path) -> None:
     executor = life(counted, path, every_s=1e6)
     first = executor.train(executor.initial(), 0, 1, TRAINING).result()

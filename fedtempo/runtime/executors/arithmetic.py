@@ -49,3 +49,14 @@ def read_only(vector: Vector) -> Vector:
     view = vector.view()
     view.flags.writeable = False
     return view
+
+
+def locations_in(value: Any, location_type: type) -> list[Any]:
+    """The locations in `value`, in lists, tuples and mappings too, in order."""
+    if isinstance(value, location_type):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [location for item in value for location in locations_in(item, location_type)]
+    return []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.learning.evaluation import evaluate_part
@@ -16,7 +17,7 @@ from fedtempo.learning.networks import Network, create
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Rows, Vector
-from fedtempo.runtime.executors.screening import flaw_in
+from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,11 +44,71 @@ class Job:
     seed: int
     faults: Faults = NO_FAULTS
 
-    def model(self) -> FlatModel:
-        """The initial model."""
+    def model(self, device: torch.device | str = "cpu") -> FlatModel:
+        """The initial model, on a device."""
         shape = self.x.shape[1:]
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
-        return FlatModel(create(self.network, shape, self.n_classes, seed), shape)
+        return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
+
+    def rows_at(self, client: int) -> Array:
+        """A client's examples, as row numbers (int64) of x: a copy."""
+        return np.array(self.clients[client], dtype=np.int64, order="C")
+
+    def visit_rng(self, client: int, visit: int) -> np.random.Generator:
+        """What a visit's training draws from."""
+        return keyed_generator(self.seed, "training", client, visit)
+
+    def server_rng(self, visit: int) -> np.random.Generator:
+        """What the server's own training draws from."""
+        return keyed_generator(self.seed, "server training", visit)
+
+    def spoiled(
+        self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
+    ) -> tuple[Vector, int] | None:
+        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others."""
+        if not self.faults.total:
+            return None
+        chance = keyed_generator(self.seed, "faults", client, visit)
+        fault = self.faults.drawn(client, chance)
+        return None if fault is None else self.faults.sent(fault, parameters(), num_examples, chance)
+
+
+@dataclass(frozen=True)
+class PackedJob:
+    """A job whose arrays lie elsewhere; small enough to send. Images lie channels last where `moved`."""
+
+    job: Job
+    moved: bool
+
+    def opened(self, arrays: Mapping[str, Array]) -> Job:
+        """The job with its arrays, which are not copied."""
+        x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
+        clients = np.split(arrays["rows"], arrays["ends"][:-1])
+        return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
+
+
+def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
+    """A job and its arrays, so few and so laid out that workers can use them where they lie."""
+    x, test_x = (_single_precision(array) for array in (job.x, job.test_x))
+    if channels_last:
+        x, test_x = np.moveaxis(x, 1, -1), np.moveaxis(test_x, 1, -1)
+    rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
+    arrays = {
+        "x": x,
+        "y": np.asarray(job.y, dtype=np.int64),
+        "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
+        "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
+        "test_x": test_x,
+        "test_y": np.asarray(job.test_y, dtype=np.int64),
+    }
+    nothing: Array = np.empty(0)
+    return PackedJob(
+        replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing), channels_last
+    ), arrays
+
+
+def _single_precision(array: Array) -> Array:
+    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
 
 
 class Trainer:
@@ -55,26 +116,22 @@ class Trainer:
 
     def __init__(self, job: Job, model: FlatModel) -> None:
         self.model = model
-        self._seed, self._clients = job.seed, job.clients
-        self._faults = job.faults if job.faults.total else None
+        self._job = job
         self._examples = Examples(job.x, job.y, model.channels_last)
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
 
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
         """One visit, from `received` to `out` (both flat); returns its statistics and the flaw of its update."""
-        rows = self._clients[client]
-        rng = keyed_generator(self._seed, "training", client, visit)
-        statistics = self._train(received, out, rows, rng, training)
-        sent, num_examples = out, len(rows)
-        if self._faults is not None:
-            chance = keyed_generator(self._seed, "faults", client, visit)
-            sent, num_examples = self._faults.sent(self._faults.drawn(client, chance), out, num_examples, chance)
-        return statistics, flaw_in(sent, num_examples, statistics, size=len(received), expected=len(rows))
+        job, rows = self._job, self._job.clients[client]
+        statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
+        sent, num_examples = job.spoiled(client, visit, lambda: out, len(rows)) or (out, len(rows))
+        flaw = flaw_in(sent, num_examples, statistics, size=len(received), expected=len(rows), finite=is_finite(sent))
+        return statistics, flaw
 
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:
         """Likewise, on these rows of x: the server's own training, numbered by `visit`, which has no flaw."""
-        rng = keyed_generator(self._seed, "server training", visit)
-        return self._train(received, out, np.array(rows, dtype=np.int64, order="C"), rng, training), None
+        owned = np.array(rows, dtype=np.int64, order="C")
+        return self._train(received, out, owned, self._job.server_rng(visit), training), None
 
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training

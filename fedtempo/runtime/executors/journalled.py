@@ -23,6 +23,7 @@ from fedtempo.errors import RunError, WorkerError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import locations_in
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
 
@@ -144,7 +145,7 @@ class Journalled:
 
     def apply(self, function: Callable[..., Any], locations: Sequence[Location], arguments: Mapping[str, Any]) -> Any:
         self._checkpoint_if_due()
-        given = [*locations, *_locations(list(arguments.values()))]
+        given = [*locations, *locations_in(arguments, Location)]
         name = getattr(function, "__qualname__", type(function).__qualname__)
         asked: Asked = ("apply", [name], [location.number for location in given])
         number, row = self._next(asked)
@@ -351,14 +352,3 @@ class Journalled:
 def _sha256(reference: weakref.ref[Location]) -> str | None:
     location = reference()
     return None if location is None else location.sha256
-
-
-def _locations(value: Any) -> list[Location]:
-    """The locations in `value`, in lists, tuples and dicts too, in order."""
-    if isinstance(value, Location):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [location for item in value for location in _locations(item)]
-    return []

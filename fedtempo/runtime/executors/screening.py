@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
 from fedtempo.runtime.executors import Vector
 
 
+class Shaped(Protocol):
+    """An array, wherever it lies."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
 def flaw_in(
-    parameters: Vector, num_examples: int, statistics: Mapping[str, float], *, size: int, expected: int
+    parameters: Shaped,
+    num_examples: int,
+    statistics: Mapping[str, float],
+    *,
+    size: int,
+    expected: int,
+    finite: bool,
 ) -> str | None:
     """What is wrong with an update; None where nothing is.
 
     size: parameters of the model that was sent out. num_examples: what the client says now; expected: what it told at
-    the start.
+    the start. finite: whether all parameters are (`is_finite`).
     """
-    if parameters.shape != (size,):
-        return f"its parameters have the shape {parameters.shape}, not {(size,)}"
+    if tuple(parameters.shape) != (size,):
+        return f"its parameters have the shape {tuple(parameters.shape)}, not {(size,)}"
     if num_examples != expected:
         return f"it says that it trained on {num_examples} examples and holds {expected}"
-    if not is_finite(parameters):
+    if not finite:
         return "its parameters are not all finite"
     for name, value in statistics.items():
         if not math.isfinite(value):

@@ -10,72 +10,39 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import numpy as np
-
 from fedtempo.learning.numerics import fixed_numerics
-from fedtempo.runtime.executors.job import Answer, Array, Job, Trainer
-from fedtempo.runtime.executors.shared import Placement, Segment, Slots, place
+from fedtempo.runtime.executors.job import Answer, PackedJob, Trainer
+from fedtempo.runtime.executors.shared import Placement, Segment, Slots
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
 
 
-@dataclass(frozen=True)
-class SharedJob:
-    """A job whose arrays lie in shared memory; small enough to send. Images lie channels last where `moved`."""
+def work(
+    connection: Connection,
+    others: Sequence[Connection],
+    packed: PackedJob,
+    placement: Placement,
+    prefix: str,
+    size: int,
+) -> None:
+    """Main function of a worker. others: ends of pipes that a forked process inherits and must not hold open.
 
-    job: Job
-    placement: Placement
-    moved: bool
-
-    def open(self, segment: Segment) -> Job:
-        """The job, its arrays in the segment's memory."""
-        arrays = self.placement.views(segment)
-        x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
-        clients = np.split(arrays["rows"], arrays["ends"][:-1])
-        return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
-
-
-def share(job: Job, channels_last: bool, name: str) -> tuple[SharedJob, Segment]:
-    """Copy a job's arrays into a segment of this name."""
-    x, test_x = (_single_precision(array) for array in (job.x, job.test_x))
-    if channels_last:
-        x, test_x = np.moveaxis(x, 1, -1), np.moveaxis(test_x, 1, -1)
-    rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
-    arrays = {
-        "x": x,
-        "y": np.asarray(job.y, dtype=np.int64),
-        "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
-        "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
-        "test_x": test_x,
-        "test_y": np.asarray(job.test_y, dtype=np.int64),
-    }
-    placement, segment = place(name, arrays)
-    nothing: Array = np.empty(0)
-    slim = replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing)
-    return SharedJob(slim, placement, channels_last), segment
-
-
-def _single_precision(array: Array) -> Array:
-    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
-
-
-def work(connection: Connection, others: Sequence[Connection], shared: SharedJob, prefix: str, size: int) -> None:
-    """Main function of a worker. others: ends of pipes that a forked process inherits and must not hold open."""
+    placement: of the job's arrays.
+    """
     _leave_signals_to_parent()
-    _keep_freed_memory()
+    keep_freed_memory()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     for other in others:
         other.close()
-    segment = Segment.attach(shared.placement.segment)
+    segment = Segment.attach(placement.segment)
     slots = Slots(prefix, size)
     with fixed_numerics(), contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nothing left to do
-        job = shared.open(segment)
+        job = packed.opened(placement.views(segment))
         trainer = Trainer(job, job.model())
         while (message := connection.recv()) is not None:
             number, name, arguments = message
@@ -112,7 +79,7 @@ def _leave_signals_to_parent() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Each step frees and allocates the same few megabytes. Given back to the system every time (glibc's way, where
     the heap's layout happens to allow it) they cost a tenth of a visit in page faults.
     """

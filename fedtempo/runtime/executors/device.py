@@ -1,0 +1,385 @@
+"""Training on one device: data and models stay there, visits run beside each other, their steps are recorded once.
+
+A small model's step is a hundred small operations, and to ask a GPU for one takes longer than it needs to do it. A
+recording (a CUDA graph) is asked for at once, and several beside each other fill the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedtempo.errors import ConfigError, RunError, WorkerError
+from fedtempo.learning.course import statistics
+from fedtempo.learning.evaluation import combine
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.losses import check_labels
+from fedtempo.learning.numerics import fix_cublas_workspaces, fixed_device_numerics, fixed_numerics
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.lanes import CudaLane, HostLane, Lane, Mark
+from fedtempo.runtime.executors.resident import Recordings, Resident
+from fedtempo.runtime.executors.screening import flaw_in, is_finite
+
+T = TypeVar("T")
+
+AHEAD = 2
+"""Visits in a lane: one in progress, one behind it, so that the device never waits for this process."""
+
+
+class Placed:
+    """Location of a model on the device. Nothing writes to `vector` once it is handed out."""
+
+    __slots__ = ("vector",)
+
+    def __init__(self, vector: Tensor) -> None:
+        self.vector = vector
+
+
+class _Operation(Generic[T]):
+    """A pending operation. begin: starts it at a resident; returns its mark, and what makes the answer after that.
+
+    location: what it reads, kept until it is done.
+    """
+
+    __slots__ = ("__weakref__", "_executor", "answer", "begin", "complete", "error", "location", "mark")
+
+    def __init__(
+        self, executor: OnDevice, location: Placed, begin: Callable[[Resident], tuple[Mark, Callable[[], T]]]
+    ) -> None:
+        self._executor = executor
+        self.location: Placed | None = location
+        self.begin: Callable[[Resident], tuple[Mark, Callable[[], T]]] | None = begin
+        self.mark: Mark | None = None
+        self.complete: Callable[[], T] | None = None
+        self.answer: T
+        self.error: WorkerError | None = None
+
+    def result(self) -> T:
+        if self.error is None:
+            self._executor._finish(self)
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    def done(self) -> bool:
+        self._executor._feed()
+        return self.is_over()
+
+    def is_over(self) -> bool:
+        """Whether it failed, or its mark is passed."""
+        if self.error is None and self.mark is not None:
+            return self._asked_device(self.mark.query)
+        return self.error is not None
+
+    def wait(self) -> None:
+        """Wait until it is over; it has begun."""
+        assert self.mark is not None
+        self._asked_device(self.mark.synchronize)
+
+    def _asked_device(self, question: Callable[[], bool | None]) -> bool:
+        """The answer; a device that does not give one has failed, and this with it."""
+        try:
+            return bool(question())
+        except RuntimeError as error:
+            self.fail(f"the device failed: {error}")
+            return True
+
+    def start(self, resident: Resident) -> None:
+        begin, self.begin = self.begin, None
+        assert begin is not None
+        try:
+            with _device_memory():
+                self.mark, self.complete = begin(resident)
+        except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
+            self.fail(f"training failed: {type(error).__name__}: {error}")
+
+    def fail(self, why: str) -> None:
+        self.error = WorkerError(why)
+
+    def settle(self) -> None:
+        """Make the answer, once; the mark is passed."""
+        complete, self.complete = self.complete, None
+        if complete is not None and self.error is None:
+            try:
+                self.answer = complete()
+            except RuntimeError as error:
+                self.fail(f"training failed: {error}")
+
+
+class OnDevice:
+    """Executor on one device, with this process alone. Its results differ from other executors' by rounding.
+
+    Visits start in the order in which they were asked for, in a lane that is free; what nobody waits for any more, and
+    has not started, is dropped. Evaluations have a lane of their own and start when no visit waits.
+
+    device: "cuda", "cuda:N" or "cpu", on which nothing is gained: it is what tests run on. streams: lanes for visits.
+    graphs: whether visits are recorded. make_lane: makes a lane, urgent or not.
+
+    Raises ConfigError where there is no such device, RunError where the data and a model do not fit.
+    """
+
+    trains = True
+
+    def __init__(
+        self,
+        job: Job,
+        device: str = "cuda",
+        streams: int = 16,
+        graphs: bool = True,
+        make_lane: Callable[[bool], Lane] | None = None,
+    ) -> None:
+        if streams < 1:
+            raise ConfigError(f"executor.streams = {streams}: at least 1 is needed")
+        self._device = find_device(device)
+        self._make_lane = make_lane or self._lane_of_device
+        self._job, self._streams = job, streams
+        self._recordings = Recordings(graphs)
+        self._labels = torch.from_numpy(np.array(job.y, dtype=np.int64))
+        with _device_memory():
+            model = job.model(self._device)
+            self._initial = Placed(model.vector.clone())
+            self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
+            self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
+        self.size_bytes = 4 * model.n_parameters
+        self._residents: list[Resident] = []
+        self._tester = Resident(self._make_lane(False), model, self._examples, self._test, self._recordings)
+        self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
+        self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
+        self._running: deque[tuple[_Operation[Any], Resident]] = deque()
+        self._open = True
+        self._settle()
+
+    def facts(self) -> dict[str, Any]:
+        """For the records: the device, lanes that were used, recordings, pieces of visits done by one and without, and
+        what kept visits from being recorded.
+        """
+        found = self._recordings
+        return {
+            **described(self._device),
+            "lanes": len(self._residents),
+            "graphs": found.made,
+            "pieces_by_graph": found.repeated,
+            "pieces_without": found.plain,
+            "not_recorded": found.obstacles,
+        }
+
+    def initial(self) -> Placed:
+        return self._initial
+
+    def train(self, location: Placed, client: int, visit: int, training: Training) -> _Operation[Trained]:
+        job, rows = self._job, self._job.rows_at(client)
+
+        def screened(out: Tensor, found: Mapping[str, float], finite: bool) -> str | None:
+            spoiled = job.spoiled(client, visit, lambda: out.cpu().numpy(), len(rows))
+            if spoiled is None:
+                return flaw_in(out, len(rows), found, size=len(out), expected=len(rows), finite=finite)
+            sent, num_examples = spoiled
+            if len(sent) == len(out):
+                out.copy_(torch.from_numpy(sent))
+            return flaw_in(sent, num_examples, found, size=len(out), expected=len(rows), finite=is_finite(sent))
+
+        return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
+
+    def train_rows(self, location: Placed, rows: Rows, visit: int, training: Training) -> _Operation[Trained]:
+        owned = np.array(rows, dtype=np.int64, order="C")
+        return self._visit(location, owned, lambda: self._job.server_rng(visit), training, lambda *_: None)
+
+    def _visit(
+        self,
+        location: Placed,
+        rows: Rows,
+        rng: Callable[[], np.random.Generator],
+        training: Training,
+        flaw_of: Callable[[Tensor, Mapping[str, float], bool], str | None],
+    ) -> _Operation[Trained]:
+        def begin(resident: Resident) -> tuple[Mark, Callable[[], Trained]]:
+            if not len(rows):
+                raise ConfigError("a client has no examples to train on; give each client at least one")
+            check_labels(training, self._labels[torch.from_numpy(rows)])
+            started = resident.train(location.vector, rows, rng(), training)
+
+            def complete() -> Trained:
+                found, finite = statistics(started.outcome, training, len(rows), started.used)
+                return Trained(Placed(started.out), found, flaw_of(started.out, found, finite))
+
+            return started.mark, complete
+
+        return self._asked(self._visits, location, begin)
+
+    def evaluate(self, location: Placed) -> _Operation[Evaluation]:
+        def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
+            outcome, mark = resident.evaluate(location.vector)
+
+            def complete() -> Evaluation:
+                results = [(int(right), loss) for right, loss in outcome.tolist()]
+                return Evaluation(*combine(results, len(self._test)))
+
+            return mark, complete
+
+        return self._asked(self._tests, location, begin)
+
+    def apply(self, function: Callable[..., Any], locations: Sequence[Placed], arguments: Mapping[str, Any]) -> Any:
+        self._must_be_open()
+        with fixed_numerics():
+            return apply(
+                function,
+                locations,
+                arguments,
+                location_type=Placed,
+                size=len(self._initial.vector),
+                read=self.vector,
+                store=lambda vector: Placed(torch.from_numpy(vector.astype(np.float32)).to(self._device)),
+            )
+
+    def is_location(self, value: object) -> bool:
+        return isinstance(value, Placed)
+
+    def vector(self, location: Placed) -> Vector:
+        return read_only(location.vector.cpu().numpy())
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        waiting = [operation for queue in (self._visits, self._tests) for ref in queue if (operation := ref())]
+        for operation in [*waiting, *(operation for operation, _ in self._running)]:
+            if not operation.is_over():
+                operation.fail("the executor was closed before this was done")
+        self._visits.clear()
+        self._tests.clear()
+        with contextlib.suppress(RuntimeError):  # a device that failed has nothing in progress
+            self._settle()
+        self._running.clear()
+        self._residents.clear()
+
+    def __enter__(self) -> OnDevice:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # Lanes ----------------------------------------------------------------------------------------------------------
+
+    def _asked(
+        self,
+        queue: deque[weakref.ref[_Operation[T]]],
+        location: Placed,
+        begin: Callable[[Resident], tuple[Mark, Callable[[], T]]],
+    ) -> _Operation[T]:
+        self._must_be_open()
+        operation = _Operation(self, location, begin)
+        queue.append(weakref.ref(operation))
+        self._feed()
+        return operation
+
+    def _finish(self, operation: _Operation[Any]) -> None:
+        """Wait for an operation and begin others meanwhile; what began first is likely to be the first to end."""
+        self._feed()
+        while not operation.is_over():
+            self._running[0][0].wait()
+            self._feed()
+        operation.settle()
+
+    def _feed(self) -> None:
+        """Begin what waits, where a lane has room for it."""
+        while self._running and self._running[0][0].is_over():
+            self._running.popleft()[0].location = None
+        if not (self._visits or self._tests):
+            return
+        load = {id(resident): 0 for resident in (*self._residents, self._tester)}
+        for operation, resident in self._running:
+            load[id(resident)] += not operation.is_over()
+        if (chosen := self._next(load)) is None:
+            return
+        with fixed_device_numerics():
+            while chosen is not None:
+                operation, resident = chosen
+                operation.start(resident)
+                if operation.error is None:
+                    self._running.append((operation, resident))
+                    load[id(resident)] += not operation.is_over()
+                chosen = self._next(load)
+
+    def _next(self, load: dict[int, int]) -> tuple[_Operation[Any], Resident] | None:
+        """What is to begin now, and where: visits first. load: operations in each lane."""
+        while self._visits and (resident := self._with_room(load)) is not None:
+            if (visit := self._visits.popleft()()) is not None:  # else nobody waits for it any more
+                return visit, resident
+        while not self._visits and self._tests and load[id(self._tester)] < AHEAD:
+            if (test := self._tests.popleft()()) is not None:
+                return test, self._tester
+        return None
+
+    def _with_room(self, load: dict[int, int]) -> Resident | None:
+        """The first lane that does nothing, a new one where none is, or one that is about to end."""
+        free = min(self._residents, key=lambda resident: load[id(resident)], default=None)
+        if len(self._residents) < self._streams and (free is None or load[id(free)]):
+            with _device_memory():
+                model = self._job.model(self._device)
+            free = Resident(self._make_lane(True), model, self._examples, self._test, self._recordings)
+            self._residents.append(free)
+            load[id(free)] = 0
+            self._settle()
+        return free if free is not None and load[id(free)] < AHEAD else None
+
+    def _lane_of_device(self, urgent: bool) -> Lane:
+        return HostLane() if self._device.type == "cpu" else CudaLane(self._device, urgent=urgent)
+
+    def _settle(self) -> None:
+        """Wait for all that the device was asked for."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def _must_be_open(self) -> None:
+        if not self._open:
+            raise WorkerError("the executor is closed")
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name, CUDA ones with their number. Raises ConfigError where this PyTorch finds none."""
+    device = torch.device(name)
+    if device.type == "cpu":
+        return device
+    fix_cublas_workspaces()
+    if not torch.cuda.is_available():
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            cause = "it finds no device"
+        except (AssertionError, RuntimeError) as error:
+            cause = str(error).strip().splitlines()[0]
+        raise ConfigError(f"executor.device = {name!r}: PyTorch {torch.__version__} says: {cause}; use 'cpu'")
+    count = torch.cuda.device_count()
+    index = torch.cuda.current_device() if device.index is None else device.index
+    if index >= count:
+        raise ConfigError(f"executor.device = {name!r}: there is no such device; they are numbered 0 to {count - 1}")
+    return torch.device("cuda", index)
+
+
+def described(device: torch.device) -> dict[str, Any]:
+    """What a result on this device depends on besides PyTorch's version."""
+    if device.type == "cpu":
+        return {"device": "cpu"}
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+    }
+
+
+@contextlib.contextmanager
+def _device_memory() -> Iterator[None]:
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        cause = str(error).strip().splitlines()[0]
+        raise RunError(f"the device has no memory left: {cause} Fewer executor.streams need less.") from error

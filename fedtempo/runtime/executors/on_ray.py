@@ -1,0 +1,337 @@
+"""Training on the nodes of a Ray cluster. Models go from actor to actor by reference; their bytes do not come here."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors.arithmetic import read_only
+from fedtempo.runtime.executors.job import Job, pack
+from fedtempo.runtime.executors.ray_actor import Actor, computing_versions
+from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
+from fedtempo.runtime.executors.ray_session import Session
+from fedtempo.runtime.executors.workers import Task, Worker, Workers
+
+_VISITS_IN_A_ROW = 16
+"""After so many visits without the server, a copy of the model goes to this process's node: no more is ever redone."""
+
+_START_S = 120.0
+"""How long the cluster may take until one actor runs."""
+
+_FAILED_STARTS = 3
+"""Actors that may die before they are ready."""
+
+
+class _Actor(Worker):
+    """handle: Ray's, of the process that trains. node: Ray's name of where it is, once it is ready."""
+
+    def __init__(self, handle: Any) -> None:
+        super().__init__()
+        self.handle = handle
+        self.node = ""
+
+
+class _Remake(Task):
+    """A visit that is done again because its model was lost. then: is told how it ended."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, name: str, arguments: tuple[Any, ...], models: tuple[Any, ...], then: Any) -> None:
+        super().__init__(name, arguments, models)
+        self._then = then
+
+    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+        super().finish(answer, error)
+        self._then(error)
+
+
+class OnRay(Workers[_Actor]):
+    """Executor with actors on a Ray cluster.
+
+    A model that only a lost node had is made again from the nearest one that is still there: each model remembers the
+    visit that made it, back to a model that this process's own node has.
+
+    workers: actors; as many as the cluster has room for where not given. address: of the cluster ("auto", host:port,
+    ray://host:port); one of this process's own where not given. num_cpus, num_gpus, resources: what each actor claims,
+    in Ray's terms. Raises ConfigError where Ray is not installed, no cluster is there, or it has no room.
+    """
+
+    location_type = Location
+    workers_name = "actors"
+
+    def __init__(
+        self,
+        job: Job,
+        workers: int | None = None,
+        *,
+        address: str | None = None,
+        num_cpus: float = 1.0,
+        num_gpus: float = 0.0,
+        resources: Mapping[str, float] | None = None,
+    ) -> None:
+        model = job.model()
+        super().__init__(model.size, len(job.test_x))
+        self._session = session = Session(address, workers and workers * num_cpus)
+        self._ray = session.ray
+        self._starting: dict[Any, _Actor] = {}
+        self._models: weakref.WeakSet[Parameters] = weakref.WeakSet()
+        self._close = weakref.finalize(
+            self, _shut_down, os.getpid(), session, self._workers, self._starting, self._models
+        )
+        self._started = self._failed_starts = self._remade = 0
+        self._broken: WorkerError | None = None
+        try:
+            self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
+            self._count = _fitting(session.room_for(self._needs), workers, self._needs)
+            self._packed, arrays = pack(job, model.channels_last)
+            # In memory order: others would be copied by each actor that opens them.
+            self._arrays = self._ray.put({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+            self._actors = self._ray.remote(
+                num_cpus=num_cpus,
+                num_gpus=num_gpus,
+                resources=dict(resources or {}),
+                max_restarts=0,
+                scheduling_strategy="SPREAD",
+            )(Actor)
+            self._initial = self._store(model.vector.numpy())
+            for _ in range(self._count):
+                self._start_actor()
+        except BaseException:
+            self._close()
+            raise
+
+    def facts(self) -> dict[str, int]:
+        """And how many models were made again."""
+        return {
+            "workers": self._count,
+            "workers_replaced": self._started - self._count,
+            "models_made_again": self._remade,
+        }
+
+    def close(self) -> None:
+        super().close()
+        self._arrays = None
+
+    def initial(self) -> Location:
+        return self._initial
+
+    def _new_visit(self, name: str, location: Location, arguments: tuple[Any, ...]) -> tuple[Task, Location]:
+        made = Parameters(recipe=Recipe(name, location.parameters, arguments))
+        self._models.add(made)
+        return Task(name, (location.parameters, made, *arguments), (location,)), Location(made)
+
+    def _new_test(self, location: Location, start: int, stop: int) -> Task:
+        return Task("evaluate", (location.parameters, None, start, stop), (location,))
+
+    def _store(self, vector: Vector) -> Location:
+        parameters = Parameters(self._ray.put(np.asarray(vector, dtype=np.float32)))
+        self._models.add(parameters)
+        return Location(parameters)
+
+    def _read(self, locations: Sequence[Location]) -> list[Vector]:
+        models = [location.parameters for location in locations]
+        while True:
+            self.finish([self._remaking(model) for model in models if model.ref is None])
+            try:
+                return [read_only(vector) for vector in self._ray.get([model.ref for model in models])]
+            except self._ray.exceptions.ObjectLostError:
+                for model in models:
+                    self._forget_if_lost(model)
+
+    # Actors: started -> ready -> dead
+
+    def _start_actor(self) -> None:
+        self._started += 1
+        handle = self._actors.remote(self._packed, self._arrays)
+        self._starting[handle.whereabouts.remote()] = _Actor(handle)
+
+    def _admit(self, ready: Any) -> None:
+        """An actor is ready, or never will be."""
+        actor = self._starting.pop(ready)
+        try:
+            actor.node, theirs = self._ray.get(ready)
+        except self._ray.exceptions.RayActorError as error:
+            self._failed_starts += 1
+            if error.actor_init_failed or self._failed_starts > _FAILED_STARTS:
+                self._broken = WorkerError(f"an actor could not start: {_reason(error)}")
+            else:
+                self._start_actor()
+            return
+        ours = computing_versions()
+        if theirs == ours:
+            self._workers.append(actor)
+        else:
+            self._broken = WorkerError(
+                f"a node of the cluster has {_listed(theirs)} where this process has {_listed(ours)}: results would "
+                "depend on where they are computed; install the same on all nodes"
+            )
+
+    def _replace(self, worker: _Actor) -> None:
+        with contextlib.suppress(Exception):  # it may be gone
+            self._ray.kill(worker.handle)
+        self._start_actor()
+
+    # Tasks
+
+    def _pump(self, timeout: float | None) -> None:
+        if self._broken is not None:
+            self._fail_queued(self._broken)
+        self._send()
+        actors = {answer: actor for actor in self._workers for answer in actor.tasks}
+        asked = [*actors, *self._starting]
+        if not asked:
+            return
+        if timeout is None and not self._wait(asked, 1, None if actors else _START_S):
+            self._broken = WorkerError(
+                f"no actor with {_listed(self._needs)} has started within {_START_S:g} s: `ray status` tells what the "
+                "cluster has left"
+            )
+        ready = set(self._wait(asked, len(asked), 0))
+        for answer in asked:
+            if answer not in ready:
+                continue
+            if answer in self._starting:
+                self._admit(answer)
+            elif answer in actors[answer].tasks:  # else its actor has just been found dead
+                self._receive(actors[answer], answer)
+        self._send()
+
+    def _wait(self, asked: list[Any], count: int, timeout: float | None) -> list[Any]:
+        """Those of which the answer is there."""
+        ready: list[Any] = self._ray.wait(asked, num_returns=count, timeout=timeout, fetch_local=False)[0]
+        return ready
+
+    def _give(self, worker: _Actor, task: Task) -> None:
+        source, made, *arguments = task.arguments
+        if source.ref is None:
+            with _its_own_error(task):
+                self._remaking(source)
+                source.waiting.append(weakref.ref(task))
+            return
+        method = getattr(worker.handle, task.name)
+        if made is None:
+            answer = method.remote(source.ref, *arguments)
+        else:
+            made.coming, answer = method.options(num_returns=2).remote(source.ref, *arguments)
+        worker.tasks[answer] = task
+
+    def _receive(self, actor: _Actor, answer: Any) -> None:
+        errors = self._ray.exceptions
+        try:
+            received = self._ray.get(answer)
+        except errors.RayActorError as error:
+            self._bury(actor, _reason(error), by_task=self._session.has_node(actor.node))
+            return
+        except errors.ObjectLostError:
+            task = actor.tasks.pop(answer)
+            task.arguments[0].ref = None
+            self._do_first(task)
+            return
+        except errors.RayError as error:
+            actor.tasks.pop(answer).finish(error=WorkerError(f"a worker failed:\n{error}"))
+            return
+        task = actor.tasks.pop(answer)
+        made = task.arguments[1]
+        if made is not None:
+            made.arrive()
+            if made.visits >= _VISITS_IN_A_ROW and made.ref is not None:
+                self._keep(made)
+        task.finish(received)
+
+    # Models that are lost
+
+    def _remaking(self, lost: Parameters) -> Task:
+        """The visit that makes a model again; it goes before all others."""
+        if lost.remake is None:
+            recipe = lost.recipe
+            if recipe is None:
+                raise WorkerError("this node's object store has lost a model")
+            self._remade += 1
+            lost.remake = _Remake(
+                recipe.name,
+                (recipe.source, lost, *recipe.arguments),
+                (Location(recipe.source),),
+                functools.partial(self._made_again, lost),
+            )
+            self._do_first(lost.remake)
+        return lost.remake
+
+    def _made_again(self, model: Parameters, error: WorkerError | None) -> None:
+        waiting, model.waiting, model.remake = model.waiting, [], None
+        for reference in reversed(waiting):
+            if (task := reference()) is None:
+                continue
+            if error is None:
+                self._do_first(task)
+            else:
+                task.finish(error=error)
+
+    def _forget_if_lost(self, model: Parameters) -> None:
+        try:
+            self._ray.get(model.ref)
+        except self._ray.exceptions.ObjectLostError:
+            model.ref = None
+
+    def _keep(self, model: Parameters) -> None:
+        """Copy a model to this process's node, which can only be lost with this process."""
+        with contextlib.suppress(self._ray.exceptions.ObjectLostError):  # found out where it is needed
+            model.ref, model.recipe, model.visits = self._ray.put(self._ray.get(model.ref)), None, 0
+
+
+def _fitting(room: int, workers: int | None, needs: Mapping[str, float]) -> int:
+    """How many actors there will be. Raises ConfigError where the cluster has no room for them."""
+    if not room or (workers or 1) > room:
+        raise ConfigError(
+            f"executor.workers = {workers or 'as many as there is room for'}: the cluster has room for {room} actors "
+            f"with {_listed(needs)} each"
+        )
+    return workers or room
+
+
+def _listed(table: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in table.items() if value)
+
+
+def _reason(error: Exception) -> str:
+    """The last line of what Ray says, which is what happened, without its advice."""
+    return str(error).strip().splitlines()[-1].strip().partition(" Some common causes")[0]
+
+
+@contextlib.contextmanager
+def _its_own_error(task: Task) -> Any:
+    """An error that concerns one task alone."""
+    try:
+        yield
+    except WorkerError as error:
+        task.finish(error=error)
+
+
+def _shut_down(
+    owner: int,
+    session: Session,
+    workers: list[_Actor],
+    starting: dict[Any, _Actor],
+    models: weakref.WeakSet[Parameters],
+) -> None:
+    """End the actors, let go of all models, and disconnect.
+
+    No reference of this connection may be left: a later one gives the same names to other objects.
+    """
+    if os.getpid() != owner:  # a forked process has a copy of the executor, but it is not its own
+        return
+    for actor in [*workers, *starting.values()]:
+        with contextlib.suppress(Exception):  # it may be gone, or the connection
+            session.ray.kill(actor.handle)
+    for model in models:
+        model.ref = model.coming = None
+    workers.clear()
+    starting.clear()
+    session.close()

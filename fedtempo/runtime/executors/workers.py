@@ -1,0 +1,262 @@
+"""What executors with workers have in common: which task goes to whom, and what becomes of a dead worker's tasks."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from fedtempo.errors import WorkerError
+from fedtempo.learning.evaluation import combine, parts
+from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Evaluation, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import apply, locations_in
+
+_AHEAD = 2
+"""Visits at a worker: one in progress, one waiting, so that it never waits for the next."""
+
+
+class Task:
+    """One message to a worker and its answer. models: locations that it reads and writes, kept while it lasts.
+
+    lost: workers that died over it.
+    """
+
+    __slots__ = ("__weakref__", "answer", "arguments", "error", "finished", "lost", "models", "name")
+
+    def __init__(self, name: str, arguments: tuple[Any, ...], models: tuple[Any, ...]) -> None:
+        self.name, self.arguments, self.models = name, arguments, models
+        self.finished = False
+        self.lost = 0
+        self.answer: Any = None
+        self.error: WorkerError | None = None
+
+    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+        self.answer, self.error, self.finished, self.models = answer, error, True, ()
+
+
+class Worker:
+    """One that does tasks. tasks: those that it was sent and has not answered, in order, by what names the answer."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[Any, Task] = {}
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class _Visit:
+    """Pending training of one visit."""
+
+    __slots__ = ("_executor", "_result", "_task")
+
+    def __init__(self, executor: Workers[Any], task: Task, out: Any) -> None:
+        self._executor, self._task, self._result = executor, task, out
+
+    def result(self) -> Trained:
+        self._executor.finish([self._task])
+        return Trained(self._result, *self._task.answer)
+
+    def done(self) -> bool:
+        return self._executor.are_done([self._task])
+
+
+class _Test:
+    """Pending evaluation: one task for each part of the test set."""
+
+    __slots__ = ("_executor", "_size", "_tasks")
+
+    def __init__(self, executor: Workers[Any], tasks: Sequence[Task], size: int) -> None:
+        self._executor, self._tasks, self._size = executor, tasks, size
+
+    def result(self) -> Evaluation:
+        self._executor.finish(self._tasks)
+        return Evaluation(*combine([task.answer for task in self._tasks], self._size))
+
+    def done(self) -> bool:
+        return self._executor.are_done(self._tasks)
+
+
+class Workers(ABC, Generic[W]):
+    """An executor whose workers are sent tasks. The results have the same bits for any number of them.
+
+    Visits start in the order in which they were asked for; evaluations only on workers that have nothing else. What
+    nobody waits for any more, and has not started, is dropped. A worker that dies is replaced, and what it was sent is
+    done again by the next one that is free, with the same bits; an operation over which a second worker dies fails.
+    """
+
+    trains = True
+    location_type: type
+    workers_name: str
+    """What the workers are, for messages."""
+
+    _close: weakref.finalize[Any, Any]
+    """Ends the workers and frees the memory."""
+
+    def __init__(self, size: int, test_size: int) -> None:
+        self.size_bytes = 4 * size
+        self._size, self._test_size = size, test_size
+        self._visits: deque[weakref.ref[Task]] = deque()
+        self._tests: deque[weakref.ref[Task]] = deque()
+        self._workers: list[W] = []
+
+    # What kinds of workers do each in their way
+
+    @abstractmethod
+    def facts(self) -> dict[str, int]:
+        """For the records: workers, how many took the place of one that died, and more."""
+
+    @abstractmethod
+    def initial(self) -> Any:
+        """Location of the initial global model."""
+
+    @abstractmethod
+    def _new_visit(self, name: str, location: Any, arguments: tuple[Any, ...]) -> tuple[Task, Any]:
+        """A task `name`, on the model at `location`, and the location that the trained model will have."""
+
+    @abstractmethod
+    def _new_test(self, location: Any, start: int, stop: int) -> Task: ...
+
+    @abstractmethod
+    def _store(self, vector: Vector) -> Any:
+        """Put a vector at a new location."""
+
+    @abstractmethod
+    def _read(self, locations: Sequence[Any]) -> list[Vector]:
+        """The read-only vectors at locations, for as long as these are kept."""
+
+    @abstractmethod
+    def _give(self, worker: W, task: Task) -> None:
+        """Send a task to a worker."""
+
+    @abstractmethod
+    def _pump(self, timeout: float | None) -> None:
+        """Send what can be sent, take in the answers that are there (None: wait for one), send again."""
+
+    @abstractmethod
+    def _replace(self, worker: W) -> None:
+        """A worker has died and is out of `_workers`: clean up after it, and start another."""
+
+    # The executor
+
+    def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
+        return self._visit("train", location, client, visit, training)
+
+    def train_rows(self, location: Any, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
+        return self._visit("train_rows", location, rows, visit, training)
+
+    def _visit(self, name: str, location: Any, *arguments: Any) -> Pending[Trained]:
+        self._must_be_open()
+        task, out = self._new_visit(name, location, arguments)
+        self._visits.append(weakref.ref(task))
+        self._pump(0)
+        return _Visit(self, task, out)
+
+    def evaluate(self, location: Any) -> Pending[Evaluation]:
+        self._must_be_open()
+        tasks = [self._new_test(location, start, stop) for start, stop in parts(self._test_size)]
+        self._tests.extend(weakref.ref(task) for task in tasks)
+        self._pump(0)
+        return _Test(self, tasks, self._test_size)
+
+    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+        self._must_be_open()
+        given = [*locations, *locations_in(arguments, self.location_type)]
+        vectors = dict(zip(map(id, given), self._read(given)))
+        with fixed_numerics():
+            return apply(
+                function,
+                locations,
+                arguments,
+                location_type=self.location_type,
+                size=self._size,
+                read=lambda location: vectors[id(location)],
+                store=self._store,
+            )
+
+    def is_location(self, value: object) -> bool:
+        return isinstance(value, self.location_type)
+
+    def vector(self, location: Any) -> Vector:
+        self._must_be_open()
+        vector = self._read([location])[0].copy()
+        vector.flags.writeable = False
+        return vector
+
+    def close(self) -> None:
+        self._fail_queued(WorkerError("the executor was closed before this was done"))
+        for worker in self._workers:
+            for task in worker.tasks.values():
+                task.finish(error=WorkerError("the executor was closed before this was done"))
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _must_be_open(self) -> None:
+        if not self._close.alive:
+            raise WorkerError("the executor is closed")
+
+    # Tasks: queued here -> sent to a worker -> finished
+
+    def finish(self, tasks: Sequence[Task]) -> None:
+        """Wait until these are finished; raises the error of the first that failed."""
+        for task in tasks:
+            while not task.finished:
+                self._must_be_open()
+                self._pump(None)
+            if task.error is not None:
+                raise task.error
+
+    def are_done(self, tasks: Sequence[Task]) -> bool:
+        """Whether these are finished."""
+        if not all(task.finished for task in tasks):
+            self._pump(0)
+        return all(task.finished for task in tasks)
+
+    def _send(self) -> None:
+        while self._visits and (worker := self._least_loaded(_AHEAD)) is not None:
+            self._give_next(worker, self._visits)
+        while self._tests and not self._visits and (worker := self._least_loaded(1)) is not None:
+            self._give_next(worker, self._tests)
+
+    def _least_loaded(self, limit: int) -> W | None:
+        worker = min(self._workers, key=lambda worker: len(worker.tasks), default=None)
+        return worker if worker is not None and len(worker.tasks) < limit else None
+
+    def _give_next(self, worker: W, queue: deque[weakref.ref[Task]]) -> None:
+        if (task := queue.popleft()()) is not None:
+            self._give(worker, task)
+
+    def _do_first(self, task: Task) -> None:
+        """Queue a task before all others of its kind."""
+        (self._tests if task.name == "evaluate" else self._visits).appendleft(weakref.ref(task))
+
+    def _fail_queued(self, error: WorkerError) -> None:
+        for queue in (self._visits, self._tests):
+            while queue:
+                if (task := queue.popleft()()) is not None:
+                    task.finish(error=error)
+
+    def _bury(self, worker: W, reason: str, by_task: bool = True) -> None:
+        """A worker has died: another takes its place, and its tasks come first, but for one that was fatal before.
+
+        by_task: False where no task can have been the reason.
+        """
+        self._workers.remove(worker)
+        tasks = list(worker.tasks.values())
+        worker.tasks.clear()
+        if tasks and by_task:
+            tasks[0].lost += 1  # it was at this one: the others waited behind it
+        for task in reversed(tasks):
+            if task.lost > 1:
+                task.finish(error=WorkerError(f"two {self.workers_name} died ({reason}) over this operation"))
+            else:
+                self._do_first(task)
+        self._replace(worker)

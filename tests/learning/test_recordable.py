@@ -1,0 +1,56 @@
+"""What cannot be recorded is seen, with its name, in forward and backward passes."""
+
+import pytest
+import torch
+from torch import nn
+
+from fedtempo.learning.recordable import obstacle
+
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), requires_grad=True)
+
+
+class ReadsInBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * float(gradient.sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda: X.sum().item(), "_local_scalar_dense: what is done next depends on a value"),
+        (lambda: X if X.sum() > 0 else -X, "_local_scalar_dense"),
+        (lambda: X[X > 0], "index: what is done next depends"),
+        (lambda: X.detach().clone().index_put_((X > 0,), torch.ones(())), "index_put_: what is done next"),
+        (lambda: X.detach().nonzero(), "nonzero: what is done next"),
+        (lambda: nn.functional.dropout(X, 0.5), "draws at random"),
+        (lambda: torch.rand_like(X), "rand_like draws at random"),
+        (lambda: X.detach().clone().bernoulli_(), "bernoulli_ draws at random"),
+        (lambda: X.detach().to("meta"), "a tensor is copied between cpu and meta"),
+        (lambda: torch.autograd.grad(ReadsInBackward.apply(X).sum(), X), "_local_scalar_dense"),
+    ],
+)
+def test_an_obstacle_is_named(function, reason):
+    assert reason in obstacle(function)
+
+
+def test_rows_by_number_and_masks_that_keep_shapes_are_none():
+    rows = torch.tensor([0, 2])
+    assert obstacle(lambda: torch.autograd.grad(X[rows].masked_fill(X[rows] > 0, 0.0).sum(), X)) is None
+
+
+def test_dropout_of_nothing_is_none():
+    attention = nn.MultiheadAttention(6, 2, dropout=0.0)
+    recurrent = nn.LSTM(6, 3, num_layers=2)
+
+    def step():
+        out = attention(X[None], X[None], X[None])[0].sum() + recurrent(X[None])[0].sum()
+        return torch.autograd.grad(out + nn.functional.dropout(X, 0.0).sum(), X)
+
+    assert obstacle(step) is None
+    recurrent.dropout = 0.5
+    assert "at random" in obstacle(step)

@@ -1,0 +1,378 @@
+"""The executor for one device, run here on the processor: all but the recording itself is what runs on a GPU."""
+
+import gc
+import logging
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedtempo.config import parse
+from fedtempo.errors import ConfigError, RunError, WorkerError
+from fedtempo.fleet.faults import Faults
+from fedtempo.folders import identity
+from fedtempo.launch import build_world, make_executor, run
+from fedtempo.learning.aggregation import average
+from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import device as device_module
+from fedtempo.runtime.executors.device import AHEAD, OnDevice, find_device
+from fedtempo.runtime.executors.inline import Inline
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.lanes import HostLane
+
+TRAINING = Training(lr=2**-4, batch_size=8)
+"""With a step size that is a power of two a static step has the bits of a plain one."""
+
+MEASURING = Training(lr=2**-4, batch_size=8, statistics=frozenset({"squared_loss", "gradient_variance"}))
+
+
+def job(network=None, shape=(3, 20, 20), faults=None, classes=10):
+    rng = np.random.default_rng(0)
+    x = (
+        rng.standard_normal((90, *shape)).astype(np.float32)
+        if len(shape) > 1
+        else rng.integers(0, classes, (90, *shape))
+    )
+    clients = [np.arange(0, 40), np.arange(30, 41), np.arange(41, 90)]
+    network = network or Cnn((4, 6), batch_norm=True, hidden=(12,))
+    y = rng.integers(0, classes, 90)
+    return Job(network, classes, x, y, clients, x[:50], y[:50], 4, *([] if faults is None else [faults]))
+
+
+def visits_of(executor, training, rounds=3):
+    """Every client's visits, some rounds of them asked for at once, each round from the average of the last."""
+    model, found = executor.initial(), []
+    for visit in range(rounds):
+        pending = [executor.train(model, client, visit, training) for client in (0, 1, 2, 1)]
+        results = [each.result() for each in pending]
+        found += results
+        locations = [each.location for each in results if each.flaw is None]
+        if locations:
+            model = executor.apply(average, [], {"models": locations, "weights": [1.0] * len(locations)})
+    return model, found, executor.evaluate(model).result()
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("graphs", [True, False])
+def test_the_bits_are_those_of_inline(streams, graphs):
+    with Inline(job()) as inline, OnDevice(job(), "cpu", streams, graphs) as executor:
+        expected, others, tested = visits_of(inline, MEASURING)
+        model, found, test = visits_of(executor, MEASURING)
+        assert np.array_equal(executor.vector(model), inline.vector(expected))
+        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert test == tested
+        facts = executor.facts()
+        assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"), [(LeNet(), (1, 28, 28)), (Mlp((8,)), (3, 4)), (CharLstm(hidden=8), (7,))]
+)
+def test_every_kind_of_training_agrees_with_inline(network, shape):
+    settings = [
+        Training(lr=0.03, momentum=0.9, nesterov=True, weight_decay=0.01, clip_norm=0.5, proximal=0.1, epochs=2),
+        Training(optimizer="adam", lr=0.001, steps=13, statistics=frozenset({"gradient_norm"})),
+        Training(full_batch=True, lr=0.03, loss="logit-adjusted", prior=(0.1,) * 10),
+    ]
+    with Inline(job(network, shape)) as inline, OnDevice(job(network, shape), "cpu", 2) as executor:
+        for training in settings:
+            expected, others, _ = visits_of(inline, training, 2)
+            model, found, _ = visits_of(executor, training, 2)
+            np.testing.assert_allclose(executor.vector(model), inline.vector(expected), rtol=1e-3, atol=2e-5)
+            for one, other in zip(found, others, strict=True):
+                assert one.statistics == pytest.approx(other.statistics, rel=1e-4)
+
+
+def test_the_servers_training_agrees_with_inline():
+    rows = np.array([5, 3, 3, 80, 41, 7, 8, 9, 10, 11], dtype=np.int32)
+    with Inline(job()) as inline, OnDevice(job(), "cpu", 2) as executor:
+        for visit in range(3):
+            expected = inline.train_rows(inline.initial(), rows, visit, TRAINING).result()
+            found = executor.train_rows(executor.initial(), rows, visit, TRAINING).result()
+            assert np.array_equal(executor.vector(found.location), inline.vector(expected.location))
+            assert (found.statistics, found.flaw) == (expected.statistics, None)
+
+
+def test_faults_and_what_is_seen_of_them_agree_with_inline():
+    faults = Faults(nan=0.2, infinite=0.2, shape=0.2, count=0.2, scaled=0.1)
+    with Inline(job(faults=faults)) as inline, OnDevice(job(faults=faults), "cpu", 2) as executor:
+        _, others, _ = visits_of(inline, TRAINING, 6)
+        _, found, _ = visits_of(executor, TRAINING, 6)
+        assert [each.flaw for each in found] == [each.flaw for each in others]
+        assert len({each.flaw for each in found}) >= 4
+        for one, other in zip(found, others, strict=True):
+            assert np.array_equal(executor.vector(one.location), inline.vector(other.location), equal_nan=True)
+
+
+def test_training_that_diverges_is_seen():
+    with OnDevice(job(Mlp((8,)), (3, 4)), "cpu", 1) as executor:
+        wild = Training(lr=2.0**120, epochs=5, proximal=2.0**60)
+        assert "not all finite" in executor.train(executor.initial(), 0, 0, wild).result().flaw
+
+
+def test_step_sizes_share_recordings():
+    with OnDevice(job(), "cpu", 1) as executor:
+        for visit in range(6):
+            executor.train(executor.initial(), 0, visit, Training(lr=0.1 * 0.9**visit, batch_size=8)).result()
+        assert (executor.facts()["graphs"], executor.facts()["pieces_by_graph"]) == (2, 10)  # 40 in eights: 4 and 1
+
+
+class Counts(nn.Module):
+    """Decides by a value."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(12, 10)
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.inner(x if x.sum() > 0 else -x)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "reason"),
+    [
+        (Cnn((4, 6), hidden=(12,), dropout=0.5), (3, 20, 20), "bernoulli_ draws at random"),
+        (UserNetwork("counting_net:Counts"), (3, 4), "_local_scalar_dense: what is done next depends on a value"),
+    ],
+)
+def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, shape, reason, monkeypatch, caplog):
+    monkeypatch.setattr(UserNetwork, "_find", lambda self: Counts)
+    with (
+        caplog.at_level(logging.WARNING),
+        Inline(job(network, shape)) as inline,
+        OnDevice(job(network, shape), "cpu", 2) as executor,
+    ):
+        expected, others, _ = visits_of(inline, MEASURING)
+        model, found, _ = visits_of(executor, MEASURING)
+        visits_of(executor, TRAINING)
+        assert np.array_equal(executor.vector(model), inline.vector(expected))
+        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert executor.facts()["pieces_by_graph"] == 0
+        assert reason in executor.facts()["not_recorded"][0]
+    assert [reason in record.message for record in caplog.records] == [True]
+
+
+class Refusing(HostLane):
+    """A lane that cannot record."""
+
+    def recorded(self, function):
+        raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
+
+
+def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
+    with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_lane=lambda urgent: Refusing()) as executor:
+        expected, _, _ = visits_of(inline, TRAINING)
+        model, _, _ = visits_of(executor, TRAINING)
+        assert np.array_equal(executor.vector(model), inline.vector(expected))
+        assert executor.facts()["graphs"] == 0
+        assert len(executor.facts()["not_recorded"]) == 1
+    assert [
+        record.message.endswith("operation not permitted when stream is capturing") for record in caplog.records
+    ] == [True]
+
+
+class SlowMark:
+    def __init__(self, lane):
+        self.lane, self.passed = lane, False
+
+    def query(self):
+        return self.passed
+
+    def synchronize(self):
+        for mark in self.lane.marks[: self.lane.marks.index(self) + 1]:
+            mark.passed = True
+
+
+class SlowLane(HostLane):
+    """A lane in which nothing is over before somebody waits for it."""
+
+    def __init__(self, urgent=True):
+        self.urgent, self.marks = urgent, []
+
+    def mark(self):
+        self.marks.append(SlowMark(self))
+        return self.marks[-1]
+
+
+def slow(streams):
+    lanes = []
+
+    def make_lane(urgent):
+        lanes.append(SlowLane(urgent))
+        return lanes[-1]
+
+    return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", streams, make_lane=make_lane), lanes
+
+
+def test_lanes_have_work_ahead_and_what_nobody_waits_for_is_dropped():
+    executor, lanes = slow(2)
+    with executor:
+        model = executor.initial()
+        kept = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
+        dropped = [executor.train(model, 1, visit, TRAINING) for visit in range(5)]
+        last = executor.train(model, 2, 0, TRAINING)
+        assert [len(lane.marks) for lane in lanes] == [0, AHEAD, AHEAD]
+        assert not kept[0].done()
+        del dropped
+        assert last.result().statistics["loss"] > 0
+        assert kept[0].done()
+        assert sum(len(lane.marks) for lane in lanes) == 2 * AHEAD + 1
+
+
+def test_a_chain_stays_in_one_lane():
+    executor, lanes = slow(4)
+    with executor:
+        model = executor.initial()
+        for visit in range(5):
+            model = executor.train(model, 0, visit, TRAINING).result().location
+        assert [len(lane.marks) for lane in lanes] == [0, 5]
+
+
+def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
+    executor, lanes = slow(1)
+    with executor:
+        model = executor.initial()
+        visits = [executor.train(model, 0, visit, TRAINING) for visit in range(AHEAD + 2)]
+        test = executor.evaluate(model)
+        assert [lane.urgent for lane in lanes] == [False, True]
+        assert not lanes[0].marks
+        assert test.result().loss > 0
+        assert len(lanes[1].marks) == len(visits)
+        with Inline(job(Mlp((8,)), (3, 4))) as inline:
+            assert inline.evaluate(inline.initial()).result() == test.result()
+
+
+def test_a_model_is_kept_while_it_is_read_and_no_longer():
+    executor, _ = slow(1)
+    with executor:
+        location = executor.apply(lambda vector: vector * 2, [executor.initial()], {})
+        seen = weakref.ref(location.vector)
+        pending = executor.train(location, 0, 0, TRAINING)
+        del location
+        gc.collect()
+        assert seen() is not None
+        pending.result()
+        executor.train(executor.initial(), 0, 1, TRAINING)
+        gc.collect()
+        assert seen() is None
+
+
+def test_closing_fails_what_is_open():
+    executor, _ = slow(1)
+    with executor:
+        done = executor.train(executor.initial(), 0, 0, TRAINING)
+        done.result()
+        open_ones = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(AHEAD + 2)]
+        test = executor.evaluate(executor.initial())
+    executor.close()
+    assert done.result().statistics
+    for pending in (*open_ones, test):
+        with pytest.raises(WorkerError, match="closed"):
+            pending.result()
+    with pytest.raises(WorkerError, match="closed"):
+        executor.train(executor.initial(), 0, 1, TRAINING)
+
+
+def test_a_failing_visit_says_why_and_others_go_on():
+    with OnDevice(job(), "cpu", 2) as executor:
+        bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
+        good = executor.train(executor.initial(), 0, 1, TRAINING)
+        for _ in range(2):
+            with pytest.raises(WorkerError, match=r"ConfigError: training.prior has 2 classes"):
+                bad.result()
+        assert good.result().statistics["loss"] > 0
+
+
+def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch):
+    def no_memory(*arguments, **settings):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
+
+    message = r"no memory left: CUDA out of memory. Tried to allocate 2.00 GiB. Fewer executor.streams need less.$"
+    with OnDevice(job(), "cpu", 2) as executor:
+        assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
+        with monkeypatch.context() as patched:
+            patched.setattr("fedtempo.runtime.executors.resident.Course.begin", no_memory)
+            with pytest.raises(WorkerError, match=message):
+                executor.train(executor.initial(), 0, 2, TRAINING).result()
+        monkeypatch.setattr(Job, "model", no_memory)
+        with pytest.raises(RunError, match=message):
+            OnDevice(job(), "cpu", 2)
+        assert executor.train(executor.initial(), 0, 2, TRAINING).result().statistics
+
+
+class Broken(SlowLane):
+    def mark(self):
+        mark = super().mark()
+        mark.query = mark.synchronize = self.fail
+        return mark
+
+    def fail(self):
+        raise RuntimeError("CUDA error: device-side assert")
+
+
+def test_a_device_that_fails_is_an_error_of_ours():
+    with OnDevice(job(), "cpu", 1, make_lane=lambda urgent: Broken()) as executor:
+        pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
+        for each in pending:
+            with pytest.raises(WorkerError, match="the device failed: CUDA error: device-side assert"):
+                each.result()
+
+
+TABLES = {
+    "run": {"horizon": 30.0, "seed": 1},
+    "data": {"source": "digits", "clients": 6, "examples_per_client": 20, "test_examples": 40},
+    "model": {"network": "mlp", "hidden": [8]},
+    "fleet": {"preset": "fedhusky"},
+    "strategy": {"name": "fedavg", "clients_per_round": 3},
+}
+
+
+def test_the_configuration_chooses_the_executor(monkeypatch):
+    config = parse({**TABLES, "executor": {"device": "cuda:1", "streams": 3, "graphs": False}})
+    asked = []
+    monkeypatch.setattr(device_module, "find_device", lambda name: asked.append(name) or torch.device("cpu"))
+    with make_executor(config, build_world(config)) as executor:
+        assert isinstance(executor, OnDevice)
+        assert executor._streams == 3
+    assert asked == ["cuda:1"]
+    assert not isinstance(
+        make_executor(parse({**TABLES, "executor": {"kind": "inline"}}), build_world(config)), OnDevice
+    )
+
+
+def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch):
+    monkeypatch.setattr(device_module, "find_device", lambda name: torch.device("cpu"))
+    summaries, models = [], []
+    for settings in ({"kind": "inline"}, {"device": "cuda"}):
+        summary, _, model = run(parse({**TABLES, "executor": settings}))
+        summaries.append(summary)
+        models.append(model)
+    assert summaries[0]["events_sha256"] == summaries[1]["events_sha256"]
+    np.testing.assert_allclose(models[1], models[0], atol=1e-5)
+
+
+def test_a_run_is_not_resumed_on_another_kind_of_device():
+    processor = parse({**TABLES, "executor": {"kind": "inline"}})
+    cards = [parse({**TABLES, "executor": {"device": name}}) for name in ("cuda", "cuda:3")]
+    world = build_world(processor)
+    first, second, third = (identity(config, world)["configuration"] for config in (processor, *cards))
+    assert first != second == third
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_without_a_device_the_error_names_the_field_and_what_pytorch_says():
+    with pytest.raises(ConfigError, match=r"executor.device = 'cuda:1': PyTorch .* says: .+; use 'cpu'$") as caught:
+        find_device("cuda:1")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match=r"executor.device"):
+        run(parse({**TABLES, "executor": {"device": "cuda"}}))
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda1", "CUDA"])
+def test_a_device_that_cannot_be_is_refused(name):
+    with pytest.raises(ConfigError, match=r"executor.device"):
+        parse({**TABLES, "executor": {"device": name}})
