@@ -99,7 +99,7 @@ class Peer:
                     return json.loads(line.removeprefix(REPLY))
         finally:
             patience.cancel()
-        self._process.wait(END_S)
+        self._end()
         if silent.is_set():
             raise PeerError(f"{self.name} did not answer within {self._answer_s:g} s")
         self._said.seek(0)
@@ -112,12 +112,15 @@ class Peer:
             assert pipe is not None
             with contextlib.suppress(OSError):
                 pipe.close()
+        self._end()
+        self._said.close()
+
+    def _end(self) -> None:
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._said.close()
 
     def __enter__(self) -> Peer:
         return self

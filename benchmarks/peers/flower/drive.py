@@ -68,11 +68,12 @@ class Federation:
 
 
 def simulate(server_app: ServerApp, workers: int) -> None:
+    resources = {"num_cpus": workers, "address": "local"}  # whatever other Ray runs on this machine
     run_simulation(
         server_app,
         client_app,
         num_supernodes=CLIENTS,
-        backend_config={"client_resources": {"num_cpus": 1}, "init_args": {"num_cpus": workers}},
+        backend_config={"client_resources": {"num_cpus": 1}, "init_args": resources},
     )
 
 
