@@ -66,10 +66,9 @@ class ByHand:
     def __init__(self, layers: Sequence[Layer], vector: Tensor) -> None:
         self._layers = layers
         self._first = next(place for place, layer in enumerate(layers) if layer.parameters)
-        weights = [parameter.detach() for layer in layers for parameter in layer.parameters]
-        flat = vector[: sum(weight.numel() for weight in weights)]
-        self._gradient = torch.zeros_like(flat)
         self._weights = [[parameter.detach() for parameter in layer.parameters] for layer in layers]
+        flat = vector[: sum(part.numel() for parts in self._weights for part in parts)]
+        self._gradient = torch.zeros_like(flat)
         start = flat.storage_offset()
         self._places = [
             [self._gradient.as_strided(part.shape, part.stride(), part.storage_offset() - start) for part in parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 _aten: Any = torch.ops.aten
 
 
-class Layer:
+class Layer(ABC):
     """One layer at work: it keeps of `forward` what it needs afterwards. Used without autograd.
 
     parameters: those that it trains, in the module's order.
@@ -19,10 +20,11 @@ class Layer:
 
     parameters: tuple[nn.Parameter, ...] = ()
 
+    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """Output of a batch. `x` may be overwritten."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(
         self, upper: Tensor, to_input: bool, targets: Sequence[Tensor], keep: float, scale: float
     ) -> Tensor | None:
@@ -30,7 +32,6 @@ class Layer:
 
         Each target (one a parameter) becomes `keep` times itself plus `scale` times that parameter's gradient.
         """
-        raise NotImplementedError
 
 
 class _Linear(Layer):

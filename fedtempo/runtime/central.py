@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ class Arithmetic(Protocol):
     def is_location(self, value: object) -> bool: ...
 
 
-class Central:
+class Central(ABC):
     """The half of a `fedtempo.federation.Federation` that visits nobody. The other half fills its fields."""
 
     _clients: tuple[Client, ...]
@@ -51,8 +52,8 @@ class Central:
         return self._clients
 
     @property
-    def now(self) -> float:
-        raise NotImplementedError
+    @abstractmethod
+    def now(self) -> float: ...
 
     @property
     def horizon(self) -> float:
@@ -62,6 +63,7 @@ class Central:
     def model(self) -> Model:
         return self._model
 
+    @abstractmethod
     def train(
         self,
         client: Client,
@@ -70,11 +72,10 @@ class Central:
         *,
         group: int | None = None,
         to: Client | None = None,
-    ) -> Coroutine[Any, Any, Update]:
-        raise NotImplementedError
+    ) -> Coroutine[Any, Any, Update]: ...
 
-    async def sleep_until(self, time: float) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def sleep_until(self, time: float) -> None: ...
 
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,6 @@ from fedtempo.runtime.live.meeting import meet
 from fedtempo.runtime.runner import RunSettings
 from tests.live.deployments import TABLES, config
 from tests.live.loopback import Loopback, digits_clients
-
-
-@pytest.fixture
-def clients() -> list[Answers]:
-    return digits_clients(3)
-
-
-@pytest.fixture
-def grid(clients: list[Answers]) -> Iterator[Loopback]:
-    loopback = Loopback(clients)
-    yield loopback
-    loopback.close()
 
 
 def played(config: Config, tmp_path: Path, grid: Loopback) -> Any:

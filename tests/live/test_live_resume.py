@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +40,6 @@ def killing(visits: int, rows: list[Any]) -> Callable[[Path], Recorder]:
                     raise Killed
 
     return Killing
-
-
-@pytest.fixture
-def clients() -> list[Answers]:
-    return digits_clients(3)
-
-
-@pytest.fixture
-def grid(clients: list[Answers]) -> Iterator[Loopback]:
-    loopback = Loopback(clients)
-    yield loopback
-    loopback.close()
 
 
 def killed(settings: Config, folder: Path, grid: Loopback, visits: int) -> list[Any]:
