@@ -39,6 +39,12 @@ Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of 
 Local = Annotated[
     int | None, typer.Option(help="start so many clients and a SuperLink on this machine; [deploy] counts if not given")
 ]
+Track = Annotated[
+    str | None, typer.Option(help="where numbers go as well: tensorboard, mlflow, wandb; comma-separated")
+]
+LogFormat = Annotated[
+    Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
+]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
@@ -48,11 +54,13 @@ def run(
     out: Out = None,
     set_: Sets = [],  # noqa: B006
     seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+    track: Track = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run one strategy and leave a folder with everything that happened."""
     from fedtempo import commands
 
-    raise typer.Exit(commands.run(console, config, out, set_, seed))
+    raise typer.Exit(commands.run(console, config, out, [*set_, *_tracks(track)], seed, log_format))
 
 
 @app.command()
@@ -63,9 +71,7 @@ def resume(
         typer.Option("--set", help="change what no result depends on: executor.workers=4, run.checkpoint_every=10"),
     ] = [],  # noqa: B006
     force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
-    log_format: Annotated[
-        Format | None, typer.Option(help="of a run on real clients: as `fedtempo deploy` has it")
-    ] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Go on with a run, a deployment or a comparison that was interrupted or killed, as if it had never been."""
     from fedtempo import commands, deploy_commands
@@ -73,7 +79,7 @@ def resume(
     if deploy_commands.is_deployment(folder):
         code = deploy_commands.resume(console, folder, set_, force, log_format)
     else:
-        code = commands.resume(console, folder, set_, force)
+        code = commands.resume(console, folder, set_, force, log_format)
     raise typer.Exit(code)
 
 
@@ -84,11 +90,18 @@ def compare(
     seeds: Annotated[str, typer.Option(help="seeds: 1-5, or 1,3,7")] = "1",
     out: Out = None,
     set_: Sets = [],  # noqa: B006
+    track: Track = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run several strategies on the same fleet, data and seeds; table, report.html and comparison.json."""
     from fedtempo import commands
 
-    raise typer.Exit(commands.compare(console, config, strategies, seeds, out, set_))
+    raise typer.Exit(commands.compare(console, config, strategies, seeds, out, [*set_, *_tracks(track)], log_format))
+
+
+def _tracks(names: str | None) -> list[str]:
+    """`--track a,b` as a `--set`."""
+    return [] if names is None else [f"run.track={[name.strip() for name in names.split(',')]}"]
 
 
 @app.command()
@@ -220,9 +233,7 @@ def deploy(
     out: Out = None,
     set_: Sets = [],  # noqa: B006
     seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
-    log_format: Annotated[
-        Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
-    ] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Run one strategy on real clients through Flower, and leave a folder like a simulation's."""
     from fedtempo import deploy_commands

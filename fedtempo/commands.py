@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo import progress
+from fedtempo import logs, progress
 from fedtempo.config import Config, assignment, load, parse
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
@@ -31,34 +32,57 @@ from fedtempo.record import RunFolder, comparison, default_name, load_run, write
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import claim
 from fedtempo.record.prediction import prediction
+from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import words
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.strategies import STRATEGIES
+from fedtempo.trackers import make_trackers
+from fedtempo.trackers.tracking import tracked
 
 RUNS = Path("runs")
 COMPARISON = "comparison.toml"
 INTERRUPTED = 130
 
 
-def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: int | None) -> int:
+def run(
+    console: Console,
+    path: Path,
+    out: Path | None,
+    sets: list[str],
+    seed: int | None,
+    log_format: logs.Format | None = None,
+) -> int:
     """One run into a folder; returns the exit code."""
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
     folder = out or RUNS / default_name(config.label, config.run.seed)
-    with progress.shown(console, config) as watch:
-        summary = run_to_folder(config, folder, watch=watch)
-    return _show(console, folder, summary)
+    with observed(config, folder, log_format) as observers:
+        with progress.shown(console, config) as watch:
+            summary = run_to_folder(config, folder, watch=watch, observers=observers)
+        return _show(console, folder, summary)
 
 
-def resume(console: Console, folder: Path, sets: list[str], force: bool) -> int:
+@contextlib.contextmanager
+def observed(config: Config, folder: Path, log_format: logs.Format | None) -> Iterator[tuple[Observer, ...]]:
+    """Trackers and the log follow the run that the block makes in a folder; yields its recorder's observers."""
+    with tracked(config, folder) as trackers:
+        if log_format is None:
+            yield trackers
+        else:
+            logs.configure(log_format)
+            yield *trackers, logs.RunLog()
+
+
+def resume(console: Console, folder: Path, sets: list[str], force: bool, log_format: logs.Format | None = None) -> int:
     """Go on with a run, or a comparison, that was interrupted; returns the exit code."""
     if (folder / COMPARISON).exists():
-        return _resume_comparison(console, folder, sets, force)
+        return _resume_comparison(console, folder, sets, force, log_format)
     config = configuration(folder, sets)
-    with progress.shown(console, config) as watch:
-        summary = complete(config, folder, force=force, watch=watch)
-    return _show(console, folder, summary)
+    with observed(config, folder, log_format) as observers:
+        with progress.shown(console, config) as watch:
+            summary = complete(config, folder, force=force, watch=watch, observers=observers)
+        return _show(console, folder, summary)
 
 
 def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
@@ -75,9 +99,18 @@ def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
     return 0
 
 
-def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path | None, sets: list[str]) -> int:
+def compare(
+    console: Console,
+    path: Path,
+    strategies: str,
+    seeds: str,
+    out: Path | None,
+    sets: list[str],
+    log_format: logs.Format | None = None,
+) -> int:
     """Several strategies over the same seeds; returns the exit code."""
     base = load(path, sets)
+    make_trackers(base.run.track)  # what is not installed is said before anything runs
     numbers = parse_seeds(seeds)
     labels = _names(strategies, base)
     for label in labels:
@@ -87,12 +120,14 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     lock = claim(folder)
     try:
         write_text(folder / COMPARISON, tomli_w.dumps(plan))
-        return _run_comparison(console, folder, base, labels, numbers, force=False)
+        return _run_comparison(console, folder, base, labels, numbers, log_format, force=False)
     finally:
         lock.release()
 
 
-def _resume_comparison(console: Console, folder: Path, sets: list[str], force: bool) -> int:
+def _resume_comparison(
+    console: Console, folder: Path, sets: list[str], force: bool, log_format: logs.Format | None
+) -> int:
     try:
         plan = tomllib.loads((folder / COMPARISON).read_text(encoding="utf-8"))
         lock = claim(folder)
@@ -100,13 +135,20 @@ def _resume_comparison(console: Console, folder: Path, sets: list[str], force: b
         raise ConfigError(f"{folder} cannot be resumed: {error}") from error
     try:
         base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
-        return _run_comparison(console, folder, base, plan["strategies"], plan["seeds"], force=force)
+        return _run_comparison(console, folder, base, plan["strategies"], plan["seeds"], log_format, force=force)
     finally:
         lock.release()
 
 
 def _run_comparison(
-    console: Console, folder: Path, base: Config, labels: list[str], numbers: list[int], *, force: bool
+    console: Console,
+    folder: Path,
+    base: Config,
+    labels: list[str],
+    numbers: list[int],
+    log_format: logs.Format | None,
+    *,
+    force: bool,
 ) -> int:
     """All of a comparison's runs that are not finished, then what came out."""
     configs = {label: base.for_comparison(label) for label in labels}
@@ -119,8 +161,8 @@ def _run_comparison(
             if world is None or _world_tables(seeded) != _world_tables(base.with_changes({"run.seed": seed})):
                 world = build_world(seeded)
             target = folder / f"{label}-seed{seed}"
-            with progress.shown(console, seeded) as watch:
-                summary = complete(seeded, target, force=force, world=world, watch=watch)
+            with observed(seeded, target, log_format) as observers, progress.shown(console, seeded) as watch:
+                summary = complete(seeded, target, force=force, world=world, watch=watch, observers=observers)
             summaries[label].append(summary)
             folders.append(target)
             if summary["ended"] == "interrupted":

@@ -8,7 +8,7 @@ import logging
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -23,10 +23,12 @@ from fedtempo.deployment import deploy_to_folder, must_be_the_same, remembered, 
 from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
 from fedtempo.logs import Format
-from fedtempo.record import RunFolder, default_name, load_run
+from fedtempo.record import Recorder, RunFolder, default_name, load_run
 from fedtempo.record.journal import read_identity
+from fedtempo.record.recorder import Observer
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
+from fedtempo.trackers.tracking import tracked
 
 if TYPE_CHECKING:
     from fedtempo.flower.grid import FlowerGrid, Session, SuperLink
@@ -56,9 +58,11 @@ def deploy(
     """One run on real clients into a folder; returns the exit code."""
     config = _config(path, local, sets, seed)
     folder = out or RUNS / default_name(config.label, config.run.seed)
-    with _observed(console, config, log_format) as seen, _grid(console, config, local, folder) as grid:
-        summary = deploy_to_folder(config, folder, grid, remember=_to_resume(grid, local), **seen)
-    return _show(console, folder, summary)
+    with tracked(config, folder) as trackers:
+        observing = _observed(console, config, log_format, trackers)
+        with observing as seen, _grid(console, config, local, folder) as grid:
+            summary = deploy_to_folder(config, folder, grid, remember=_to_resume(grid, local), **seen)
+        return _show(console, folder, summary)
 
 
 def is_deployment(folder: Path) -> bool:
@@ -78,9 +82,11 @@ def resume(console: Console, path: Path, sets: list[str], force: bool, log_forma
         config = load(folder.config, sets).with_changes({}, label=label)
         must_be_the_same(config, folder, force=force)
         former = None if told.get("session") is None else Session(**told["session"])
-        with _observed(console, config, log_format) as seen, _grid(console, config, local, path, former) as grid:
-            summary = resume_deployment(config, folder, grid, remember=_to_resume(grid, local), force=force, **seen)
-    return _show(console, path, summary)
+        with tracked(config, path) as trackers:
+            observing = _observed(console, config, log_format, trackers)
+            with observing as seen, _grid(console, config, local, path, former) as grid:
+                summary = resume_deployment(config, folder, grid, remember=_to_resume(grid, local), force=force, **seen)
+            return _show(console, path, summary)
 
 
 def _to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
@@ -88,15 +94,17 @@ def _to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _observed(console: Console, config: Config, log_format: Format | None) -> Iterator[dict[str, Any]]:
+def _observed(
+    console: Console, config: Config, log_format: Format | None, trackers: Iterable[Observer]
+) -> Iterator[dict[str, Any]]:
     """What lets others watch a run: arguments of `deploy_to_folder`. SIGTERM interrupts the block."""
-    from fedtempo.flower.observing import Metrics, Observed, Observer, RunLog, served
+    from fedtempo.flower.observing import Metrics, served
 
-    observers: list[Observer] = []
+    observers: list[Observer] = list(trackers)
     with contextlib.ExitStack() as stack:
         if log_format is not None:
             logs.configure(log_format)
-            observers.append(RunLog())
+            observers.append(logs.RunLog())
         watchers: list[Callable[[Any, Any], None]] = [stack.enter_context(progress.shown(console, config))]
         if config.deploy.metrics is not None:
             metrics = Metrics()
@@ -115,7 +123,7 @@ def _observed(console: Console, config: Config, log_format: Format | None) -> It
             else:
                 logging.getLogger("fedtempo.run").info(line)
 
-        yield {"watch": watch, "say": say, "recorder": partial(Observed, observers=observers)}
+        yield {"watch": watch, "say": say, "recorder": partial(Recorder, observers=observers)}
 
 
 def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:

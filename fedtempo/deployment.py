@@ -41,6 +41,7 @@ from fedtempo.runtime.live.loop import play
 from fedtempo.runtime.live.meeting import Met, meet, wait_for_nodes
 from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
+from fedtempo.runtime.pulse import pulse
 from fedtempo.runtime.runner import simulate
 
 _DEPLOYMENT = "deployment.json"
@@ -148,7 +149,8 @@ def _deploy(
         else:
             met = [Met(node, Description.known(told)) for node, told in journal.identity["clients"]["met"]]
             wait_for_nodes(grid, len(met), settings.wait_s, say)
-        summary = _play(config, folder, grid, dataset, met, journal, watch or (lambda *_: None), recorder)
+        with pulse(folder.now, watch) as watched:
+            summary = _play(config, folder, grid, dataset, met, journal, watched, recorder)
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
         folder.journal.unlink(missing_ok=True)

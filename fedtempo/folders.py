@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +14,50 @@ from fedtempo.launch import Watch, World, build_world, run_in_folder
 from fedtempo.record import RunFolder, load_run, write_json
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
+from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
+from fedtempo.runtime.pulse import pulse
 
 
 def run_to_folder(
-    config: Config, path: Path, *, world: World | None = None, watch: Watch | None = None
+    config: Config,
+    path: Path,
+    *,
+    world: World | None = None,
+    watch: Watch | None = None,
+    observers: Iterable[Observer] = (),
 ) -> dict[str, Any]:
-    """One run in its own new folder; returns its summary. The folder is claimed before anything is computed."""
+    """One run in its own new folder; returns its summary. The folder is claimed before anything is computed.
+
+    observers: hear what happens, and decide nothing of it.
+    """
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
             write_text(folder.config, config.dump(), sync=True)
             world = build_world(config) if world is None else world
             journal = Journal.create(folder.journal, identity(config, world.dataset.sha256))
-            return _run(config, folder, journal, world, watch)
+            return _run(config, folder, journal, world, watch, observers)
     except ConfigError:
         shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
         raise
 
 
 def complete(
-    config: Config, path: Path, *, force: bool = False, world: World | None = None, watch: Watch | None = None
+    config: Config,
+    path: Path,
+    *,
+    force: bool = False,
+    world: World | None = None,
+    watch: Watch | None = None,
+    observers: Iterable[Observer] = (),
 ) -> dict[str, Any]:
     """The summary of the run in a folder: begun where there is none, gone on with where it is not finished."""
     folder = RunFolder(path)
     if not folder.config.exists():
-        return run_to_folder(config, path, world=world, watch=watch)
+        return run_to_folder(config, path, world=world, watch=watch, observers=observers)
     if not folder.finished:
-        return resume(config, path, force=force, world=world, watch=watch)
+        return resume(config, path, force=force, world=world, watch=watch, observers=observers)
     must_agree(path, settings(load(folder.config)), settings(config), force)
     summary = dict(load_run(path).summary or {})
     _tidy(folder, summary)
@@ -61,7 +77,13 @@ def configuration(path: Path, sets: list[str]) -> Config:
 
 
 def resume(
-    config: Config, path: Path, *, force: bool = False, world: World | None = None, watch: Watch | None = None
+    config: Config,
+    path: Path,
+    *,
+    force: bool = False,
+    world: World | None = None,
+    watch: Watch | None = None,
+    observers: Iterable[Observer] = (),
 ) -> dict[str, Any]:
     """Go on with the run in a folder that was interrupted; returns its summary, the same as if it had never been.
 
@@ -77,11 +99,21 @@ def resume(
         else:
             journal = Journal.create(folder.journal, now)
         folder.summary.unlink(missing_ok=True)
-        return _run(config, folder, journal, world, watch)
+        return _run(config, folder, journal, world, watch, observers)
 
 
-def _run(config: Config, folder: RunFolder, journal: Journal, world: World, watch: Watch | None) -> dict[str, Any]:
-    summary, model = run_in_folder(config, folder.path, world=world, watch=watch, journal=journal)
+def _run(
+    config: Config,
+    folder: RunFolder,
+    journal: Journal,
+    world: World,
+    watch: Watch | None,
+    observers: Iterable[Observer],
+) -> dict[str, Any]:
+    with pulse(folder.now, watch) as watched:
+        summary, model = run_in_folder(
+            config, folder.path, world=world, watch=watched, journal=journal, observers=observers
+        )
     models = ModelFiles(folder.models)
     if model is not None:
         models.add(model)

@@ -15,7 +15,7 @@ from fedtempo.record.folder import versions
 from fedtempo.record.strict_json import plain
 
 _FREE = {
-    "run": ("checkpoint_every", "record", "verify"),
+    "run": ("checkpoint_every", "record", "track", "verify"),
     "deploy": (
         "superlink",
         "root_certificates",

@@ -8,7 +8,7 @@ import math
 import os
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +31,7 @@ from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, Records, RunFolder
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
+from fedtempo.record.recorder import Observer
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.device import OnDevice
@@ -180,13 +181,19 @@ def run(
 
 
 def run_in_folder(
-    config: Config, folder: Path, *, world: World, watch: Watch | None = None, journal: Journal | None = None
+    config: Config,
+    folder: Path,
+    *,
+    world: World,
+    watch: Watch | None = None,
+    journal: Journal | None = None,
+    observers: Iterable[Observer] = (),
 ) -> tuple[dict[str, Any], npt.NDArray[np.float32] | None]:
     """One run recorded in a folder: its summary and the final model, see `run`.
 
     journal: what was done of it before; the run goes on from there, and adds to it.
     """
-    with contextlib.closing(_recorder(config, folder, world)) as recorder:
+    with contextlib.closing(_recorder(config, folder, world, observers)) as recorder:
         model = _run(config, recorder, world, watch, folder, journal)
         return recorder.summary(), model
 
@@ -257,7 +264,7 @@ def _run(
         if isinstance(inner, Workers | OnDevice):
             recorder.fact("executor", inner.facts())
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
-        recorder.complete(made[0].visits_in_progress)
+        recorder.complete(len(made[0].in_progress()))
     recorder.fact("ended", outcome.ended)
     recorder.fact("elapsed_s", outcome.end_s)
     recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
@@ -266,11 +273,12 @@ def _run(
     return outcome.model
 
 
-def _recorder(config: Config, folder: Path | None, world: World) -> Recorder:
+def _recorder(config: Config, folder: Path | None, world: World, observers: Iterable[Observer] = ()) -> Recorder:
     rows = config.run.record == "all"
     if not config.run.verify:
-        return Recorder(folder, rows=rows)
-    return Verified(folder, n_clients=len(world.clients), horizon_s=config.run.horizon, rows=rows)
+        return Recorder(folder, rows=rows, observers=observers)
+    n_clients, horizon_s = len(world.clients), config.run.horizon
+    return Verified(folder, n_clients=n_clients, horizon_s=horizon_s, rows=rows, observers=observers)
 
 
 def make_executor(config: Config, world: World) -> Executor:

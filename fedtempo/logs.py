@@ -6,6 +6,10 @@ import json
 import logging
 import time
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedtempo.record.recorder import VisitRow
 
 
 class Format(StrEnum):
@@ -35,6 +39,26 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
         return json.dumps(told, default=str)
+
+
+class RunLog:
+    """A line of the log for each visit, commit and evaluation (a `record.recorder.Observer`)."""
+
+    _log = logging.getLogger("fedtempo.run")
+
+    def visit(self, row: VisitRow) -> None:
+        told = {"visit": row[0], "client": row[1], "outcome": row[9], "started_s": row[5], "ended_s": row[8]}
+        self._log.info("visit %d of client %d: %s", row[0], row[1], row[9], extra=told)
+
+    def commit(self, version: int, time: float, staleness: int) -> None:
+        self._log.info("version %d", version, extra={"version": version, "run_s": time, "staleness": staleness})
+
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
+        told = {"version": version, "run_s": time, "accuracy": accuracy, "loss": loss}
+        self._log.info("version %d: accuracy %.3f", version, accuracy, extra=told)
+
+    def traffic(self, down: int, up: int, relay: int) -> None:
+        """Said of each visit already."""
 
 
 def configure(form: Format) -> None:

@@ -1,85 +1,25 @@
-"""A run on real clients as others watch it: metrics for Prometheus, a health page, lines in a log."""
+"""A run on real clients as others watch it: metrics for Prometheus, a health page."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from socketserver import ThreadingMixIn
-from typing import Any, Protocol
+from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from fedtempo.errors import ConfigError
-from fedtempo.record import Recorder
 from fedtempo.record.recorder import VisitRow
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.live.federation import LiveFederation
 
-log = logging.getLogger("fedtempo.run")
-
 _STALENESS = (0, 1, 2, 5, 10, 20, 50, 100)
 _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
-
-
-class Observer(Protocol):
-    """Hears what a recorder hears."""
-
-    def visit(self, row: VisitRow) -> None: ...
-    def commit(self, version: int, time: float, staleness: int) -> None: ...
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None: ...
-    def traffic(self, down: int, up: int) -> None: ...
-
-
-class Observed(Recorder):
-    """A recorder that others listen to. A run that is resumed happens again: counters then begin from its start."""
-
-    def __init__(self, folder: Path | None, observers: Iterable[Observer], *, rows: bool = True) -> None:
-        super().__init__(folder, rows=rows)
-        self._observers = tuple(observers)
-
-    def visit(self, row: VisitRow) -> None:
-        super().visit(row)
-        for observer in self._observers:
-            observer.visit(row)
-
-    def commit(self, version: int, time: float, staleness: int) -> None:
-        super().commit(version, time, staleness)
-        for observer in self._observers:
-            observer.commit(version, time, staleness)
-
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        super().evaluation(time, version, accuracy, loss)
-        for observer in self._observers:
-            observer.evaluation(time, version, accuracy, loss)
-
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
-        super().traffic(down, up, relay, examples)
-        for observer in self._observers:
-            observer.traffic(down, up)
-
-
-class RunLog:
-    """A line of the log for each visit, commit and evaluation."""
-
-    def visit(self, row: VisitRow) -> None:
-        told = {"visit": row[0], "client": row[1], "outcome": row[9], "started_s": row[5], "ended_s": row[8]}
-        log.info("visit %d of client %d: %s", row[0], row[1], row[9], extra=told)
-
-    def commit(self, version: int, time: float, staleness: int) -> None:
-        log.info("version %d", version, extra={"version": version, "run_s": time, "staleness": staleness})
-
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        told = {"version": version, "run_s": time, "accuracy": accuracy, "loss": loss}
-        log.info("version %d: accuracy %.3f", version, accuracy, extra=told)
-
-    def traffic(self, down: int, up: int) -> None:
-        """Said of each visit already."""
 
 
 class Metrics:
@@ -119,7 +59,7 @@ class Metrics:
     def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
         self._accuracy.set(accuracy)
 
-    def traffic(self, down: int, up: int) -> None:
+    def traffic(self, down: int, up: int, relay: int) -> None:
         self._bytes.labels("down").inc(down)
         self._bytes.labels("up").inc(up)
 

@@ -25,8 +25,10 @@ _PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr
 
 _LOCK = ".lock"
 
-_HALF_WRITTEN = re.compile(r"\.(environment\.json|config\.toml|journal\.jsonl|summary\.json)\..+")
+_HALF_WRITTEN = re.compile(r"\.(environment\.json|config\.toml|journal\.jsonl|now\.json|summary\.json)\..+")
 """Names that files have before they are whole."""
+
+NOW = "now.json"
 
 _PATIENCE_S = 3.0
 """How long another process may still have the folder: workers outlive a run that is killed by half a second."""
@@ -57,6 +59,11 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         return self.path / "journal.jsonl"
+
+    @property
+    def now(self) -> Path:
+        """What is in progress; there while the run is."""
+        return self.path / NOW
 
     @property
     def summary(self) -> Path:

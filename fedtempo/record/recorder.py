@@ -7,8 +7,9 @@ import math
 import operator
 import sqlite3
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,6 +37,16 @@ VisitRow = tuple[
 CommitRow = tuple[int, float, int]
 EvaluationRow = tuple[float, int, float, float]
 
+
+class Observer(Protocol):
+    """Hears what a recorder is told, as it happens. A run that is resumed happens again, from its start."""
+
+    def visit(self, row: VisitRow) -> None: ...
+    def commit(self, version: int, time: float, staleness: int) -> None: ...
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None: ...
+    def traffic(self, down: int, up: int, relay: int) -> None: ...
+
+
 # Without an adapter SQLite takes a NumPy number for a string of bytes, and stores that without a word.
 for _kind in "bhilqBHILQef":
     sqlite3.register_adapter(np.dtype(_kind).type, operator.methodcaller("item"))
@@ -50,6 +61,7 @@ class Recorder:
     """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
 
     rows: False where those of visits and commits are counted and left out, so that the file does not grow with them.
+    observers: hear all visits, commits, evaluations and bytes; what one of them raises ends the run.
 
     Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
     an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
@@ -69,7 +81,8 @@ class Recorder:
     Every method that writes raises RunError naming the file where the disk does not take it.
     """
 
-    def __init__(self, folder: Path | None, *, rows: bool = True) -> None:
+    def __init__(self, folder: Path | None, *, rows: bool = True, observers: Iterable[Observer] = ()) -> None:
+        self._observers = tuple(observers)
         self._path: Path | str = ":memory:" if folder is None else folder / DATABASE
         self._rows = rows
         self._visits: list[VisitRow] = []
@@ -115,17 +128,23 @@ class Recorder:
         visits.append(row)
         if len(visits) >= self._look_at:
             self._look()
+        for observer in self._observers:
+            observer.visit(row)
 
     def commit(self, version: int, time: float, staleness: int) -> None:
         """The global model became `version`. staleness: commits since the base of what was committed."""
         self._commits.append((version, time, staleness))
         if len(self._commits) % _ROWS_BETWEEN_LOOKS == 0:
             self._look()
+        for observer in self._observers:
+            observer.commit(version, time, staleness)
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
         """The global model was evaluated; NaN in a run without training."""
         self._evaluations.append((time, version, accuracy, loss))
         self._look()
+        for observer in self._observers:
+            observer.evaluation(time, version, accuracy, loss)
 
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
         """Bytes that were moved: from the server, to it, and from one client to the next.
@@ -136,6 +155,8 @@ class Recorder:
         self._up += up
         self._relay += relay
         self._examples += examples
+        for observer in self._observers:
+            observer.traffic(down, up, relay)
 
     def told(self, statistics: int = 0, histograms: int = 0) -> None:
         """Numbers that clients told the server beside their models: measurements of a visit, counts of examples."""

@@ -7,16 +7,17 @@ import contextlib
 import math
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import FedtempoError
-from fedtempo.federation import Federation, Strategy
+from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
@@ -45,6 +46,13 @@ class RunSettings:
         Literal["all", "totals"],
         Doc("a row for each visit and commit, or their totals alone: the run's folder does not grow with them then"),
     ] = "all"
+    track: Annotated[
+        tuple[str, ...],
+        Field(strict=False),
+        Doc(
+            "where numbers of the run go as well: tensorboard, mlflow, wandb, or module:Class; no result depends on it"
+        ),
+    ] = ()
     verify: Annotated[
         bool, Doc("check while it runs that the records hold together; for those who change fedtempo")
     ] = False
@@ -98,6 +106,10 @@ class Driven(Federation, Protocol):
     def ended(self) -> asyncio.Future[str]: ...
     @property
     def visits_begun(self) -> int: ...
+    def in_progress(self) -> Sequence[Visit]:
+        """Visits that hold their client now, as another thread may ask."""
+        ...
+
     def end(self, why: str) -> None:
         """End the run at this instant: `why` is "target", "budget" or "horizon"."""
         ...

@@ -263,9 +263,8 @@ class Simulation(Central):
     def visits_begun(self) -> int:
         return self._visits.begun
 
-    @property
-    def visits_in_progress(self) -> int:
-        return self._visits.in_progress
+    def in_progress(self) -> list[Visit]:
+        return self._visits.in_progress()
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""

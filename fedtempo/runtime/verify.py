@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import RunError
-from fedtempo.record.recorder import Recorder, VisitRow
+from fedtempo.record.recorder import Observer, Recorder, VisitRow
 
 
 class Verified(Recorder):
@@ -18,8 +19,16 @@ class Verified(Recorder):
     moves for every visit that is done, and nothing else does.
     """
 
-    def __init__(self, folder: Path | None, *, n_clients: int, horizon_s: float | None, rows: bool = True) -> None:
-        super().__init__(folder, rows=rows)
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        n_clients: int,
+        horizon_s: float | None,
+        rows: bool = True,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        super().__init__(folder, rows=rows, observers=observers)
         self._horizon_s = math.inf if horizon_s is None else horizon_s
         self._now = self._evaluated_at = 0.0
         self._version = self._evaluated = 0

@@ -20,9 +20,9 @@ pytest.importorskip("prometheus_client")
 from fedtempo.deployment import deploy_to_folder
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
-from fedtempo.flower.observing import Metrics, Observed, RunLog, served
-from fedtempo.logs import JsonLines
-from fedtempo.record import load_run
+from fedtempo.flower.observing import Metrics, served
+from fedtempo.logs import JsonLines, RunLog
+from fedtempo.record import Recorder, load_run
 from fedtempo.runtime.live.calls import Call, Reply
 from tests.live.deployments import config
 from tests.live.loopback import Loopback, digits_clients
@@ -64,7 +64,7 @@ def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
             tmp_path / "run",
             grid,
             watch=metrics.watch,
-            recorder=partial(Observed, observers=[metrics]),
+            recorder=partial(Recorder, observers=[metrics]),
         )
         after = values(read(port, "/metrics")[1])
     grid.close()
@@ -119,7 +119,7 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     grid = Loopback(digits_clients(3))
     with caplog.at_level(logging.INFO, "fedtempo.run"):
         deploy_to_folder(
-            config(run__max_commits=1), tmp_path / "run", grid, recorder=partial(Observed, observers=[RunLog()])
+            config(run__max_commits=1), tmp_path / "run", grid, recorder=partial(Recorder, observers=[RunLog()])
         )
     grid.close()
     lines = [json.loads(JsonLines().format(each)) for each in caplog.records if each.name == "fedtempo.run"]

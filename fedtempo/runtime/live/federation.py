@@ -242,10 +242,13 @@ class LiveFederation(Central):
     def visits_begun(self) -> int:
         return self._stays.begun
 
+    def in_progress(self) -> list[Visit]:
+        return self._stays.in_progress()
+
     @property
     def busy(self) -> int:
         """How many clients are in a visit now."""
-        return self._stays.in_progress
+        return len(self.in_progress())
 
     @property
     def away(self) -> bool:

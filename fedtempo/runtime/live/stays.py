@@ -112,9 +112,9 @@ class Stays:
         for visit in sorted(self._held, key=lambda visit: visit.state.number):
             visit.release()
 
-    @property
-    def in_progress(self) -> int:
-        return len(self._held)
+    def in_progress(self) -> list[Visit]:
+        """Those that hold their client now. Another thread may ask: copying a set is one step."""
+        return list(self._held)
 
     @property
     def end_s(self) -> float:
