@@ -153,6 +153,21 @@ def report(
 
 
 @app.command()
+def watch(
+    runs: Runs,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port on 127.0.0.1; one that is free if not given")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="print the address and open nothing")] = False,
+) -> None:
+    """Follow runs on a local page while they happen, or look at them afterwards. Ctrl-C ends it."""
+    from fedtempo.watch import serving
+
+    def say(text: str) -> None:
+        console.print(text, style="cyan", soft_wrap=True, highlight=False)
+
+    serving.watch(runs, port, browser=not no_browser, say=say)
+
+
+@app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="run folder", show_default=False)],
     to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,17 +81,9 @@ def load_run(folder: Path | str) -> Run:
     cannot be read or leads elsewhere, or its records hold what cannot be.
     """
     folder = Path(folder)
-    database = inside(folder, DATABASE)
-    if database is None:
-        raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
-    # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
-    frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
-    try:
-        with opened(database, immutable=frozen) as connection:
-            records = read_records(connection)
+    with opened_records(folder) as connection:
+        records = read_records(connection)
         check(records)
-    except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{database} holds no run that can be read: {error}") from error
     return Run(
         visits=records.visits,
         commits=records.commits,
@@ -102,6 +95,24 @@ def load_run(folder: Path | str) -> Run:
         summary=read_table(folder, "summary.json", json.loads),
         environment=read_table(folder, "environment.json", json.loads) or {},
     )
+
+
+@contextlib.contextmanager
+def opened_records(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The database of a run folder, which is only read, while the block lasts.
+
+    Raises ConfigError where there is none, and in place of what the block raises because of what it holds.
+    """
+    database = inside(folder, DATABASE)
+    if database is None:
+        raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
+    # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
+    frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
+    try:
+        with opened(database, immutable=frozen) as connection:
+            yield connection
+    except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise ConfigError(f"{database} holds no run that can be read: {error}") from error
 
 
 def check(records: Records) -> None:
@@ -136,15 +147,28 @@ def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = N
 def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
     """A table's columns, in the order of one of them. Raises sqlite3.Error."""
     columns = COLUMNS[table]
-    names = ", ".join(f'"{name}"' for name in columns)
+    names = column_names(table)
     (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
     arrays = {name: np.empty(size, dtype=kind) for name, kind in columns.items()}
     cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
     while rows := cursor.fetchmany(_ROWS_AT_ONCE):
         begin, end = end, end + len(rows)
-        for values, (name, kind) in zip(zip(*rows), columns.items()):
-            arrays[name][begin:end] = _column(values, kind)
+        for name, values in as_columns(table, rows).items():
+            arrays[name][begin:end] = values
     return arrays
+
+
+def as_columns(table: str, rows: Sequence[tuple[Any, ...]]) -> Table:
+    """Rows of a table, with its columns in their order, as arrays."""
+    columns = COLUMNS[table]
+    if not rows:
+        return {name: np.empty(0, dtype=kind) for name, kind in columns.items()}
+    return {name: _column(values, kind) for values, (name, kind) in zip(zip(*rows), columns.items())}
+
+
+def column_names(table: str) -> str:
+    """A table's columns in their order, as SQL."""
+    return ", ".join(f'"{name}"' for name in COLUMNS[table])
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:

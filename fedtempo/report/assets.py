@@ -1,4 +1,4 @@
-"""Style and behaviour of the page."""
+"""Style and behaviour of pages. THEME_SCRIPT: what Plotly needs to look like the page around it."""
 
 from __future__ import annotations
 
@@ -71,9 +71,8 @@ footer { color: var(--soft); font-size: 13px; margin-top: 40px; }
 @media print { .legend button { cursor: default; } .card { break-inside: avoid; } }
 """
 
-SCRIPT = """
+THEME_SCRIPT = """
 "use strict";
-const charts = [...document.querySelectorAll(".chart")];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 function themed(layout) {
@@ -90,7 +89,12 @@ function themed(layout) {
   }
   return look;
 }
+"""
 
+SCRIPT = (
+    THEME_SCRIPT
+    + """
+const charts = [...document.querySelectorAll(".chart")];
 for (const chart of charts) {
   const figure = JSON.parse(document.getElementById(chart.id + "-data").textContent);
   chart.figure = figure;
@@ -117,3 +121,4 @@ document.addEventListener("click", (event) => {
   }
 });
 """
+)

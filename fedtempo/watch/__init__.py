@@ -1,0 +1,1 @@
+"""A local page that follows runs while other processes write them."""
