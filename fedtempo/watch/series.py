@@ -102,7 +102,7 @@ class Spans:
         """Have instants up to a time: twice as far apart, as often as that needs."""
         while time_s > self._instants * self.every_s:
             kept = np.cumsum(self._changes)[::2]  # at the last instant, and later, no span is alive
-            self._changes = np.diff(np.pad(kept, (0, self._changes.size - kept.size)), prepend=0)
+            self._changes[:] = np.diff(np.pad(kept, (0, self._changes.size - kept.size)), prepend=0)
             self.every_s *= 2
 
 
@@ -146,6 +146,6 @@ class Recent(Generic[T]):
         What is not kept any more is passed over; so is all where more were seen than there ever were.
         """
         first = self.total - len(self._items)
-        begin = max(0, seen - first)
+        begin = min(max(0, seen - first), len(self._items))
         items = list(islice(self._items, begin, begin + most))
         return first + begin + len(items), items

@@ -40,6 +40,8 @@ def watch(folders: Sequence[Path], port: int, *, browser: bool, say: Callable[[s
         say("no run is there yet; the page shows runs as they begin")
     if browser:
         webbrowser.open(address)
-    config = uvicorn.Config(make_app(folders, token), log_level="warning", access_log=False, server_header=False)
+    config = uvicorn.Config(
+        make_app(folders, token), log_level="warning", access_log=False, server_header=False, lifespan="off"
+    )
     with listening, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])

@@ -49,18 +49,20 @@ class RunState:
         self._log: Recent[Line] = Recent(_LINES_KEPT)
         self._recorded_s = 0.0
         self.best: float | None = None
+        self._told_end = False
         self._log.add([(None, "begin", self._beginning())])
 
     def absorb(self, piece: Piece) -> None:
         """What is new."""
-        before, self.facts = self.facts, piece.facts
+        self.facts = piece.facts
         self._absorb_visits(piece)
         self._absorb_commits(piece)
         lines: list[Line] = [(None, "note", f"{name}: {words.short(value, 120)}") for name, value in piece.notes]
         lines += self._lost_lines(piece)
         lines += self._evaluation_lines(piece)
         lines.sort(key=lambda line: -1.0 if line[0] is None else line[0])
-        if (ended := piece.facts.get("ended")) and not before.get("ended"):
+        if (ended := piece.facts.get("ended")) and not piece.more and not self._told_end:
+            self._told_end = True
             lines.append((piece.facts.get("elapsed_s"), "end", f"the run ended: {ended}"))
         self._log.add(lines)
 
@@ -180,7 +182,7 @@ class RunState:
         return lines[-_LINES_KEPT:]
 
     def _lost_lines(self, piece: Piece) -> list[Line]:
-        visits, lines = piece.visits, []
+        visits, lines = piece.visits, list[Line]()
         for i in np.flatnonzero(np.isin(visits["outcome"], _LOST))[-_LINES_KEPT:].tolist():
             who, what = self.client(int(visits["client"][i])), visits["outcome"][i]
             lines.append((float(visits["finished"][i]), "lost", f"visit {visits['number'][i]} of {who}: {what}"))

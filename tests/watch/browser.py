@@ -52,6 +52,8 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=url)
+        self.errors.clear()  # those of the page before
+        self.asked = [other for other in self.asked if other.startswith(url)]
 
     def value(self, expression: str) -> Any:
         """What an expression of JavaScript gives."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtempo.errors import ConfigError
@@ -34,6 +34,7 @@ def begun(folder: Path, resumed: int = 0) -> Recorder:
     return recorder
 
 
+@settings(max_examples=15)
 @given(order=st.permutations(range(1, 13)), cuts=st.sets(st.integers(0, 12)))
 def test_every_visit_is_read_once_in_whatever_order_visits_end(order, cuts, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("run")

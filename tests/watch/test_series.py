@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from fedtempo.watch.series import Curve, Histogram, Recent, Spans
 
+seconds = st.integers(0, 400).map(lambda eighths: eighths / 8)
 visits = st.lists(
-    st.tuples(st.integers(-1, 3), st.floats(0, 50), st.floats(0, 20)).map(lambda v: (v[0], v[1], v[1] + v[2])),
+    st.tuples(st.integers(-1, 3), seconds, seconds).map(lambda visit: (visit[0], visit[1], visit[1] + visit[2] / 3)),
     max_size=40,
 )
 
@@ -66,7 +67,7 @@ def test_a_curve_keeps_its_ends_and_no_more_points_than_it_may(n_points) -> None
     assert points == sorted(points)
     if n_points:
         assert (points[0][0], points[-1][0]) == (0, n_points - 1)
-        assert np.diff([x for x, _ in points[:-1]]).tolist() == [points[1][0]] * (len(points) - 2) or len(points) < 3
+        assert len(set(np.diff([x for x, _ in points[:-1]]))) <= 1
 
 
 @given(st.lists(st.lists(st.integers(0, 5000))))
