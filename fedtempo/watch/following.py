@@ -47,6 +47,8 @@ class FollowedRun:
 
     def refresh(self) -> None:
         """Read what is new, for a while."""
+        if self._state == "finished" and not self._more:
+            return  # for good
         until = time.perf_counter() + _READING_S
         try:
             self._now, age_s = read_now(self.folder)
@@ -152,7 +154,7 @@ def _state(facts: Mapping[str, Any], now: Now | None, age_s: float) -> tuple[str
     if ended is not None:
         return "finished", f"ended by {ended}"
     if now is None:
-        return "silent", "no process writes it"
+        return "silent", "it has not ended and no process writes it: it failed or was killed"
     if age_s > ALIVE_S:
         return "silent", f"nothing was written for {age_s:,.0f} s: it was killed, or its machine sleeps"
     return "running", ""

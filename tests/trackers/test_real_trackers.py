@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -53,5 +54,11 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)
     run(tmp_path / "run", "wandb")
     (folder,) = (tmp_path / "run/wandb").glob("offline-run-*")
-    assert b"evaluation/accuracy" in next(folder.glob("*.wandb")).read_bytes()
+    (written,) = folder.glob("*.wandb")
+    until = time.monotonic() + 20
+    while (
+        b"evaluation/accuracy" not in written.read_bytes()
+    ):  # by a process of W&B's own, a moment after it has finished
+        assert time.monotonic() < until
+        time.sleep(0.1)
     assert {"config.toml", "summary.json"} <= {path.name for path in (folder / "files").iterdir()}

@@ -19,6 +19,9 @@ from tests.watch.folders import Written
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is not installed")
 
+ENOUGH_S = 600.0
+"""On a busy machine a browser may take longer than a run's sign of life counts."""
+
 READY = (
     "document.querySelector('#accuracy .main-svg') && document.querySelector('#runs tbody td:nth-child(4)').textContent"
 )
