@@ -21,7 +21,8 @@ from fedtempo.trackers.points import About, Point, Points, Tracker
 log = logging.getLogger("fedtempo.trackers")
 
 _AT_ONCE = 500
-_PATIENCE_S = 60.0
+PATIENCE_S = 60.0
+"""Real seconds that a run which has ended waits for its trackers."""
 
 
 class Tracking:
@@ -44,15 +45,15 @@ class Tracking:
             self._thread.start()
         self._points.put(point)
 
-    def finish(self, summary: Mapping[str, Any], artefacts: Sequence[Path], patience_s: float = _PATIENCE_S) -> None:
-        """The run is over: wait until trackers have been told all, but for no longer than so many seconds."""
+    def finish(self, summary: Mapping[str, Any], artefacts: Sequence[Path]) -> None:
+        """The run is over: wait until trackers have been told all, but for no longer than `PATIENCE_S`."""
         if self._thread is None:
             return
         self._summary, self._artefacts = summary, artefacts
         self._points.put(None)
-        self._thread.join(patience_s)
+        self._thread.join(PATIENCE_S)
         if self._thread.is_alive():
-            log.warning("%s had not taken all within %g s; it is left at that", ", ".join(self._trackers), patience_s)
+            log.warning("%s had not taken all within %g s; it is left at that", ", ".join(self._trackers), PATIENCE_S)
 
     def _serve(self) -> None:
         self._each(lambda tracker: tracker.begin(self._about))

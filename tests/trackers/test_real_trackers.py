@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from fedtempo.record import load_run
+from fedtempo.trackers import tracking
 from tests.trackers.test_tracking import run
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow makes its database before anything else, which takes a while on a busy machine."""
+    monkeypatch.setattr(tracking, "PATIENCE_S", 600.0)
 
 
 def test_tensorboard(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.folders import run_to_folder
 from fedtempo.record import load_run
 from fedtempo.trackers import make_trackers
+from fedtempo.trackers import tracking as tracking_module
 from fedtempo.trackers.points import About, Point
 from fedtempo.trackers.tracking import Tracking, tracked
 
@@ -118,10 +119,13 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
     assert well.summary is not None
 
 
-def test_a_tracker_that_hangs_does_not_hold_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tracker_that_hangs_does_not_hold_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking_module, "PATIENCE_S", 0.05)
     tracking = Tracking({"hangs": Hangs()}, About("run", tmp_path, {}, 0.0))
     tracking.take(Point(0.0, 0, {}))
-    tracking.finish({}, (), patience_s=0.05)
+    tracking.finish({}, ())
     assert "hangs had not taken all within 0.05 s" in caplog.text
 
 
