@@ -260,7 +260,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 
 function showTitle({ runs: rows }) {
   const running = rows.filter((row) => row.state === "running" || row.state === "starting");
-  const known = rows.filter((row) => row.label !== undefined);
+  const begun = rows.filter((row) => row.label !== undefined);
   let title = "No run is there yet";
   if (rows.length === 1) title = `${rows[0].title}: ${rows[0].state}`;
   else if (rows.length) title = running.length ? `${running.length} of ${rows.length} runs are running` : `${rows.length} runs, none running`;
@@ -269,7 +269,7 @@ function showTitle({ runs: rows }) {
   const about = [
     (row) => row.source, (row) => `${count(row.clients)} clients`, (row) => (row.horizon_s ? `${tidy(row.horizon_s)} s` : ""),
     (row) => (row.deployment ? "real clients" : "virtual clock"),
-  ].map((word) => new Set(known.map(word))).filter((words) => words.size === 1).map((words) => [...words][0]);
+  ].map((word) => new Set(begun.map(word))).filter((words) => words.size === 1).map((words) => [...words][0]);
   byId("about").textContent = about.filter(Boolean).join(" · ") || "fedtempo watch";
   const reasons = rows.filter((row) => row.why && row.state !== "finished").map((row) => `${row.title}: ${row.why}.`);
   say(reasons.join(" "));
