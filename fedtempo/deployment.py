@@ -208,6 +208,7 @@ def _play(
         for fact, value in _facts(config, dataset, len(test), clients, training, server).items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
+        recorder.flush()  # who watches the run sees what it is before its first visit has ended
 
         def make(**run: Any) -> LiveFederation:
             return LiveFederation(

@@ -228,6 +228,7 @@ def _run(
         for name, value in _facts(config, world, training, executor).items():
             recorder.fact(name, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
+        recorder.flush()  # who watches the run sees what it is before its first visit has ended
         if config.data.tell_labels:
             recorder.told(histograms=len(world.clients) * world.dataset.n_classes)
         made: list[Simulation] = []

@@ -95,7 +95,7 @@ class Recorder:
         self._tally = Tally()
         self._visits_hash = hashlib.sha256()
         self._commits_hash = hashlib.sha256()
-        self._look_at = _ROWS_BETWEEN_LOOKS
+        self._look_at = self._between_looks = 1
         self._flushed_at = time.monotonic()
         self._failed = False
         self._connection = self._open()
@@ -228,7 +228,7 @@ class Recorder:
         except sqlite3.OperationalError as error:
             self._failed = True
             raise RunError(f"{self._path} could not be written: {error}") from error
-        self._look_at = _ROWS_BETWEEN_LOOKS
+        self._look_at = self._between_looks
         self._flushed_at = time.monotonic()
 
     def _count(self, visits: np.ndarray[Any, Any]) -> None:
@@ -252,10 +252,20 @@ class Recorder:
             self._tally.close()
 
     def _look(self) -> None:
-        self._look_at = len(self._visits) + _ROWS_BETWEEN_LOOKS
+        """Write what has waited for a second.
+
+        The clock is read after one visit, after two more, after four more, ... until the next write: where few come,
+        each is in the file soon.
+        """
         rows = len(self._visits) + len(self._commits) + len(self._evaluations)
-        if rows >= _BATCH_ROWS or time.monotonic() - self._flushed_at >= _BATCH_S:
+        if time.monotonic() - self._flushed_at >= _BATCH_S:
+            self._between_looks = 1
             self.flush()
+        elif rows >= _BATCH_ROWS:
+            self.flush()
+        else:
+            self._between_looks = min(_ROWS_BETWEEN_LOOKS, 2 * self._between_looks)
+        self._look_at = len(self._visits) + self._between_looks
 
 
 def _numbers(visits: list[VisitRow]) -> np.ndarray[Any, Any]:

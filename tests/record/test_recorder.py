@@ -160,6 +160,17 @@ def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
     recorder.close()
 
 
+def test_where_visits_are_rare_each_is_in_the_file_soon(tmp_path, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("fedtempo.record.recorder.time.monotonic", lambda: now)
+    recorder = Recorder(tmp_path)
+    for number in range(1, 6):
+        now += 2.0
+        recorder.visit((number, *ROW[1:]))
+        assert load_run(tmp_path).visits["number"].tolist() == list(range(1, number + 1))
+    recorder.close()
+
+
 def test_a_resumed_run_begins_an_empty_record_and_leaves_other_tables(tmp_path):
     first = Recorder(tmp_path)
     first.visit(ROW)

@@ -61,7 +61,7 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
-    def wait(self, expression: str, seconds: float = 20.0) -> None:
+    def wait(self, expression: str, seconds: float = 60.0) -> None:
         """Until an expression is true."""
         until = time.monotonic() + seconds
         while not self.value(expression):
