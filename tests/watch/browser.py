@@ -73,6 +73,12 @@ class Page:
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
+    def close(self) -> None:
+        """The browser is gone."""
+        self._read.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._write.close()
+
     def _message(self) -> dict[str, Any]:
         message = bytearray()
         while (byte := self._read.read(1)) != b"\0":
@@ -110,8 +116,10 @@ def browser() -> Iterator[Page]:
         )
         for end in (to_browser, to_us, *ours):
             os.close(end)
+        page = Page(from_browser, from_us)
         try:
-            yield Page(from_browser, from_us)
+            yield page
         finally:
             process.kill()
             process.wait()
+            page.close()
