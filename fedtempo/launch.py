@@ -168,7 +168,8 @@ def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) ->
     """What the data call the client that holds these examples; nothing where they do not."""
     if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(own):
         return ""
-    return dataset.owner_names[dataset.train_owners[own[0]]]
+    name: str = dataset.owner_names[dataset.train_owners[own[0]]]
+    return name
 
 
 def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:

@@ -374,10 +374,11 @@ def test_numbers_from_data_to_summary() -> None:
     assert summary["final_loss"] == pytest.approx(records.evaluations["loss"][-1])
     assert records.evaluations["accuracy"][0] < 0
     assert len(records.facts["class_names"]) == 10
-    skewed = config.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.1}})
-    world = build_world(skewed)
-    means = [world.dataset.train_y[own].mean() for own in world.owned]
-    assert np.ptp(means) > 4 * np.ptp([world.dataset.train_y[own].mean() for own in build_world(config).owned])
+    skewed = {"data.partition": "one-label", "data.examples_per_client": 20, "data.clients": 10}
+    world = build_world(config.with_changes(skewed))
+    values = world.dataset.train_y
+    assert all(values[own].std() < values.std() for own in world.owned)
+    assert sum(values[own].std() for own in world.owned) / 10 < 0.25 * values.std()
     with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make asks for numbers"):
         run(config.with_changes({"training.loss": "cross-entropy"}))
     with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make asks for numbers"):

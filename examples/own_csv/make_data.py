@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 HOSPITALS = {"north": 0.5, "south": 0.3, "coast": 0.2}
 
 
-def main(path: Path = Path(__file__).with_name("patients.csv")) -> None:
+def main(path: Path) -> None:
     data = load_breast_cancer()
     hospitals = np.random.default_rng(1).choice(list(HOSPITALS), size=len(data.target), p=list(HOSPITALS.values()))
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -24,4 +24,4 @@ def main(path: Path = Path(__file__).with_name("patients.csv")) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(__file__).with_name("patients.csv"))

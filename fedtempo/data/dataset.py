@@ -54,6 +54,9 @@ class Dataset:
                     f"{what} to train on are {train.dtype} of shape {train.shape[1:]}, "
                     f"those to test on {test.dtype} of shape {test.shape[1:]}; they must agree"
                 )
+        for split, y in (("train", self.train_y), ("test", self.test_y)):
+            if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
+                raise ValueError(f"{split}_y runs from {y.min()} to {y.max()}; classes are 0 to {self.n_classes - 1}")
         if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
             raise ValueError(f"train_owners has shape {self.train_owners.shape}, not {self.train_y.shape[:1]}")
 
@@ -67,8 +70,6 @@ class Dataset:
                 f"{split}_y is {y.dtype} of shape {y.shape}; it must be int64 or float32 of shape ({len(x)},) or "
                 f"({len(x)}, ...)"
             )
-        if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
-            raise ValueError(f"{split}_y runs from {y.min()} to {y.max()}; classes are 0 to {self.n_classes - 1}")
         for part, values in (("x", x), ("y", y)):
             if values.dtype == np.float32 and not np.isfinite(values).all():
                 row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))

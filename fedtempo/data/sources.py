@@ -198,7 +198,7 @@ def load(source: str, /, **options: Any) -> Dataset:
         if prefix in PREFIXES:
             return _call(source, PREFIXES[prefix], (rest,), options)
         return user_function(source, **options)
-    if (found := outside(source, "sources", "data.source")) is not None:
+    if not colon and (found := outside(source, "sources", "data.source")) is not None:
         return _call(source, found, (), options)
     near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -26,8 +26,8 @@ SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "final_accuracy" and "best_accuracy" are what the data ask for (`fedtempo.learning.evaluation`): accuracy, accuracy of
-    tokens, or the share of the variance that is explained.
+    "final_accuracy" and "best_accuracy" are what the data ask for (`fedtempo.learning.evaluation`): accuracy, accuracy
+    of tokens, or the share of the variance that is explained.
     "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
     what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
     the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with

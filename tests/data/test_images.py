@@ -64,7 +64,7 @@ def test_sizes(tmp_path: Path) -> None:
     for i in range(6):
         put(tmp_path, f"a/{i}.png", 128)
     odd = put(tmp_path, "b/odd.png", 128, (5, 5))
-    with pytest.raises(ConfigError, match=rf"{odd}: is 5 x 5, .* is 4 x 3; set side"):
+    with pytest.raises(ConfigError, match=rf"{odd}: is 5 x 5, .* is 4 x 3; side = "):
         load(f"folder:{tmp_path}")
     data = load(f"folder:{tmp_path}", side=2)
     assert data.train_x.shape[1:] == (1, 2, 2)
@@ -78,7 +78,7 @@ def test_files_that_do_not_belong(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}")
     deep.unlink()
     loose = put(tmp_path, "loose.png", 1)
-    with pytest.raises(ConfigError, match=rf"{loose}: an image lies in <class>/ or in <client>/<class>/"):
+    with pytest.raises(ConfigError, match=rf"{loose}: an image lies in <class>/ or <client>/<class>/"):
         load(f"folder:{tmp_path}")
     loose.unlink()
     damaged = tmp_path / "a" / "2.png"
