@@ -89,7 +89,7 @@ def describe(console: Console, name: str) -> None:
     Raises ConfigError for an unknown name.
     """
     kinds = _kinds()
-    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in (key, key.strip("[]"))]
+    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in _names(key)]
     if not found:
         known = {key for parts in kinds.values() for key in parts}
         raise ConfigError(f"describe {name}: no such part{nearest(name, known)}")
@@ -108,6 +108,11 @@ def describe(console: Console, name: str) -> None:
             console.print(Text(f"options: {_options(part)}", style="dim"))
         elif dataclasses.is_dataclass(part):
             console.print(_fields(part))
+
+
+def _names(key: str) -> set[str]:
+    """What a part may be asked for by: also a section without its brackets, a source by what is before its colon."""
+    return {key, key.strip("[]"), key.removesuffix("<...>"), key.removesuffix(":<...>")}
 
 
 def _options(source: Any) -> str:

@@ -64,15 +64,14 @@ def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:
 
 def test_a_strategy_of_a_paper_in_forty_lines() -> None:
     assert lines(STRATEGY / "power_of_choice.py") <= 40
-    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=60"]).for_comparison("power-of-choice")
+    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=200"]).for_comparison("power-of-choice")
     summary, records, _ = run(config)
     assert summary["best_accuracy"] > 0.6
     visits = records.visits
     first = visits["client"][visits["base_version"] == 0]
     assert len(first) == 6
-    # Of the candidates it takes those that never trained, until all have: six at once, twenty clients.
-    seen = [set(visits["client"][visits["base_version"] < version].tolist()) for version in (1, 2)]
-    assert len(seen[1]) > len(seen[0])
+    # Of the candidates it takes those first that never trained: twelve of twenty, of whom six had their turn.
+    assert len(set(visits["client"][visits["base_version"] < 2].tolist())) > 6
 
 
 def test_it_trains_where_the_loss_was_highest() -> None:

@@ -97,7 +97,8 @@ def measure(data: Mapping[str, Any] | None) -> str:
 def measured(comparison: Mapping[str, Any]) -> str:
     """Likewise, in a comparison."""
     rows: Mapping[str, Any] = next(iter(comparison["strategies"].values()))
-    return measure((rows.get("data") or {"values": [None]})["values"][0])
+    tasks = ((rows.get("data") or {}).get("task") or {}).get("values") or [None]
+    return measure({"task": tasks[0]})
 
 
 def capital(text: str) -> str:

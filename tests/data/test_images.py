@@ -73,6 +73,8 @@ def test_sizes(tmp_path: Path) -> None:
 
 def test_files_that_do_not_belong(tmp_path: Path) -> None:
     put(tmp_path, "a/1.png", 1)
+    for number in range(3, 9):
+        put(tmp_path, f"a/{number}.png", 1)
     deep = put(tmp_path, "a/b/2.png", 1)
     with pytest.raises(ConfigError, match=rf"{deep}: lies deeper or higher than"):
         load(f"folder:{tmp_path}")
