@@ -408,7 +408,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             "task": world.dataset.task,
             "about": world.dataset.about,
         },
-        "class_names": _class_names(world.dataset),
+        "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
         "version": fedtempo.__version__,
         "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
@@ -417,10 +417,3 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
     }
-
-
-def _class_names(dataset: Dataset) -> list[str] | None:
-    """What the parts are called by which examples are counted, where they have names."""
-    if dataset.task == "numbers":
-        return [f"part {part + 1} of {dataset.strata[1]}" for part in range(dataset.strata[1])]
-    return list(dataset.class_names) or None

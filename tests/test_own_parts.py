@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +79,12 @@ def loss(outputs, labels):
 
 def optimizer(parameters, lr):
     return torch.optim.SGD(parameters, lr=lr)
+
+
+def data(n=20):
+    """My own data."""
+    x, y = np.random.default_rng(0).normal(size=(n, 64)), np.arange(n) % 10
+    return x, y, x, y
 
 
 def halve(x):
@@ -232,20 +237,23 @@ def test_a_link_of_ones_own(folder: Path) -> None:
 
 
 @pytest.fixture
-def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(folder: Path) -> None:
     """An installed package whose entry points are the module's parts."""
     points = {
         "strategies": {"every": "my_parts:Every", "lost": "my_parts:Lost"},
         "networks": {"net": "my_parts:Net"},
         "partitions": {"alternate": "my_parts:Alternate"},
         "losses": {"own-loss": "my_parts:loss"},
+        "sources": {"own-data": "my_parts:data"},
     }
+    package = folder / "my_parts-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: my-parts\nVersion: 1.0\n")
+    groups = {f"fedtempo.{kind}": named for kind, named in points.items()}
+    (package / "entry_points.txt").write_text(
+        "\n".join(f"[{group}]\n" + "\n".join(f"{n} = {v}" for n, v in named.items()) for group, named in groups.items())
+    )
     sys.path.insert(0, str(folder))
-
-    def found(group: str) -> list[EntryPoint]:
-        return [EntryPoint(n, v, group) for n, v in points.get(group.removeprefix("fedtempo."), {}).items()]
-
-    monkeypatch.setattr(importing, "entry_points", found)
 
 
 @pytest.mark.usefixtures("installed")
@@ -253,7 +261,7 @@ def test_entry_points_are_parts_like_ours() -> None:
     config = parse(
         {
             **TABLES,
-            "data": {"clients": 2, "partition": "alternate"},
+            "data": {"source": "own-data", "options": {"n": 30}, "clients": 2, "partition": "alternate"},
             "model": {"network": "net", "hidden": 4},
             "training": {"loss": "own-loss"},
             "strategy": {"name": "every"},
@@ -279,6 +287,9 @@ def test_entry_points_are_listed_and_described() -> None:
     assert "My own strategy. (my_parts:Every)" in text
     assert "has no 'Lost'" in text
     assert "own-loss" in text
+    with console.capture() as capture:
+        catalogue.list_parts(console, "sources")
+    assert "My own data. (my_parts:data)" in capture.get()
     with console.capture() as capture:
         catalogue.describe(console, "every")
     assert "from my_parts:Every" in capture.get()
@@ -434,6 +445,16 @@ def test_a_server_does_not_choose_what_a_client_imports(monkeypatch: pytest.Monk
         reply, _ = Answers(parse_client(tables)).answer("train", call, (np.zeros(3, dtype=np.float32),))
         assert "'antigravity:fly' is none of fedtempo's, and `training` in this client's TOML" in reply["refused"]
     assert imported == []
+
+
+@pytest.mark.usefixtures("number_data")
+def test_a_clients_own_data_are_classes_and_may_be_transformed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
+    tables = {"name": "a", "insecure": True, "data": {"source": "number_data:make"}}
+    with pytest.raises(ConfigError, match=r"data.source = 'number_data:make': a client's labels must be classes"):
+        Answers(parse_client(tables))
+    x, _, _ = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
+    assert x.max() == 0.5
 
 
 def test_data_files_lie_beside_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

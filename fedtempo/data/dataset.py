@@ -98,6 +98,15 @@ class Dataset:
         bounds = np.quantile(values, np.linspace(0, 1, _PARTS_OF_NUMBERS + 1)[1:-1])
         return np.searchsorted(bounds, values, side="right").astype(np.int64), _PARTS_OF_NUMBERS
 
+    @property
+    def strata_names(self) -> tuple[str, ...]:
+        """What `strata` are called; empty where they have no names."""
+        if self.task != "numbers":
+            return self.class_names
+        values, (parts, count) = self.train_y.reshape(len(self.train_y), -1)[:, 0], self.strata
+        found = [values[parts == part] for part in range(count)]
+        return tuple(f"{own.min():.3g} to {own.max():.3g}" if len(own) else "none" for own in found)
+
     @cached_property
     def sha256(self) -> str:
         """Hash of every array's type, shape and bytes (little-endian)."""

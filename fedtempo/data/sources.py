@@ -130,7 +130,11 @@ def user_function(target: str, **options: Any) -> Dataset:
     A Dataset; train_x, train_y, test_x, test_y; or two sequences of pairs of an input and a label, to train and to test
     on, such as data sets of PyTorch. Raises ConfigError where there is no such function or it returns something else.
     """
-    result = imported(target, "data.source")(**options)
+    return _as_dataset(target, imported(target, "data.source")(**options))
+
+
+def _as_dataset(target: str, result: Any) -> Dataset:
+    """What a function that is not ours returned. Raises ConfigError where it is none of the above."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
@@ -199,7 +203,7 @@ def load(source: str, /, **options: Any) -> Dataset:
             return _call(source, PREFIXES[prefix], (rest,), options)
         return user_function(source, **options)
     if not colon and (found := outside(source, "sources", "data.source")) is not None:
-        return _call(source, found, (), options)
+        return _as_dataset(source, _call(source, found, (), options))
     near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])

@@ -192,8 +192,9 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
     """The configured loss for such labels, where they lie; `check_labels` has seen a prior and weights."""
     match loss_name(training, labels):
         case "cross-entropy":
-            weights = torch.tensor(training.class_weights, dtype=dtype, device=labels.device)
-            return CrossEntropy(weights=weights if len(weights) else None)
+            if not training.class_weights:
+                return CrossEntropy()
+            return CrossEntropy(weights=torch.tensor(training.class_weights, dtype=dtype, device=labels.device))
         case "logit-adjusted":
             return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(labels.device))
         case "squared":
