@@ -32,6 +32,11 @@ def add_folder(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
+def search_path() -> list[str]:
+    """Folders of configurations, for $PYTHONPATH of a program that imports the same."""
+    return [str(folder) for folder in reversed(_folders)]
+
+
 def imported(target: str, where: str) -> Any:
     """The object `module:name`; name may have dots. Raises ConfigError, beginning with `where`, where there is none."""
     module, _, name = target.partition(":")

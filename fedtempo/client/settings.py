@@ -14,10 +14,10 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.config import pair, partition_from
 from fedtempo.data.dataset import Dataset
-from fedtempo.data.sources import load
+from fedtempo.data.sources import load, located
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
-from fedtempo.importing import imported
+from fedtempo.importing import add_folder, imported
 from fedtempo.parts import construct
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -144,4 +144,8 @@ def load_client(path: Path) -> ClientSettings:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    add_folder(path.parent)
+    data = tables.get("data")
+    if isinstance(data, dict) and isinstance(data.get("source"), str):
+        data["source"] = located(data["source"], path.parent)
     return parse_client(tables, path.parent)

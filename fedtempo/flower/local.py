@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from fedtempo.config import Config
 from fedtempo.data.partitions import ByOwner
 from fedtempo.flower.grid import SuperLink
 from fedtempo.flower.superlink import end, tied
+from fedtempo.importing import search_path
 from fedtempo.launch import dealt_by, load_data
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -62,12 +64,14 @@ def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list
 
 
 def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
-    """A client's process."""
+    """A client's process, which finds a user's modules where this one does."""
+    path = [*search_path(), os.environ.get("PYTHONPATH")]
     with logfile.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
             tied([sys.executable, "-m", "fedtempo", "client", str(settings)]),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
             start_new_session=True,  # Ctrl-C is for the run, which ends its clients itself
         )

@@ -90,6 +90,10 @@ def test_files_that_do_not_belong(tmp_path: Path) -> None:
     damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, by its content
     with pytest.raises(ConfigError, match=rf"{damaged}: is no image that can be read"):
         load(f"folder:{tmp_path}")
+    deep_pixels = Image.fromarray(np.full((3, 4), 40_000, dtype=np.uint16))
+    deep_pixels.save(damaged)
+    with pytest.raises(ConfigError, match=rf"{damaged}: has pixels of kind I;16, not of 8 bits"):
+        load(f"folder:{tmp_path}")
     with pytest.raises(ConfigError, match="there is no such folder"):
         load(f"folder:{tmp_path / 'none'}")
     with pytest.raises(ConfigError, match="side = 0"):
