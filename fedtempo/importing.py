@@ -23,13 +23,13 @@ _folders: list[Path] = []
 
 
 def add_folder(folder: Path) -> None:
-    """From now on modules in `folder` can be imported, before those of the same name elsewhere."""
+    """From now on modules in `folder` can be imported. They hide none of Python's, nor of what is installed."""
     folder = folder.resolve()
     if folder in _folders:
         _folders.remove(folder)
     _folders.append(folder)
     if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        sys.path.append(str(folder))
 
 
 def search_path() -> list[str]:
@@ -110,6 +110,4 @@ def _must_be_meant(found: Any, module: str, place: str) -> None:
         return
     file = getattr(found, "__file__", None)
     if file is not None and not Path(file).resolve().is_relative_to(_folders[-1]):
-        raise ConfigError(
-            f"{place}: {module!r} was imported from {file} already, and {_folders[-1]} has one too; rename one"
-        )
+        raise ConfigError(f"{place}: {module!r} was imported from {file}, and {_folders[-1]} has one too; rename it")

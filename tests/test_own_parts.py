@@ -183,8 +183,16 @@ def test_two_modules_of_one_name_are_not_mixed_up(folder: Path) -> None:
     other = folder / "other"
     other.mkdir()
     (other / "my_parts.py").write_text(MODULE)
-    with pytest.raises(ConfigError, match=r"'my_parts' was imported from .* already, and .*other has one too"):
+    with pytest.raises(
+        ConfigError, match=r"'my_parts' was imported from .*my_parts.py, and .*other has one too; rename it"
+    ):
         load(configured(other, OWN))
+
+
+def test_a_module_of_ones_own_hides_nothing(folder: Path) -> None:
+    (folder / "string.py").write_text(MODULE)
+    with pytest.raises(ConfigError, match=r"strategy.name = 'string:Every': 'string' was imported from .*; rename it"):
+        load(configured(folder, '[strategy]\nname = "string:Every"\n'))
 
 
 @pytest.mark.parametrize(

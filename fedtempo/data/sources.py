@@ -83,8 +83,10 @@ def idx(folder: str) -> Dataset:
 
 
 def npz(path: str) -> Dataset:
-    """Arrays train_x, train_y, test_x, test_y, perhaps train_owners and n_classes, of an .npz file, or of the only one
-    in a folder. `from_arrays` says what they may be. Nothing is unpickled. Raises ConfigError for a bad file.
+    """Arrays train_x, train_y, test_x, test_y of an .npz file, perhaps train_owners and n_classes.
+
+    Whole numbers as labels are classes, rows of them tokens, other numbers are to be predicted; bytes as inputs are
+    pixels. A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
     return _npz(path, f"npz:{path}")
 

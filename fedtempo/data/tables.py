@@ -36,12 +36,14 @@ def table(
 ) -> Dataset:
     """A table with a header: CSV (.csv; .tsv with tabs) or Parquet (.parquet).
 
-    label: column of what is to be predicted; that called label, target, class or y without it. client: column that says
-    whose a row is: each of its values is a client then. features: columns to predict from, all others by default but
-    those in drop; numbers stay numbers, and text becomes a column for each of its different values. task: "classes" or
-    "numbers"; text and up to 50 different whole numbers are classes without it. test: file of the rows to test on, from
-    the table's folder on; without it test_share of the rows, of each client and class. standardize: features with mean
-    0 and deviation 1 over all training examples, which real clients would have to agree on.
+    label: column of what is to be predicted; without it the one called label, target, class or y.
+    client: column that says whose a row is; each of its values is a client then.
+    features: columns to predict from; all others by default, but those in drop. Numbers stay as they are, and text
+    becomes a column of 0 and 1 for each of its different values.
+    task: "classes" or "numbers"; without it text and up to 50 different whole numbers are classes.
+    test: file of the rows to test on, looked for in the table's folder; without it test_share of the rows, of each
+    client and class.
+    standardize: features with mean 0 and deviation 1 over all training examples; real clients would have to agree on it.
 
     Raises ConfigError naming file, row and column for what is missing or does not fit.
     """
