@@ -43,7 +43,7 @@ def table(
     task: "classes" or "numbers"; without it text and up to 50 different whole numbers are classes.
     test: file of the rows to test on, looked for in the table's folder; without it test_share of the rows, of each
     client and class.
-    standardize: features with mean 0 and deviation 1 over all training examples; real clients would have to agree on it.
+    standardize: features with mean 0 and deviation 1 over all training examples, as clients would have to agree on.
 
     Raises ConfigError naming file, row and column for what is missing or does not fit.
     """
