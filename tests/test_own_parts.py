@@ -187,6 +187,13 @@ def test_two_modules_of_one_name_are_not_mixed_up(folder: Path) -> None:
         load(configured(other, OWN))
 
 
+def test_a_module_may_lie_in_a_folder_beside_the_configuration(folder: Path) -> None:
+    (folder / "own_nets").mkdir()
+    (folder / "own_nets" / "wide.py").write_text(MODULE)
+    config = load(configured(folder, '[model]\nnetwork = "own_nets.wide:Net"\n[strategy]\nname = "fedavg"\n'))
+    assert len(config.network.build((1, 8, 8), 10)) == 4  # type: ignore[arg-type]
+
+
 def test_a_module_of_ones_own_hides_nothing(folder: Path) -> None:
     (folder / "string.py").write_text(MODULE)
     with pytest.raises(ConfigError, match=r"strategy.name = 'string:Every': 'string' was imported from .*; rename it"):

@@ -74,10 +74,11 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2) ->
 
 
 def _found(root: Path) -> list[_Image]:
-    """All images below a folder, in the order of their paths."""
+    """All images below a folder, in the order of their paths, but for hidden ones."""
     if not root.is_dir():
         raise ConfigError(f"{root}: there is no such folder")
-    files = sorted(file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
+    found = (file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
+    files = sorted(file for file in found if not any(part[0] == "." for part in file.relative_to(root).parts))
     if not files:
         raise ConfigError(f"{root}: holds no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file")
     folders = [file.relative_to(root).parts[:-1] for file in files]

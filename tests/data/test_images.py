@@ -24,6 +24,8 @@ def test_a_folder_is_a_class(tmp_path: Path) -> None:
     for i in range(10):
         put(tmp_path, f"cat/{i}.png", 10 + i)
         put(tmp_path, f"dog/{i}.png", 100 + i)
+    put(tmp_path, ".thumbnails/0.png", 1)
+    put(tmp_path, "cat/._0.png", 1)
     data = load(f"folder:{tmp_path}")
     assert data.train_x.shape == (16, 1, 3, 4)
     assert data.class_names == ("cat", "dog")
