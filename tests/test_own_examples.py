@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from fedtempo import commands, importing
+from fedtempo.client.settings import parse_client
 from fedtempo.config import load
 from fedtempo.launch import build_world, run
 from fedtempo.strategies import STRATEGIES
@@ -50,6 +51,18 @@ def test_three_hospitals_and_an_own_network_are_twenty_lines() -> None:
     assert summary["data"]["about"] == (
         "classes of 'diagnosis': benign, malignant, from 10 features, 3 clients by 'hospital'"
     )
+
+
+def test_a_real_client_holds_what_the_simulation_gives_it() -> None:
+    config = load(CSV / "patients.toml")
+    world = build_world(config)
+    shared = {"source": config.data.source, "options": config.data.options, "partition": "by-owner", "clients": 3}
+    for part, own in enumerate(world.owned):
+        tables = {"name": "a", "insecure": True, "data": {**shared, "part": part, "seed": config.run.seed}}
+        x, y, n_classes = parse_client(tables).data.read()
+        assert np.array_equal(x, world.dataset.train_x[own])
+        assert np.array_equal(y, world.dataset.train_y[own])
+        assert n_classes == 2
 
 
 def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:
