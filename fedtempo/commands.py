@@ -160,7 +160,7 @@ def _run_comparison(
             seeded = config.with_changes({"run.seed": seed}, label=label)
             if world is None or _world_tables(seeded) != _world_tables(base.with_changes({"run.seed": seed})):
                 world = build_world(seeded)
-            target = folder / f"{label}-seed{seed}"
+            target = folder / f"{label.replace(':', '-')}-seed{seed}"
             with observed(seeded, target, log_format) as observers, progress.shown(console, seeded) as watch:
                 summary = complete(seeded, target, force=force, world=world, watch=watch, observers=observers)
             summaries[label].append(summary)
