@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from fedtempo.errors import ConfigError
-from fedtempo.parts import lookup
+from fedtempo.errors import ConfigError, nearest
+from fedtempo.importing import installed, outside
 from fedtempo.trackers.on_mlflow import OnMlflow
 from fedtempo.trackers.on_tensorboard import OnTensorBoard
 from fedtempo.trackers.on_wandb import OnWandb
@@ -22,7 +22,10 @@ def make_trackers(names: Iterable[str]) -> dict[str, Tracker]:
     """
     made: dict[str, Tracker] = {}
     for name in names:
-        cls = lookup(name, TRACKERS, "tracker", "run.track")
+        cls = TRACKERS.get(name) or outside(name, "trackers", "run.track")
+        if cls is None:
+            known = [*TRACKERS, *installed("trackers")]
+            raise ConfigError(f"run.track = {name!r}: no such tracker{nearest(name, known)}")
         try:
             made[name] = cls()
         except Exception as error:

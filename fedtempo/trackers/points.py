@@ -58,14 +58,16 @@ class Points:
 
     def __init__(
         self,
-        n_clients: int,
+        n_clients: int | None,
         *,
         horizon_s: float | None,
         max_commits: int | None,
         evaluates: bool,
         take: Callable[[Point], None],
     ) -> None:
+        """n_clients: None where only the data know it; busy ratios are then over clients up to the highest visited."""
         self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
+        self._visited = 0
         self._step_s = None if horizon_s is None else horizon_s / _PROGRESS_POINTS
         self._step_commits = max(1, (max_commits or 0) // _PROGRESS_POINTS)
         self._at_s, self._at_version = -math.inf, 0
@@ -80,6 +82,7 @@ class Points:
     def visit(self, row: VisitRow) -> None:
         started, finished, outcome = row[5], row[8], row[9]
         self._visits += 1
+        self._visited = max(self._visited, row[1] + 1)
         if started is not None:
             self._busy_s += finished - started
         if outcome in self._lost:
@@ -104,7 +107,7 @@ class Points:
             **{f"bytes/{way}": count for way, count in self._moved.items()},
         }
         if time > 0:
-            values["busy/mean"] = self._busy_s / (self._n_clients * time)
+            values["busy/mean"] = self._busy_s / ((self._n_clients or self._visited or 1) * time)
         self._staleness.clear()
         self._take(Point(time, self._visits, values))
 
