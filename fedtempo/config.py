@@ -21,6 +21,7 @@ from fedtempo.fleet.distributions import DISTRIBUTIONS
 from fedtempo.fleet.estimates import ESTIMATES
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import LINKS
+from fedtempo.fleet.presets import is_file
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.parts import construct, lookup
@@ -254,7 +255,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         )
     resolved: Table = {
         "run": _plain(run),
-        "data": {**_plain(data), "partition": _toml(partition)},
+        "data": {**_plain(data), "partition": toml_value(partition)},
         "model": {"network": network_name, **_plain(network)},
         "training": _plain(training),
         "fleet": _plain(fleet),
@@ -263,6 +264,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         "server": _plain(server),
     }
     resolved["model"].pop("target", None)
+    if is_file(fleet.preset):
+        del resolved["fleet"]["preset"]  # all that the file said is here, and it may move
     if model_bytes is not None:
         resolved["model"]["size_bytes"] = model_bytes
     if given["deploy"]:
@@ -310,11 +313,12 @@ def _checked(cls: type, where: str) -> type:
 
 def _plain(part: Any) -> Table:
     """The fields of a part as TOML values; what is None is left out."""
-    table = {field.name: _toml(getattr(part, field.name)) for field in dataclasses.fields(part)}
+    table = {field.name: toml_value(getattr(part, field.name)) for field in dataclasses.fields(part)}
     return {name: value for name, value in table.items() if value is not None}
 
 
-def _toml(value: Any) -> Any:
+def toml_value(value: Any) -> Any:
+    """A part as the table that a configuration writes for it; lists, tables and plain values as TOML has them."""
     if dataclasses.is_dataclass(value):
         kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
         kind = kinds.get(type(value))
@@ -322,7 +326,9 @@ def _toml(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(value)
     if isinstance(value, tuple | list):
-        return [_toml(item) for item in value]
+        return [toml_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: toml_value(item) for name, item in value.items()}
     return value
 
 
