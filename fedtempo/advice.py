@@ -98,8 +98,11 @@ class Advice:
                 continue
             first = min(known, key=lambda each: each.under[scenario].order)
             does = self._does(self.best.under[scenario])
+            time_s = self.best.under[scenario].time_s
             if first is self.best:
                 ahead = ", still first" if len(known) > 1 else ""
+            elif time_s is not None and time_s == first.under[scenario].time_s:
+                ahead = f", level with {first.label}"
             else:
                 ahead = f"; {first.label} is ahead there: it {self._does(first.under[scenario])}"
             said.append(f"{what[0].upper()}{what[1:]} it {does}{ahead}.")
@@ -213,7 +216,7 @@ def evidence_columns(advice: Advice) -> list[Column]:
 
 
 def sensitivity_columns(advice: Advice) -> list[Column]:
-    """What changes where estimates are wrong or visits are lost: trainings of the first few, visits of all schedules."""
+    """What changes where estimates are wrong or visits are lost: the first few trained, all scheduled."""
     trained = any(each.under for each in advice.evidence)
     columns = [Column("strategy", tuple(each.label for each in advice.evidence))]
     if trained:

@@ -79,8 +79,8 @@ class Evidence:
 
     changes: its best settings. edge: whether its learning rate is the smallest or largest that was tried. busy_ratio,
     idlest, staleness: of its schedule to the horizon, or else of the trainings (None without a commit). visits: of its
-    schedule as configured and under each scenario; empty where it has none without training. trained: the short trainings; under: those of each scenario, for
-    finalists.
+    schedule as configured and under each scenario; empty where it has none without training. trained: the short
+    trainings; under: those of each scenario, for finalists.
     """
 
     label: str

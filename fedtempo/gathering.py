@@ -1,6 +1,6 @@
 """Gathers the evidence for a recommendation: schedules without training, and short trainings.
 
-1. The schedule of each strategy without training, to the horizon: how busy clients are. What has none is left out.
+1. The schedule of each strategy without training, to the horizon: how busy clients are. What has none is trained all the same.
 2. Short trainings: a few learning rates for each strategy on one seed, then its best on others.
 3. The first few again where the server's estimates are wrong, and where visits are lost.
 
