@@ -111,6 +111,7 @@ def fit_column(console: Console, file: Path, column: str, client: str | None) ->
         f"None of them describes the values (Kolmogorov-Smirnov, p < {DOUBTFUL:g}): take the values themselves.",
         style="yellow",
         highlight=False,
+        soft_wrap=True,
     )
     themselves = {"kind": "discrete", "values": list(empirical(values).values)}
     console.print(toml_line(themselves), markup=False, highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Gathers the evidence for a recommendation: schedules without training, and short trainings.
 
-1. The schedule of each strategy without training, to the horizon: how busy clients are. What has none is trained all the same.
+1. The schedule of each strategy without training, to the horizon: how busy clients are. Some have none.
 2. Short trainings: a few learning rates for each strategy on one seed, then its best on others.
 3. The first few again where the server's estimates are wrong, and where visits are lost.
 
@@ -278,4 +278,5 @@ def _mean_training_s(candidates: Sequence[_Candidate], short_s: float, seed: int
     each_s = took_s / max(1, run.summary["examples_trained"])
     share = short_s / (first.config.run.horizon or short_s)
     trained = [each.summary["examples_trained"] for each in candidates if each.summary]
-    return each_s * (share * statistics.fmean(trained) if trained else run.summary["examples_trained"])
+    examples: float = share * statistics.fmean(trained) if trained else run.summary["examples_trained"]
+    return each_s * examples
