@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from fedtempo.config import Config
 from fedtempo.fleet.availability import Always
@@ -17,6 +18,8 @@ from fedtempo.report.figures import plain_axes
 from fedtempo.report.palette import category_colour
 
 _PARTS = ("download", "compute", "upload")
+_WIDE = 20
+"""Rates that spread over more than this factor are drawn by their logarithms."""
 _MOST_ROWS = 100
 """Clients whose comings and goings are drawn, evenly over the fleet."""
 
@@ -61,7 +64,7 @@ def _spread(axes: Axes, rows: Rows) -> None:
     axes.step(seconds, np.arange(1, seconds.size + 1) / seconds.size, where="post", color=category_colour(1))
     median = float(np.median(seconds))
     axes.axvline(median, color="0.5", linewidth=0.9, linestyle="--")
-    axes.text(median, 0.02, f" median {median:.3g} s, slowest {seconds[-1]:.3g} s", fontsize=8, color="0.3")
+    axes.set_title(f"median {median:.3g} s, slowest {seconds[-1]:.3g} s", loc="left", fontsize=8, color="0.3")
     axes.set_xlabel("mean seconds of a visit")
     axes.set_ylabel("share of clients below")
     axes.set_ylim(0, 1.02)
@@ -70,8 +73,10 @@ def _spread(axes: Axes, rows: Rows) -> None:
 def _rates(axes: Axes, rows: Rows) -> None:
     down, up = (np.array([row[f"{way}_bps"] for row in rows]) / 1e6 for way in ("download", "upload"))
     axes.plot(down, up, ".", color=category_colour(2), markersize=5)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    for values, scale, axis in ((down, axes.set_xscale, axes.xaxis), (up, axes.set_yscale, axes.yaxis)):
+        if values.max() > _WIDE * values.min():
+            scale("log")
+            axis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("to the client, Mbit/s")
     axes.set_ylabel("from the client, Mbit/s")
 
