@@ -128,7 +128,7 @@ def plan(
     commands.plan(console, config, strategies, out, set_)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo advise configs/fedhusky.toml --budget 80")
 def advise(
     config: ConfigFile,
     strategies: Annotated[
@@ -144,7 +144,10 @@ def advise(
     json: Annotated[bool, typer.Option("--json", help="all of it as JSON, and nothing else")] = False,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Which strategy to use here: short trainings of all that fit, their cost, and what would change it."""
+    """Which strategy to use here, what it costs, and how sure that is.
+
+    Short trainings of all strategies that fit, and again with wrong estimates and with drop-outs.
+    """
     from fedtempo.advice_commands import show_advice
 
     show_advice(console, config, strategies, budget, short, workers, json, set_)

@@ -40,6 +40,8 @@ def import_fleet(
     trace = out.with_name(f"{out.stem}-availability.csv")
     if trace.exists():
         raise ConfigError(f"{trace} is there: nothing is overwritten; choose another file with --out")
+    if seed < 0:
+        raise ConfigError(f"seed = {seed}: must be 0 or more")
     devices = together(files, _columns(mapping, given))
     known = len(devices.devices)
     if clients is not None:

@@ -69,7 +69,9 @@ class Devices:
     unit: Unit
 
     def drawn(self, count: int, rng: np.random.Generator) -> Devices:
-        """So many of them, each once, in their order. Raises ConfigError where there are fewer."""
+        """So many of them, each once, in their order. Raises ConfigError where there are fewer, or none is asked for."""
+        if count < 1:
+            raise ConfigError(f"clients = {count}: draw at least one")
         if count > len(self.devices):
             raise ConfigError(f"clients = {count}: only {len(self.devices)} devices are known by all that was given")
         picks = np.sort(rng.choice(len(self.devices), count, replace=False))
