@@ -279,4 +279,4 @@ def _mean_training_s(candidates: Sequence[_Candidate], short_s: float, seed: int
     share = short_s / (first.config.run.horizon or short_s)
     trained = [each.summary["examples_trained"] for each in candidates if each.summary]
     examples: float = share * statistics.fmean(trained) if trained else run.summary["examples_trained"]
-    return each_s * examples
+    return float(each_s * examples)
