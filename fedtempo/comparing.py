@@ -112,7 +112,7 @@ def go_on(folder: Path, sets: Iterable[str], *, force: bool, watching: Watching 
 
 def run_folder(folder: Path, label: str, seed: int) -> Path:
     """Where a run of a comparison lies."""
-    return folder / f"{label}-seed{seed}"
+    return folder / f"{label.replace(':', '-')}-seed{seed}"
 
 
 def _complete(

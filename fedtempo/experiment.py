@@ -198,8 +198,8 @@ class Experiment:
         return frames.frame(describe_fleet(self._config))
 
     def __repr__(self) -> str:
-        run, data = self._config.run, self._config.data
-        return f"<Experiment {self._config.label}: {data.clients} clients, {data.source}, seed {run.seed}>"
+        config = self._config
+        return f"<Experiment {config.label}: {config.data.source}, seed {config.run.seed}>"
 
     def _repr_html_(self) -> str:
         from fedtempo.report.markup import element, join

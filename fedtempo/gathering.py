@@ -209,11 +209,13 @@ def _tuned(
 
 
 def outcome(runs: Sequence[Finished]) -> Outcome:
-    """What runs of one strategy came to; a run that was never evaluated has accuracy 0."""
+    """What runs of one strategy came to; what was never measured is below all that was."""
     summaries = [run.summary for run in runs]
     return Outcome(
         times_s=tuple(summary["time_to_target_s"] for summary in summaries),
-        accuracies=tuple(summary["best_accuracy"] or 0.0 for summary in summaries),
+        accuracies=tuple(
+            -1.0 if summary["best_accuracy"] is None else summary["best_accuracy"] for summary in summaries
+        ),
         visits=statistics.fmean(summary["visits"] for summary in summaries),
     )
 

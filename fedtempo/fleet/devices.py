@@ -69,7 +69,7 @@ class Devices:
     unit: Unit
 
     def drawn(self, count: int, rng: np.random.Generator) -> Devices:
-        """So many of them, each once, in their order. Raises ConfigError where there are fewer, or none is asked for."""
+        """So many of them, each once, in their order. Raises ConfigError where there are fewer, or for none."""
         if count < 1:
             raise ConfigError(f"clients = {count}: draw at least one")
         if count > len(self.devices):
