@@ -76,6 +76,11 @@ class Experiment:
         """The configuration, checked and complete."""
         return self._config
 
+    @property
+    def label(self) -> str:
+        """What tables and pictures call it: its strategy, where nothing else was said."""
+        return self._config.label
+
     def with_(self, changes: Mapping[str, Any] | None = None, /, **sections: Part) -> Experiment:
         """The same experiment with changes: dotted keys, like `--set`, and sections of which the given keys change.
 

@@ -94,31 +94,40 @@ def gather(
         effort,
         effort.trainings(len(candidates)),
     )
-    trainer = _Trainer(short_s, workers, left_out)
+
+    def train(asked: Sequence[_Asked], on: Sequence[int]) -> list[list[Finished] | str]:
+        """Short trainings of each, one a seed; what went wrong where one of them cannot be."""
+        configs = [short(each.config, changes, short_s, seed) for each, changes in asked for seed in on]
+        results = iter(attempt_all(configs, workers=workers))
+        return [_all_or_reason([next(results) for _ in on]) for _ in asked]
 
     best: dict[str, tuple[Changes, bool]] = {each.label: ({}, False) for each in candidates}
     if effort.lr_points > 1:
         say(f"{len(candidates)} strategies, {effort.lr_points} learning rates each")
-        best = _tuned(trainer, candidates, effort.lr_points, setting.tuning_seed)
+        best = _tuned(train, candidates, effort.lr_points, setting.tuning_seed, left_out)
     say(f"{len(best)} strategies, {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'} each")
     asked = [(each, best[each.label][0]) for each in candidates if each.label in best]
-    trained = trainer.train(asked, seeds)
+    trained: dict[str, list[Finished]] = {}
+    for (each, _), runs in zip(asked, train(asked, seeds)):
+        if isinstance(runs, str):
+            left_out[each.label] = runs
+        else:
+            trained[each.label] = runs
     if not trained:
         raise ConfigError(f"no strategy can train here: {_reasons(left_out)}")
     ranked = sorted(trained, key=lambda label: outcome(trained[label]).order)
-    finalists = [(each, best[each.label][0]) for each in candidates if each.label in ranked[: effort.finalists]]
     under: dict[str, dict[str, Outcome]] = {label: {} for label in ranked}
-    for scenario in SCENARIOS if finalists else ():
-        say(f"{len(finalists)} strategies again, {SCENARIOS[scenario]}")
-        changed = [(each, changes | scenario_changes(each.config, scenario)) for each, changes in finalists]
-        for label, runs in trainer.train(changed, seeds, required=False).items():
-            under[label][scenario] = outcome(runs)
+    finalists = [(each, changes) for each, changes in asked if each.label in ranked[: effort.finalists]]
+    if finalists:
+        say(f"{len(finalists)} strategies again, {' and '.join(SCENARIOS.values())}")
+        again = [(scenario, each, changes) for scenario in SCENARIOS for each, changes in finalists]
+        changed = [(each, changes | scenario_changes(each.config, scenario)) for scenario, each, changes in again]
+        for (scenario, each, _), runs in zip(again, train(changed, seeds)):
+            if not isinstance(runs, str):
+                under[each.label][scenario] = outcome(runs)
     by_label = {each.label: each for each in candidates}
-    return (
-        setting,
-        [_evidence(by_label[label], *best[label], trained[label], under[label]) for label in ranked],
-        left_out,
-    )
+    found = [_evidence(by_label[label], *best[label], trained[label], under[label]) for label in ranked]
+    return setting, found, left_out
 
 
 def _reasons(left_out: Mapping[str, str]) -> str:
@@ -151,29 +160,14 @@ def _candidates(
     return found, left_out
 
 
-class _Trainer:
-    """Does short trainings; a strategy that cannot train leaves the field, with its reason."""
+_Asked = tuple[_Candidate, Changes]
+_Train = Callable[[Sequence[_Asked], Sequence[int]], list[list[Finished] | str]]
 
-    def __init__(self, short_s: float, workers: int, left_out: dict[str, str]) -> None:
-        self._short_s = short_s
-        self._workers = workers
-        self._left_out = left_out
 
-    def train(
-        self, asked: Sequence[tuple[_Candidate, Changes]], seeds: Sequence[int], *, required: bool = True
-    ) -> dict[str, list[Finished]]:
-        """Runs of each label, one a seed. required: one that fails takes its strategy out of the field."""
-        configs = [short(each.config, changes, self._short_s, seed) for each, changes in asked for seed in seeds]
-        results = iter(attempt_all(configs, workers=self._workers))
-        trained = {}
-        for each, _ in asked:
-            own = [next(results) for _ in seeds]
-            runs = [result for result in own if isinstance(result, Finished)]
-            if len(runs) == len(own):
-                trained[each.label] = runs
-            elif required:
-                self._left_out[each.label] = str(next(result for result in own if not isinstance(result, Finished)))
-        return trained
+def _all_or_reason(results: Sequence[Finished | FedtempoError]) -> list[Finished] | str:
+    """The runs, or why one of them cannot be."""
+    errors = [str(result) for result in results if isinstance(result, FedtempoError)]
+    return errors[0] if errors else [result for result in results if isinstance(result, Finished)]
 
 
 def short(config: Config, changes: Changes, short_s: float, seed: int) -> Config:
@@ -190,21 +184,28 @@ def short(config: Config, changes: Changes, short_s: float, seed: int) -> Config
 
 
 def _tuned(
-    trainer: _Trainer, candidates: Sequence[_Candidate], points: int, seed: int
+    train: _Train, candidates: Sequence[_Candidate], points: int, seed: int, left_out: dict[str, str]
 ) -> dict[str, tuple[Changes, bool]]:
-    """Each strategy's best learning rate of its own times 3^k, and whether it is at an end of these."""
-    tried: dict[str, list[tuple[tuple[float, float], int, Changes]]] = {}
-    for place in range(points):
-        factor = 3.0 ** (place - points // 2)
-        asked = [(each, {"training.lr": float(f"{factor * each.config.training.lr:.2g}")}) for each in candidates]
-        asked = [(each, changes) for each, changes in asked if place == 0 or each.label in tried]
-        for label, runs in trainer.train(asked, [seed]).items():
-            changes = next(changes for each, changes in asked if each.label == label)
-            tried.setdefault(label, []).append((outcome(runs).order, place, changes))
+    """Each strategy's best learning rate of its own times 3^k, and whether it is at an end of these.
+
+    A rate that cannot train counts as the worst; a strategy without any other is added to `left_out`.
+    """
+    factors = [3.0 ** (place - points // 2) for place in range(points)]
+    asked = [
+        (each, {"training.lr": float(f"{factor * each.config.training.lr:.2g}")})
+        for each in candidates
+        for factor in factors
+    ]
+    results = train(asked, [seed])
     found = {}
-    for label, trials in tried.items():
-        _, place, changes = min(trials, key=lambda trial: trial[:2])
-        found[label] = changes, place in (0, points - 1)
+    for number, each in enumerate(candidates):
+        own = range(number * points, (number + 1) * points)
+        orders = {i: outcome(runs).order for i in own if not isinstance(runs := results[i], str)}
+        if not orders:
+            left_out[each.label] = str(results[own[0]])
+            continue
+        chosen = min(orders, key=lambda i: (orders[i], i))
+        found[each.label] = asked[chosen][1], chosen in (own[0], own[-1])
     return found
 
 

@@ -35,8 +35,13 @@ def schedule_only(config: Config) -> Config:
 
 
 def predict(config: Config, watch: Watch | None = None) -> Prediction:
-    """Run the schedule of a configuration. Raises ConfigError or RunError where it has none."""
+    """Run the schedule of a configuration.
+
+    Raises ConfigError or RunError where it has none, KeyboardInterrupt for Ctrl-C.
+    """
     planned = schedule_only(config)
     world = build_world(planned)
     summary, records, _ = run(planned, world=world, watch=watch)
+    if summary["ended"] == "interrupted":
+        raise KeyboardInterrupt
     return Prediction(planned, world, summary, records)

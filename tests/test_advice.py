@@ -25,7 +25,9 @@ from fedtempo.evidence import (
     parse_budget,
     scenario_changes,
 )
-from fedtempo.gathering import gather
+from fedtempo.experiments.tuning import Finished
+from fedtempo.gathering import _Candidate, _tuned, gather
+from fedtempo.record import Records
 
 PARTS: dict[str, Any] = {
     "strategy": "fedavg",
@@ -42,6 +44,7 @@ PARTS: dict[str, Any] = {
 }
 
 
+NOTHING = Records({}, {}, {}, (), {})
 LABELS = ["hopeless", "fedavg", "psfl", "centralized"]
 
 
@@ -109,6 +112,22 @@ def test_a_budget_that_buys_the_same_gives_the_same_advice(advice: Advice) -> No
 def test_no_advice_depends_on_the_workers(advice: Advice) -> None:
     again = Experiment(**PARTS).advise(LABELS, budget=advice.setting.trainings, workers=2)
     assert again.facts() == advice.facts()
+
+
+def test_a_learning_rate_that_cannot_train_is_not_chosen() -> None:
+    config = Experiment(**PARTS).config
+
+    def train(asked: Any, seeds: Any) -> list[Any]:
+        assert seeds == [101]
+        assert [changes["training.lr"] for _, changes in asked] == [0.1, 0.3, 0.9] * 2
+        summary = {"time_to_target_s": None, "visits": 1}
+        good = [[Finished({**summary, "best_accuracy": accuracy}, NOTHING)] for accuracy in (0.5, 0.4)]
+        return [*good, "it grew without bound", *["nothing trains"] * 3]
+
+    left_out: dict[str, str] = {}
+    candidates = [_Candidate(label, config, {}, {}) for label in ("a", "b")]
+    assert _tuned(train, candidates, 3, 101, left_out) == {"a": ({"training.lr": 0.1}, True)}
+    assert left_out == {"b": "nothing trains"}
 
 
 def test_as_a_table_as_lines_and_as_a_page(advice: Advice) -> None:

@@ -191,6 +191,9 @@ def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Pa
     OneByOne.interrupt_at_s = 20.0
     try:
         half = broken.run(tmp_path / "run")
+        for what in (broken.plan, lambda: broken.tune(lr=(0.1, 0.1), seeds=101), lambda: broken.advise([broken.label])):
+            with pytest.raises(KeyboardInterrupt):
+                what()
     finally:
         OneByOne.interrupt_at_s = math.inf
     assert half.summary["ended"] == "interrupted"

@@ -117,4 +117,6 @@ def _attempt(config: Config) -> Finished | FedtempoError:
 
 def _finish(config: Config) -> Finished:
     summary, records, _ = run(config)
+    if summary["ended"] == "interrupted":
+        raise KeyboardInterrupt
     return Finished(summary, records)
