@@ -286,7 +286,8 @@ def _section(name: str, part: Part) -> dict[str, Any]:
         return {_NAMED_BY[name]: _name_of(part, name)}
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         raise ConfigError(f"{name} = {part!r}: give a table, a name or an object")
-    table: dict[str, Any] = {key: value for key, value in toml_value(part).items() if key != "kind"}
+    given = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    table = {key: toml_value(value) for key, value in given.items() if value is not None}
     return {_NAMED_BY[name]: _name_of(type(part), name), **table} if name in ("strategy", "model") else table
 
 
