@@ -49,7 +49,7 @@ class RunCalendar {
     Object.assign(this, { going: detail.in_progress, clients: detail.clients, numbers: detail.numbers, who: detail.who });
     this.now = row.now_s;
     if (!this.window && this.visits.length + this.going.length) this.chooseWindow();
-    const leap = !before || this.now - before > 2 * this.window || row.state !== "running" || still.matches;
+    const leap = !before || this.now - before > 0.1 * this.window || row.state !== "running" || still.matches;
     if (leap || this.shownNow > this.now) this.shownNow = this.now;
     this.tell();
     this.draw();
