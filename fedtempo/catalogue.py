@@ -29,7 +29,7 @@ from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
 
-_SECTIONS: dict[str, Any] = {
+SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
     "[data]": DataSettings,
     "[training]": Training,
@@ -51,7 +51,7 @@ def _sources() -> dict[str, Any]:
 
 
 def _kinds() -> dict[str, Mapping[str, Any]]:
-    return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": _SECTIONS}
+    return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": SECTIONS}
 
 
 def list_parts(console: Console, what: str | None) -> None:
