@@ -26,6 +26,7 @@ test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py
 
 # The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error.
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict
 

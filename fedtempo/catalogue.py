@@ -50,18 +50,19 @@ def _sources() -> dict[str, Any]:
     return {**SOURCES, **{f"{prefix}:<...>": function for prefix, function in PREFIXES.items()}}
 
 
-def _kinds() -> dict[str, Mapping[str, Any]]:
+def kinds() -> dict[str, Mapping[str, Any]]:
+    """All parts by kind and name."""
     return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": SECTIONS}
 
 
 def list_parts(console: Console, what: str | None) -> None:
     """One table of names with what each is; all kinds where `what` is None. Raises ConfigError for an unknown kind."""
-    kinds = _kinds()
-    if what is not None and what not in kinds:
-        raise ConfigError(f"list {what}: no such kind{nearest(what, kinds)}")
-    for kind in kinds if what is None else [what]:
+    known = kinds()
+    if what is not None and what not in known:
+        raise ConfigError(f"list {what}: no such kind{nearest(what, known)}")
+    for kind in known if what is None else [what]:
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
-        for name, part in sorted(kinds[kind].items()):
+        for name, part in sorted(known[kind].items()):
             table.add_row(Text(name, style="cyan"), _first_sentence(part))
         console.print(table)
 
@@ -71,11 +72,7 @@ def describe(console: Console, name: str) -> None:
 
     Raises ConfigError for an unknown name.
     """
-    kinds = _kinds()
-    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in (key, key.strip("[]"))]
-    if not found:
-        known = {key for parts in kinds.values() for key in parts}
-        raise ConfigError(f"describe {name}: no such part{nearest(name, known)}")
+    found = parts_named(name)
     for position, (kind, part) in enumerate(found):
         if position:
             console.print()
@@ -85,12 +82,21 @@ def describe(console: Console, name: str) -> None:
         if kind == "fleets":
             console.print(Text(tomli_w.dumps({"fleet": part()}).strip(), style="dim"))
         elif kind == "sources":
-            console.print(Text(f"options: {_options(part)}", style="dim"))
+            console.print(Text(f"options: {options_of(part)}", style="dim"))
         elif dataclasses.is_dataclass(part):
             console.print(_fields(part))
 
 
-def _options(source: Any) -> str:
+def parts_named(name: str) -> list[tuple[str, Any]]:
+    """Each part of that name, with its kind. Raises ConfigError where there is none."""
+    known = kinds()
+    found = [(kind, parts[key]) for kind, parts in known.items() for key in parts if name in (key, key.strip("[]"))]
+    if not found:
+        raise ConfigError(f"describe {name}: no such part{nearest(name, {key for part in known.values() for key in part})}")
+    return found
+
+
+def options_of(source: Any) -> str:
     """A source's options with their defaults; what follows the colon of its name is none."""
     parameters = inspect.signature(source).parameters.values()
     return ", ".join(f"{p.name} = {p.default}" for p in parameters if p.default is not p.empty) or "none"
@@ -103,7 +109,7 @@ def _fields(part: Any) -> Table:
     hints = typing.get_type_hints(part, include_extras=True)
     for field in dataclasses.fields(part):
         kind, limits, meaning = explained(hints[field.name])
-        table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(_default(field)), Text(meaning))
+        table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(default_of(field)), Text(meaning))
     return table
 
 
@@ -154,7 +160,8 @@ def _type_name(hint: Any) -> str:
     )
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
+def default_of(field: dataclasses.Field[Any]) -> str:
+    """A field's default as one would write it; "-" for none."""
     if field.default is not dataclasses.MISSING:
         return (
             "-"
