@@ -28,7 +28,8 @@ test-ray: .venv-ray/.ready
 # The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
-	.venv-docs/bin/python -m mkdocs build --strict
+	.venv-docs/bin/python -m mkdocs build --strict --quiet
+	.venv-docs/bin/python -m tools.site.check site
 
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800

@@ -92,7 +92,9 @@ def parts_named(name: str) -> list[tuple[str, Any]]:
     known = kinds()
     found = [(kind, parts[key]) for kind, parts in known.items() for key in parts if name in (key, key.strip("[]"))]
     if not found:
-        raise ConfigError(f"describe {name}: no such part{nearest(name, {key for part in known.values() for key in part})}")
+        raise ConfigError(
+            f"describe {name}: no such part{nearest(name, {key for part in known.values() for key in part})}"
+        )
     return found
 
 

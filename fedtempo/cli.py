@@ -42,7 +42,8 @@ Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
 Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of \\[compare.<label>] tables, or all")]
 Local = Annotated[
-    int | None, typer.Option(help="start so many clients and a SuperLink on this machine; \\[deploy] counts if not given")
+    int | None,
+    typer.Option(help="start so many clients and a SuperLink on this machine; \\[deploy] counts if not given"),
 ]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 

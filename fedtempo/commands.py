@@ -29,7 +29,7 @@ from fedtempo.launch import run as run_in_memory
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import RunFolder, comparison, default_name, load_run, write_json
 from fedtempo.record.export import export as export_tables
-from fedtempo.record.folder import claim
+from fedtempo.record.folder import claim, unused
 from fedtempo.record.prediction import prediction
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import words
@@ -45,7 +45,7 @@ INTERRUPTED = 130
 def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: int | None) -> int:
     """One run into a folder; returns the exit code."""
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
-    folder = out or RUNS / default_name(config.label, config.run.seed)
+    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with progress.shown(console, config) as watch:
         summary = run_to_folder(config, folder, watch=watch)
     return _show(console, folder, summary)
@@ -82,7 +82,7 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     labels = _names(strategies, base)
     for label in labels:
         base.for_comparison(label)
-    folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
+    folder = _new_folder(out or unused(RUNS / default_name("compare", numbers[0])))
     plan = {"strategies": labels, "seeds": numbers, "configuration": base.given}
     lock = claim(folder)
     try:
@@ -302,7 +302,8 @@ def reproduce(
     if scale not in SCALES:
         raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
     experiment = EXPERIMENTS[what]
-    folder = _new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
+    name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
+    folder = _new_folder(out or unused(RUNS / name))
     asked = Asked(scale, folder, data)
     with console.status(experiment.titled(asked)):
         rows = experiment.reproduce(asked)

@@ -72,7 +72,9 @@ def show(console: Console, findings: Iterable[Finding], *, json: bool) -> int:
     for each in findings:
         found = Text(each.found)
         if each.advice:
-            found.append(f"{': ' if each.found else ''}{each.advice}", style="yellow" if each.state != "optional" else "dim")
+            found.append(
+                f"{': ' if each.found else ''}{each.advice}", style="yellow" if each.state != "optional" else "dim"
+            )
         table.add_row(Text("" if each.area == area else each.area, style="dim"), each.name, _MARKS[each.state], found)
         area = each.area
     console.print(table)
@@ -166,7 +168,9 @@ def _pytorch() -> list[Finding]:
         findings.append(Finding("training", "CUDA", "ok", f"{torch.version.cuda}: {', '.join(cards)}"))
     else:
         built = f"PyTorch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "PyTorch is a CPU build"
-        findings.append(Finding("training", "CUDA", "optional", f"{built}; no usable card", "needed for device = 'cuda'"))
+        findings.append(
+            Finding("training", "CUDA", "optional", f"{built}; no usable card", "needed for device = 'cuda'")
+        )
     return findings
 
 
@@ -183,7 +187,9 @@ def _machine() -> list[Finding]:
         small = space.free < _LEAST_SHARED_BYTES
         found = f"{space.free / _GIB:.2f} of {space.total / _GIB:.2f} GiB free"
         advice = "worker processes share models there: docker run --shm-size 1g, or executor.kind = 'inline'"
-        findings.append(Finding("machine", "/dev/shm", "warning" if small else "ok", found, advice if small else ""))
+        findings.append(
+            Finding("machine", str(_SHARED_MEMORY), "warning" if small else "ok", found, advice if small else "")
+        )
     return findings
 
 

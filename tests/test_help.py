@@ -99,7 +99,9 @@ def test_a_wrong_option_suggests_the_right_one(
         assert option in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("section", [name for name in SECTIONS if name in ("[run]", "[data]", "[training]", "[server]")])
+@pytest.mark.parametrize(
+    "section", [name for name in SECTIONS if name in ("[run]", "[data]", "[training]", "[server]")]
+)
 def test_a_wrong_key_suggests_the_right_one(section: str) -> None:
     table = section.strip("[]")
     for field in fields(SECTIONS[section]):

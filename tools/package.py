@@ -89,7 +89,13 @@ def _call(*command: str | Path, cwd: Path | None = None) -> str:
     """What a program printed; shows what it complained about where it fails."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     ended = subprocess.run(  # noqa: S603  this project's own programs, and pip
-        [str(part) for part in command], cwd=cwd, env=clean, text=True, encoding="utf-8", stdout=subprocess.PIPE, check=True
+        [str(part) for part in command],
+        cwd=cwd,
+        env=clean,
+        text=True,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        check=True,
     )
     return ended.stdout
 
