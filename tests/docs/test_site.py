@@ -10,7 +10,7 @@ import pytest
 
 from fedtempo.strategies import STRATEGIES
 from tests.docs.blocks import PAGES, ROOT
-from tools.site import reference
+from tools.site import pieces, reference
 from tools.site.calendars import SECONDS, VISIT_S, calendar_figure, measures
 from tools.site.check import flaws
 from tools.site.links import rewritten
@@ -129,6 +129,4 @@ def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_pieces_are_documented() -> None:
-    from tools.site import pieces
-
-    assert all(f"    {name} " in (pieces.__doc__ or "") for name in PIECES)
+    assert all(f"- `{name} " in (pieces.__doc__ or "") for name in PIECES)

@@ -6,7 +6,8 @@ Each picture is whole as it stands; docs/assets/calendar.js lets time pass in it
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,14 @@ VISIT_S = [1.0, 1.4, 1.8, 2.3, 2.9, 3.6, 4.4, 5.2, 6.0]
 """Computing time of each client, from the fastest to the slowest; sending takes 0.25 s down and 0.35 s up besides."""
 
 _WIDTH, _LEFT, _TOP, _ROW, _BAR = 860, 92, 26, 24, 16
+_BOTTOM = _TOP + _ROW * len(VISIT_S)
+_HEIGHT = _BOTTOM + 30
+_SCALE = (_WIDTH - _LEFT - 12) / SECONDS
+_CONTROLS = (
+    '<span class="controls" hidden=""><button type="button" class="play" aria-label="Let time pass">▶</button>'
+    f'<input type="range" min="0" max="{SECONDS:g}" step="0.1" value="{SECONDS:g}" aria-label="Seconds of the run"/>'
+    f"<output>{SECONDS:.1f} s</output></span>"
+)
 _SETTINGS: dict[str, dict[str, Any]] = {
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
@@ -77,11 +86,6 @@ def _records(strategy: str) -> tuple[dict[str, Any], Records]:
     return summary, records
 
 
-def settings(strategy: str) -> Mapping[str, Any]:
-    """What the calendar of a strategy sets beside its name."""
-    return _SETTINGS[strategy]
-
-
 def measures(strategy: str) -> dict[str, float]:
     """What the calendar amounts to: the mean busy ratio, commits, visits, the mean staleness of commits."""
     summary, _ = _records(strategy)
@@ -95,52 +99,46 @@ def measures(strategy: str) -> dict[str, float]:
 
 def calendar_figure(strategy: str) -> str:
     """The calendar of a strategy as one HTML element, with a text that says the same to who does not see it."""
-    summary, records = _records(strategy)
-    visits, commits = records.visits, records.commits["time"]
-    told = measures(strategy)
-    height = _TOP + _ROW * len(VISIT_S) + 30
-    scale = (_WIDTH - _LEFT - 12) / SECONDS
+    records, told = _records(strategy)[1], measures(strategy)
+    columns = ("client", "group", "base_version", "started", "received", "computed", "finished")
+    visits = zip(*(records.visits[column].tolist() for column in columns), strict=True)
     name = f"calendar-{strategy}"
-    parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="{name}-title {name}-text">',
+    svg = [
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-labelledby="{name}-title {name}-text">',
         f'<title id="{name}-title">Calendar of {html.escape(strategy)}: nine clients in {SECONDS:g} seconds</title>',
         f'<desc id="{name}-text">{_words(strategy, told)}</desc>',
-        f'<clipPath id="{name}-clip"><rect class="seen" x="0" y="0" width="{_WIDTH}" height="{height}"/></clipPath>',
+        f'<clipPath id="{name}-clip"><rect class="seen" x="0" y="0" width="{_WIDTH}" height="{_HEIGHT}"/></clipPath>',
+        *_axes(),
+        f'<g clip-path="url(#{name}-clip)">',
+        *map(_bar, visits),
+        *map(_commit, itertools.count(1), records.commits["time"].tolist()),
+        "</g>",
+        f'<line class="now" x1="0" x2="0" y1="{_TOP - 4}" y2="{_BOTTOM}" visibility="hidden"/>',
+        "</svg>",
     ]
+    return (
+        f'<figure class="calendar" data-left="{_LEFT}" data-scale="{_SCALE:.4f}" data-seconds="{SECONDS:g}">'
+        f"{''.join(svg)}<figcaption>{_CONTROLS}<span>{_caption(told)}</span></figcaption></figure>"
+    )
+
+
+def _axes() -> Iterator[str]:
+    """A line and a number every five seconds, and how long each client computes."""
     for second in range(0, int(SECONDS) + 1, 5):
-        x = _LEFT + second * scale
-        bottom = height - 30
-        parts.append(f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 4}" y2="{bottom}"/>')
-        unit = " s" if second == 0 else ""
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{second}{unit}</text>')
+        x, unit = _x(second), "" if second else " s"
+        yield f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 4}" y2="{_BOTTOM}"/>'
+        yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{second}{unit}</text>'
     for client, seconds in enumerate(VISIT_S):
         y = _TOP + _ROW * client + _BAR - 3
-        parts.append(f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{seconds:.1f} s a visit</text>')
-    parts.append(f'<g clip-path="url(#{name}-clip)">')
-    columns = ("client", "group", "base_version", "started", "received", "computed", "finished")
-    for row in zip(*(visits[column].tolist() for column in columns), strict=True):
-        parts.append(_bar(row, scale))
-    for number, time in enumerate(commits.tolist(), start=1):
-        x = _LEFT + time * scale
-        parts.append(
-            f'<path class="commit" d="M{x:.1f} {_TOP - 6}l-4 -8h8z"><title>model {number} at {time:.1f} s</title></path>'
-        )
-    parts.append("</g>")
-    parts.append(f'<line class="now" x1="0" x2="0" y1="{_TOP - 4}" y2="{height - 30}" visibility="hidden"/></svg>')
-    caption = f"{told['busy']:.0%} busy · {_counted(told['visits'], 'visit')} · {_counted(told['commits'], 'new model')}"
-    controls = (
-        '<button type="button" class="play" aria-label="Let time pass">▶</button>'
-        f'<input type="range" min="0" max="{SECONDS:g}" step="0.1" value="{SECONDS:g}" aria-label="Seconds of the run"/>'
-        f'<output>{SECONDS:.1f} s</output>'
-    )
-    return (
-        f'<figure class="calendar" data-left="{_LEFT}" data-scale="{scale:.4f}" data-seconds="{SECONDS:g}">'
-        f"{''.join(parts)}<figcaption><span class=\"controls\" hidden=\"\">{controls}</span><span>{caption}</span></figcaption>"
-        "</figure>"
-    )
+        yield f'<text x="{_LEFT - 10}" y="{y}" text-anchor="end">{seconds:.1f} s a visit</text>'
 
 
-def _bar(row: tuple[Any, ...], scale: float) -> str:
+def _commit(number: int, time: float) -> str:
+    shape = f"M{_x(time):.1f} {_TOP - 6}l-4 -8h8z"
+    return f'<path class="commit" d="{shape}"><title>model {number} at {time:.1f} s</title></path>'
+
+
+def _bar(row: tuple[Any, ...]) -> str:
     """One visit: what it receives and sends is paler than what it computes."""
     client, group, version, started, received, computed, finished = row
     end = min(finished, SECONDS)
@@ -152,12 +150,21 @@ def _bar(row: tuple[Any, ...], scale: float) -> str:
         if begins != begins or begins >= end:  # NaN: the visit did not come so far
             continue
         ends = end if ends != ends else min(ends, end)
-        x, width = _LEFT + begins * scale, max((ends - begins) * scale - 0.6, 0.4)
+        x, width = _x(begins), max((ends - begins) * _SCALE - 0.6, 0.4)
         rects.append(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_BAR}" fill="{colour}" fill-opacity="{opacity}"/>'
         )
     of_group = f"group {group}, " if group >= 0 else ""
     return f"<g><title>{of_group}model {version}: {started:.1f} to {end:.1f} s</title>{''.join(rects)}</g>"
+
+
+def _x(seconds: float) -> float:
+    return _LEFT + seconds * _SCALE
+
+
+def _caption(told: Mapping[str, float]) -> str:
+    counted = _counted(told["visits"], "visit"), _counted(told["commits"], "new model")
+    return " · ".join([f"{told['busy']:.0%} busy", *counted])
 
 
 def _words(strategy: str, told: Mapping[str, float]) -> str:

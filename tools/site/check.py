@@ -1,6 +1,6 @@
 """Whether a built site stands by itself: nothing from elsewhere, no link that leads nowhere, a text for every picture.
 
-    python -m tools.site.check site
+python -m tools.site.check site
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """What pages ask for in comments, `<!-- site: WHAT ARGUMENTS -->`: code, tables and calendars out of the program.
 
-    code MODULE:NAME ...     the source of a class, a function or a method; of a class without its docstring
-    method MODULE:CLASS      what the class's docstring says
-    fields NAME              the fields of a part, as `fedtempo describe NAME` has them
-    calendar STRATEGY        who works when on a small fleet
-    settings STRATEGY        what that calendar sets, in TOML
-    compared STRATEGY ...    the measures of their calendars as a table
+- `code MODULE:NAME ...`: the source of classes, functions or methods; of a class without its docstring
+- `fields NAME`: the fields of a part, as `fedtempo describe NAME` has them
+- `calendar STRATEGY`: who works when on a small fleet
+- `compared STRATEGY ...`: the measures of their calendars as a table
 """
 
 from __future__ import annotations
@@ -21,10 +19,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-import tomli_w
-
 from fedtempo.catalogue import default_of, explained, parts_named
-from tools.site.calendars import calendar_figure, measures, settings
+from tools.site.calendars import calendar_figure, measures
 
 _PIECE = re.compile(r"^<!-- site: (?P<what>\w+)(?P<arguments>[^\n]*?) -->$", re.MULTILINE)
 
@@ -52,11 +48,6 @@ def code(*names: str) -> str:
     return f'```python title="{title}"\n{text}\n```'
 
 
-def method(name: str) -> str:
-    """A docstring as text of the page."""
-    return inspect.cleandoc(_found(name).__doc__ or "")
-
-
 def fields(name: str) -> str:
     """A table of a part's fields; a preset of that name has none."""
     return fields_table(next(part for _, part in parts_named(name) if dataclasses.is_dataclass(part)))
@@ -73,11 +64,6 @@ def fields_table(part: Any) -> str:
     return "\n".join(rows) if len(rows) > 2 else "It has no settings."
 
 
-def set_for_calendar(strategy: str) -> str:
-    """The table `[strategy]` of a calendar."""
-    return f"```toml\n{tomli_w.dumps({'strategy': {'name': strategy, **settings(strategy)}}).strip()}\n```"
-
-
 def compared(*strategies: str) -> str:
     """Measures of calendars."""
     rows = ["| strategy | busy | visits | new models | staleness |", "|---|--:|--:|--:|--:|"]
@@ -90,10 +76,8 @@ def compared(*strategies: str) -> str:
 
 PIECES: dict[str, Callable[..., str]] = {
     "code": code,
-    "method": method,
     "fields": fields,
     "calendar": calendar_figure,
-    "settings": set_for_calendar,
     "compared": compared,
 }
 

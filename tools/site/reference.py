@@ -55,8 +55,8 @@ def configuration() -> str:
     lines = [
         "# Configuration",
         "",
-        "A configuration is one TOML file. What has no default must be given; an unknown key is an error that names the "
-        "nearest known one. `fedtempo describe NAME` prints what stands here.",
+        "A configuration is one TOML file. What has no default must be given; an unknown key is an error, which names "
+        "the nearest known one. `fedtempo describe NAME` prints what stands here.",
     ]
     for name, part in SECTIONS.items():
         lines += ["", f"## `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", fields_table(part)]
