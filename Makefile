@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers docs docs-serve package clean
+.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers docs docs-serve package ci clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -37,6 +37,10 @@ docs-serve: .venv-docs/.ready
 # The wheel and the source distribution in dist/, each tried in an environment of its own.
 package: $(READY)
 	$(BIN)/python -m tools.package dist $(PIP_FLAGS)
+
+# What a release must pass.
+ci: test docs package
+	$(BIN)/python -m pytest -m slow tests/docs
 
 lint: $(READY)
 	$(BIN)/ruff check .

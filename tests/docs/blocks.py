@@ -5,6 +5,7 @@ Comments above a block say how it is tested; a reader of the page does not see t
     <!-- test: set KEY=VALUE ... -->   what fedtempo's commands are given besides, to take seconds
     <!-- test: slow -->                run it among the slow tests only
     <!-- test: exit N -->              the exit code of each command, 0 otherwise
+    <!-- test: says TEXT -->           what the block's commands print, among other things
     <!-- test: before COMMAND -->      what must have happened, in the reader's own folder, say
     <!-- test: needs MODULE -->        where that is not installed, only look at the commands' options
     <!-- test: skip REASON -->         only look at the commands' options
@@ -37,7 +38,7 @@ KINDS = ("bash", "python", "toml", "text")
 _COMMENT = re.compile(r"^ *<!-- test: (?P<word>\w+) ?(?P<rest>.*?) -->$")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<kind>[\w-]*)(?P<info>.*)$")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
-_DIRECTIVES = {"set", "slow", "exit", "before", "needs", "skip", "client", "pyproject"}
+_DIRECTIVES = {"set", "slow", "exit", "says", "before", "needs", "skip", "client", "pyproject"}
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,9 @@ def _name(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a reader would be: a folder with configs/, whose modules can be imported."""
-    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    """Where a reader would be: a folder with configs/ and examples/, whose modules can be imported."""
+    for name in ("configs", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
@@ -52,16 +53,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=_name)
-def test_blocks_run(page: Path, folder: Path) -> None:
-    _try_page(page, folder, slow=False)
+def test_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _try_page(page, folder, capsys, slow=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in WITH_BLOCKS if any(b.has("slow") for b in blocks_of(page))], ids=_name
 )
-def test_slow_blocks_run(page: Path, folder: Path) -> None:
-    _try_page(page, folder, slow=True)
+def test_slow_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _try_page(page, folder, capsys, slow=True)
 
 
 def test_every_block_says_what_it_is_and_few_are_skipped() -> None:
@@ -84,7 +85,7 @@ def test_commands_within_sentences_exist(page: Path) -> None:
         _look_at(words, page.name)
 
 
-def _try_page(page: Path, folder: Path, *, slow: bool) -> None:
+def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, slow: bool) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks_of(page):
         if block.has("slow") and not slow:
@@ -94,7 +95,10 @@ def _try_page(page: Path, folder: Path, *, slow: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
         if block.kind == "bash":
+            capsys.readouterr()
             _try_commands(block)
+            printed = " ".join("".join(capsys.readouterr()).split())
+            assert block.words.get("says", "") in printed, f"{block.place}: {printed}"
         elif block.kind == "toml":
             _try_toml(block)
         elif block.kind == "python" and not block.has("skip"):
