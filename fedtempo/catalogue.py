@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any
 
 import tomli_w
@@ -23,11 +24,15 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.importing import imported, installed
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
+
+_OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
+"""Kinds of which our own are described under [training]."""
 
 SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
@@ -51,8 +56,17 @@ def _sources() -> dict[str, Any]:
 
 
 def kinds() -> dict[str, Mapping[str, Any]]:
-    """All parts by kind and name."""
-    return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": SECTIONS}
+    """Parts of each kind by name; a part of an installed package is its entry point."""
+    ours = {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": SECTIONS, **_OF_TRAINING}
+    outside = {kind: installed(kind) for kind in ours if kind not in ("fleets", "sections")}
+    return {kind: {**outside.get(kind, {}), **parts} for kind, parts in ours.items()}
+
+
+def _loaded(part: Any) -> Any:
+    """A part itself, whatever an entry point stands for. Raises ConfigError where its package is broken."""
+    if not isinstance(part, EntryPoint):
+        return part
+    return imported(part.value.partition(" ")[0], f"entry point {part.name!r} of {part.group}")
 
 
 def list_parts(console: Console, what: str | None) -> None:
@@ -61,9 +75,11 @@ def list_parts(console: Console, what: str | None) -> None:
     if what is not None and what not in known:
         raise ConfigError(f"list {what}: no such kind{nearest(what, known)}")
     for kind in known if what is None else [what]:
+        if not known[kind]:
+            continue
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
         for name, part in sorted(known[kind].items()):
-            table.add_row(Text(name, style="cyan"), _first_sentence(part))
+            table.add_row(Text(name, style="cyan"), _summary(part))
         console.print(table)
 
 
@@ -73,11 +89,14 @@ def describe(console: Console, name: str) -> None:
     Raises ConfigError for an unknown name.
     """
     found = parts_named(name)
-    for position, (kind, part) in enumerate(found):
+    for position, (kind, unloaded) in enumerate(found):
+        part = _loaded(unloaded)
         if position:
             console.print()
         if len(found) > 1:
             console.print(Text(kind, style="bold"))
+        if isinstance(unloaded, EntryPoint):
+            console.print(Text(f"from {unloaded.value}", style="dim"))
         console.print(Text(inspect.cleandoc(part.__doc__ or "")))
         if kind == "fleets":
             console.print(Text(tomli_w.dumps({"fleet": part()}).strip(), style="dim"))
@@ -90,12 +109,16 @@ def describe(console: Console, name: str) -> None:
 def parts_named(name: str) -> list[tuple[str, Any]]:
     """Each part of that name, with its kind. Raises ConfigError where there is none."""
     known = kinds()
-    found = [(kind, parts[key]) for kind, parts in known.items() for key in parts if name in (key, key.strip("[]"))]
+    found = [(kind, parts[key]) for kind, parts in known.items() for key in parts if name in _names(key)]
     if not found:
-        raise ConfigError(
-            f"describe {name}: no such part{nearest(name, {key for part in known.values() for key in part})}"
-        )
+        names = {key for parts in known.values() for key in parts}
+        raise ConfigError(f"describe {name}: no such part{nearest(name, names)}")
     return found
+
+
+def _names(key: str) -> set[str]:
+    """What a part may be asked for by: also a section without its brackets, a source by what is before its colon."""
+    return {key, key.strip("[]"), key.removesuffix("<...>"), key.removesuffix(":<...>")}
 
 
 def options_of(source: Any) -> str:
@@ -175,6 +198,16 @@ def default_of(field: dataclasses.Field[Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
         return str(field.default_factory())
     return "required"
+
+
+def _summary(part: Any) -> Text:
+    """What a part is; of an installed package's also where it comes from, or why it cannot be had."""
+    if not isinstance(part, EntryPoint):
+        return _first_sentence(part)
+    try:
+        return _first_sentence(_loaded(part)).append(f" ({part.value})", style="dim")
+    except ConfigError as error:
+        return Text(str(error), style="red")
 
 
 def _first_sentence(part: Any) -> Text:

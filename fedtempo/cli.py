@@ -215,6 +215,22 @@ def describe(
     catalogue.describe(console, name)
 
 
+@app.command(epilog="Example: fedtempo new strategy my-idea")
+def new(
+    kind: Annotated[str, typer.Argument(help="strategy, network, data or partition", show_default=False)],
+    name: Annotated[str, typer.Argument(help="what it is called, like my-idea", show_default=False)],
+    folder: Annotated[Path, typer.Option(help="where to write it")] = Path(),
+) -> None:
+    """Begin a part of your own.
+
+    Writes a commented file that works as it is, and its test.
+    """
+    from fedtempo import skeletons
+
+    for path in skeletons.write(kind, name, folder):
+        console.print(f"{path}", style="cyan", soft_wrap=True)
+
+
 @app.command(epilog="Example: fedtempo reproduce fedhusky/fig6 --scale small")
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,

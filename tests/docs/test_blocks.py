@@ -91,18 +91,24 @@ def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, s
         if block.has("slow") and not slow:
             continue
         if block.title is not None:
-            path = folder / block.title
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
+            _save(block, folder)
         if block.kind == "bash":
             capsys.readouterr()
             _try_commands(block)
             printed = " ".join("".join(capsys.readouterr()).split())
             assert block.words.get("says", "") in printed, f"{block.place}: {printed}"
         elif block.kind == "toml":
+            for module in (each for each in blocks_of(page) if each.kind == "python" and each.title is not None):
+                _save(module, folder)  # it may be shown after the configuration that names it
             _try_toml(block)
         elif block.kind == "python" and not block.has("skip"):
             exec(compile(block.text, block.place, "exec"), names)  # noqa: S102  it is this repository's own
+
+
+def _save(block: Block, folder: Path) -> None:
+    path = folder / str(block.title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(block.text, encoding="utf-8")
 
 
 def _try_commands(block: Block) -> None:

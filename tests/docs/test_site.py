@@ -43,11 +43,10 @@ def test_every_strategy_has_a_page_with_its_code_its_calendar_and_its_fields(nam
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    for page in PAGES:
-        path = page.relative_to(ROOT)
-        if path.parts[0] == "docs" and "directions/" not in str(path):
-            assert f"{path.relative_to('docs')}" in listed, f"mkdocs.yml lacks {path}"
+    lines = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").splitlines()
+    listed = {line.split()[-1] for line in lines if line.strip().startswith("- ")}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert {page for page in pages if not page.startswith("results/directions/")} <= listed
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import tomli_w
@@ -67,12 +68,14 @@ def parts() -> str:
     """All that has a name, with its fields."""
     lines = ["# Parts by name", "", "What `fedtempo list` lists, with the settings of each."]
     for kind, known in kinds().items():
-        if kind == "sections":
+        if kind == "sections" or not known:
             continue
         lines += ["", f"## {kind.capitalize()}", "", _INTROS.get(kind, "")]
         if kind == "strategies":
             continue
         for name, part in sorted(known.items()):
+            if isinstance(part, EntryPoint):  # of a package that happens to be installed here
+                continue
             lines += ["", f"### `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", _settings(kind, part)]
     return "\n".join(lines) + "\n"
 
