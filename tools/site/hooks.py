@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +37,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _add(files: Files, config: Any, path: str) -> None:
-    """Have a file or a folder's list on the site, unless it is there."""
+    """Have a file on the site, or a folder's files with a list of them, unless they are there."""
     full = ROOT / path
     if full.is_dir():
         page = folder_page(path)
         if files.get_file_from_path(page) is None:
-            files.append(File.generated(config, page, content=_listed(full, posixpath.dirname(page))))
+            files.append(File.generated(config, page, content=_listed(full, path)))
+            for inside in full.iterdir():
+                if inside.is_file():
+                    _add(files, config, f"{path}/{inside.name}")
     elif files.get_file_from_path(site_path(path)) is None:
         files.append(File.generated(config, site_path(path), abs_src_path=str(full)))
 
 
-def _listed(folder: Path, page: str) -> str:
-    """A page with a link to each file of a folder that the site has beside it."""
+def _listed(folder: Path, title: str) -> str:
+    """A page with a link to each file of a folder."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    return "\n".join([f"# Files of {page}", "", *(f"- [{name}]({name})" for name in names)]) + "\n"
+    return "\n".join([f"# {title}", "", *(f"- [{name}]({name})" for name in names)]) + "\n"

@@ -31,6 +31,8 @@ def site_path(repository_path: str) -> str:
 
 def repository_path(site_page: str) -> str:
     """Where the repository has a page of the site."""
+    if site_page.startswith("files/"):
+        return site_page.removeprefix("files/")
     return next((path for path, page in PAGES.items() if page == site_page and page != "index.md"), f"docs/{site_page}")
 
 
