@@ -30,6 +30,7 @@ from fedtempo.planning import Prediction, predict
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
+from fedtempo.record.folder import unused
 from fedtempo.record.prediction import prediction
 from fedtempo.record.recorder import Observer
 from fedtempo.report import words
@@ -52,7 +53,7 @@ def run(
 ) -> int:
     """One run into a folder; returns the exit code."""
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
-    folder = out or RUNS / default_name(config.label, config.run.seed)
+    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with observed(config, folder, log_format) as observers:
         with progress.shown(console, config) as watch:
             summary = run_to_folder(config, folder, watch=watch, observers=observers)
@@ -111,7 +112,7 @@ def compare(
     base = load(path, sets)
     make_trackers(base.run.track)  # what is not installed is said before anything runs
     numbers = parse_seeds(seeds)
-    folder = out or RUNS / default_name("compare", numbers[0])
+    folder = out or unused(RUNS / default_name("compare", numbers[0]))
     watching, observing = partial(progress.shown, console), partial(observed, log_format=log_format)
     compared = comparing.begin(
         folder, base, competitors(strategies, base), numbers, watching=watching, observing=observing
@@ -279,7 +280,8 @@ def reproduce(
     if scale not in SCALES:
         raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
     experiment = EXPERIMENTS[what]
-    folder = new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
+    name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
+    folder = new_folder(out or unused(RUNS / name))
     asked = Asked(scale, folder, data)
     with console.status(experiment.titled(asked)):
         rows = experiment.reproduce(asked)

@@ -24,6 +24,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
 from fedtempo.logs import Format
 from fedtempo.record import Recorder, RunFolder, default_name, load_run
+from fedtempo.record.folder import unused
 from fedtempo.record.journal import read_identity
 from fedtempo.record.recorder import Observer
 from fedtempo.report.html import write_report
@@ -57,7 +58,7 @@ def deploy(
 ) -> int:
     """One run on real clients into a folder; returns the exit code."""
     config = _config(path, local, sets, seed)
-    folder = out or RUNS / default_name(config.label, config.run.seed)
+    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with tracked(config, folder) as trackers:
         observing = _observed(console, config, log_format, trackers)
         with observing as seen, _grid(console, config, local, folder) as grid:
