@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,20 +170,16 @@ def figure_6(asked: Asked) -> list[Row]:
     ratios = {label: [100 * busy_ratios(run) for run in runs] for label, runs in study.records.items()}
     for label, own in ratios.items():
         printed = (8.2, 1.8, 15.5) if label == "hybrid" else (63.4, 35.8, 86.9)
-        measures: tuple[tuple[str, Callable[[np.ndarray], float]], ...]
-        measures = (("mean", np.mean), ("lowest", np.min), ("highest", np.max))
-        for (what, measure), paper in zip(measures, printed, strict=True):
-            rows.append(
-                number(
-                    f"busy ratio, {what}, {label}",
-                    paper,
-                    [float(measure(busy)) for busy in own],
-                    within=0.15,
-                    unit=" %",
-                    remark=remarks.get(label, ""),
-                    judged=label not in remarks,
-                )
-            )
+        measured = {
+            "mean": [float(busy.mean()) for busy in own],
+            "lowest": [float(busy.min()) for busy in own],
+            "highest": [float(busy.max()) for busy in own],
+        }
+        remark = remarks.get(label, "")
+        for (what, values), paper in zip(measured.items(), printed, strict=True):
+            quantity = f"busy ratio, {what}, {label}"
+            judged = label not in remarks
+            rows.append(number(quantity, paper, values, within=0.15, unit=" %", remark=remark, judged=judged))
     busier = [float(a.mean() / b.mean()) for a, b in zip(ratios[_LITERAL], ratios["hybrid"], strict=True)]
     what = "literal FedHusky busier than hybrid, times"
     rows.append(number(what, 7.7, busier, within=0.15, direction=min(busier) > 1, remark="63.4 / 8.2, “670 % more”"))
