@@ -15,6 +15,7 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, overall
+from fedtempo.experiments.tuning import kept_workers
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
 
@@ -24,7 +25,8 @@ RESULT = "result.json"
 def run_experiment(experiment: Experiment, asked: Asked) -> tuple[str, Sequence[Row]]:
     """Pictures, `result.json` and `result.md` in the folder that was asked for; returns the title and the rows."""
     began_s = _computed_s()
-    rows = experiment.reproduce(asked)
+    with kept_workers():
+        rows = experiment.reproduce(asked)
     sources = measured_on(asked.folder)
     title = experiment.titled(asked.scale, sources)
     result = {
