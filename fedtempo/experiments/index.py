@@ -79,7 +79,7 @@ def _table(experiments: Iterable[Experiment], folder: Path, found: Mapping[str, 
             name = f"[{name}]({path.parent.relative_to(folder).as_posix()}/result.md)"
             verdicts = Counter(row["verdict"] for row in result["rows"])
             measured = (
-                named(result["data"]) or "-",
+                named(result["setting"].get("data.source", [])) or "-",
                 result["scale"],
                 f"{result['cpu_s'] / 60:.1f}",
                 " / ".join(str(verdicts[verdict]) for verdict in Verdict),

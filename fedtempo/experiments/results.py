@@ -27,13 +27,13 @@ def run_experiment(experiment: Experiment, asked: Asked) -> tuple[str, Sequence[
     began_s = _computed_s()
     with kept_workers():
         rows = experiment.reproduce(asked)
-    sources = measured_on(asked.folder)
-    title = experiment.titled(asked.scale, sources)
+    setting = measured_with(asked.folder) if experiment.data else {}
+    title = experiment.titled(asked.scale, setting.get("data.source", []))
     result = {
         "experiment": experiment.name,
         "title": title,
         "scale": asked.scale,
-        "data": sources if experiment.data else [],
+        "setting": setting,
         "command": command(experiment, asked),
         "cpu_s": round(_computed_s() - began_s, 1),
         "environment": environment(None),
@@ -42,7 +42,9 @@ def run_experiment(experiment: Experiment, asked: Asked) -> tuple[str, Sequence[
     }
     write_json(asked.folder / RESULT, result)
     pictures = "\n".join(f"![{path.stem}]({path.name})" for path in sorted(asked.folder.glob("*.png")))
-    page = f"# {title}\n\nMade by `{result['command']}`.\n\n{pictures}\n\n{markdown(rows)}"
+    means = "; ".join(f"{key}: {', '.join(map(str, values))}" for key, values in setting.items())
+    made = f"Made by `{result['command']}`" + (f" with {means}" if means else "")
+    page = f"# {title}\n\n{made}.\n\n{pictures}\n\n{markdown(rows)}"
     (asked.folder / "result.md").write_text(page, encoding="utf-8")
     return title, rows
 
@@ -53,9 +55,18 @@ def command(experiment: Experiment, asked: Asked) -> str:
     return f"fedtempo reproduce {experiment.name} --scale {asked.scale}{data}"
 
 
-def measured_on(folder: Path) -> list[str]:
-    """The sources of data that the configurations left in a folder name."""
-    return sorted({tomllib.loads(path.read_text(encoding="utf-8"))["data"]["source"] for path in folder.glob("*.toml")})
+_TOLD = ("data.source", "data.clients", "model.network")
+"""Keys of the configurations whose values a result repeats."""
+
+
+def measured_with(folder: Path) -> dict[str, list[Any]]:
+    """All values that the configurations left in a folder give to what a result tells of its setting."""
+    left = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
+    found: dict[str, list[Any]] = {}
+    for key in _TOLD if left else ():
+        section, name = key.split(".")
+        found[key] = sorted({tables[section][name] for tables in left})
+    return found
 
 
 def markdown(rows: Sequence[Row]) -> str:

@@ -108,6 +108,8 @@ def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(
     assert result["command"] == f"fedtempo reproduce {name} --scale small"
     assert result["environment"]["packages"]["torch"]
     assert result["cpu_s"] > 0
+    if name == "fedhusky/fig4":
+        assert result["setting"] == {"data.source": ["digits"], "data.clients": [50], "model.network": ["mlp"]}
     assert {path.suffix for path in tmp_path.glob("fig*")} >= {".png", ".svg", ".json"}
     assert result["command"] in (tmp_path / "result.md").read_text()
 
