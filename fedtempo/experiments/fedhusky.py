@@ -101,12 +101,12 @@ def figure_5(asked: Asked) -> list[Row]:
 
 
 def _learning(asked: Asked, of: str = "study") -> tuple[Config, Budget, Grid, Sequence[float]]:
-    """Configuration, budget, grid, accuracies to reach. Local work is tuned beside the learning rate."""
+    """Configuration, budget, grid, accuracies to reach. Beyond the small scale local work is tuned too."""
     base, budget = asked.settings("fedhusky"), asked.budget("fedhusky", of)
-    grid: Grid = {"training.lr": budget.lr, "training.epochs": [1, 3]}
     if asked.scale == "small":
-        return base, budget, grid, (0.6, 0.8, 0.9)
-    return base, budget, {**grid, "training.batch_size": [10, 50]}, (0.4, 0.5, 0.6)
+        return base, budget, {"training.lr": budget.lr}, (0.6, 0.8, 0.9)
+    grid: Grid = {"training.lr": budget.lr, "training.epochs": [1, 3], "training.batch_size": [10, 50]}
+    return base, budget, grid, (0.4, 0.5, 0.6)
 
 
 def _ratios(name: str, config: Config, study: Study, level: float) -> list[Row]:
