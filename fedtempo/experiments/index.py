@@ -81,7 +81,7 @@ def _table(experiments: Iterable[Experiment], folder: Path, found: Mapping[str, 
             measured = (
                 named(result["setting"].get("data.source", [])) or "-",
                 result["scale"],
-                f"{result['cpu_s'] / 60:.1f}",
+                f"{result['cpu_s'] / 60:.1f}" if "cpu_s" in result else "-",  # early results do not tell
                 " / ".join(str(verdicts[verdict]) for verdict in Verdict),
                 result["verdict"] or "no statement to reach",
             )
