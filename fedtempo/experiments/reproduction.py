@@ -134,7 +134,7 @@ def overall(rows: Sequence[Row]) -> Verdict | None:
         return None
     if set(verdicts) == {Verdict.REACHED}:
         return Verdict.REACHED
-    kept = sum(verdict is not Verdict.NOT_REACHED for verdict in verdicts)
+    kept = sum(verdict != Verdict.NOT_REACHED for verdict in verdicts)
     return Verdict.DIRECTION if 2 * kept >= len(verdicts) else Verdict.NOT_REACHED
 
 
