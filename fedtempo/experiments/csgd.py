@@ -104,7 +104,7 @@ def _table(
     for n in channels:
         for k in clusters:
             printed, printed_one = (_TABLES[name][of - 1][_CHANNELS.index(n)] for of in (k, 1))
-            what = f"rounds to {base.run.target_accuracy:.0%}, {k} clusters, {n} sub-channels"
+            what = f"rounds to {base.run.target_accuracy:.0%}, K = {k}, N = {n}"
             if k == 1:
                 rows.append(Row(what, str(printed), said(rounds[k, n], "rounds"), lrs(tuned)))
             else:
