@@ -37,7 +37,14 @@ _TABLE_ONE = {
     200: (16.95, 11.73, 25, 8),
 }
 """Clients a round: S and W by Eq. 21, S and W by training."""
-_HUNDRED = ("data.clients=100", 'data.partition={ kind = "iid" }', "data.examples_per_client=10")
+_HUNDRED = (
+    "data.source=digits",
+    "data.clients=100",
+    'data.partition={ kind = "iid" }',
+    "data.examples_per_client=10",
+    "data.test_examples=100",
+)
+"""For times of rounds, which no data change."""
 _LENGTHS = {
     10: (1, 2, 3, 5, 10),
     20: (1, 2, 4, 5, 10),
