@@ -273,10 +273,10 @@ _BOTH = ("cifar10", "emnist")
 
 EXPERIMENTS = (
     Experiment("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (2, 25, 200), _BOTH, "Fig. 1"),
-    Experiment("fch/fig3", "accuracy over rounds, clients alike", figure_3, (1, 20, 200), _BOTH, "Fig. 3"),
-    Experiment("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (1, 20, 200), _BOTH, "Fig. 4"),
-    Experiment("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (1, 20, 200), _BOTH, "Fig. 5"),
-    Experiment("fch/fig6", "accuracy over time with stragglers", figure_6, (1, 20, 200), _BOTH, "Fig. 6"),
-    Experiment("fch/table1", "final accuracies", table_1, (2, 30, 400), _BOTH, "Table 1"),
-    Experiment("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (1, 20, 200), _BOTH, "Table 2"),
+    Experiment("fch/fig3", "accuracy over rounds, clients alike", figure_3, (0.4, 20, 200), _BOTH, "Fig. 3"),
+    Experiment("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.3, 20, 200), _BOTH, "Fig. 4"),
+    Experiment("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (0.3, 20, 200), _BOTH, "Fig. 5"),
+    Experiment("fch/fig6", "accuracy over time with stragglers", figure_6, (0.4, 20, 200), _BOTH, "Fig. 6"),
+    Experiment("fch/table1", "final accuracies", table_1, (0.5, 30, 400), _BOTH, "Table 1"),
+    Experiment("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (0.4, 20, 200), _BOTH, "Table 2"),
 )
