@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 from benchmarks.figures import Figure, figure
 from benchmarks.peers.protocol import Peer, PeerError
 from fedtempo.config import Config, parse
+from fedtempo.fleet.variation import Factors
 from fedtempo.folders import run_to_folder
 from fedtempo.launch import World, build_world
+from fedtempo.runtime.keyed import ClientGenerators
 
 VARIATION = 0.2
 """Relative standard deviation of computing from visit to visit."""
@@ -55,21 +58,21 @@ def configuration(
     )
 
 
-def one_rate(config: Config, world: World) -> float:
-    """Visits a second of a whole run: building the simulation, every event, SQLite and the summary.
+def one_rate(config: Config, world: World) -> tuple[float, str]:
+    """Visits a second of a whole run, and the hash of its events: building the simulation, SQLite and the summary.
 
     A second is one of processor time: it is one process, which waits for nothing but its turn on a busy machine.
     """
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        visits = run_to_folder(config, Path(folder) / "run", world=world)["visits"]
-        return float(visits / (time.process_time() - began))
+        summary = run_to_folder(config, Path(folder) / "run", world=world)
+        return float(summary["visits"] / (time.process_time() - began)), summary["events_sha256"]
 
 
 def visits_per_second(clients: int, horizon: float, repetitions: int, strategy: str = "fedavg") -> list[float]:
     config = configuration(clients, horizon, strategy)
     world = build_world(config)
-    return [one_rate(config, world) for _ in range(repetitions)]
+    return [one_rate(config, world)[0] for _ in range(repetitions)]
 
 
 def figures(repetitions: int = 5, scale: float = 1.0) -> list[Figure]:
@@ -83,25 +86,28 @@ def figures(repetitions: int = 5, scale: float = 1.0) -> list[Figure]:
 
 
 def against_simpy(name: str, clients: int, rounds: int, repetitions: int) -> Figure:
-    """Our rate over that of SimPy for as many rounds of the same fleet, in turns."""
+    """Our rate over that of SimPy for as many rounds of the same fleet, in turns; both must leave the same events."""
     gate = 1.0
     config = configuration(clients, rounds=rounds)
     world = build_world(config)
     size_bytes = config.model_bytes
     assert size_bytes is not None
     fleet = world.fleet.describe([client.num_examples for client in world.clients], size_bytes)
+    generators = ClientGenerators(config.run.seed, clients)
+    drawn = Factors(world.fleet.speed.variation, clients, partial(generators, "compute"))
     request = {
         "means": [[row["download_s"], row["compute_s"], row["upload_s"]] for row in fleet],
-        "variation": VARIATION,
-        "rounds": rounds,
+        "factors": [[drawn.next(client) for _ in range(rounds)] for client in range(clients)],
     }
     try:
         with Peer("simpy") as simpy:
             rates = []
             for _ in range(repetitions):
                 theirs = simpy.ask(request)
-                assert theirs["visits"] == rounds * clients
-                rates.append(one_rate(config, world) / (theirs["visits"] / theirs["seconds"]))
+                rate, events = one_rate(config, world)
+                if theirs["events_sha256"] != events:
+                    return Figure(name, None, "x", gate, missing="the two programs' events differ")
+                rates.append(rate / (theirs["visits"] / theirs["seconds"]))
     except PeerError as error:
         return Figure(name, None, "x", gate, missing=str(error))
     return figure(name, rates, "x", gate)

@@ -97,14 +97,14 @@ def die_at(config: Config, folder: Path, visits: int) -> None:
     """A life that ends with so many visits begun."""
 
     def watch(sim: Simulation, _: Any) -> None:
-        begin = sim._visits.begin
+        hold = sim._visits._hold
 
-        async def counted(*arguments: Any, **options: Any) -> Any:
-            if sim.visits_begun >= visits:
+        def counted(*arguments: Any) -> Any:
+            if sim.visits_begun > visits:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return await begin(*arguments, **options)
+            return hold(*arguments)
 
-        sim._visits.begin = counted  # type: ignore[method-assign]
+        sim._visits._hold = counted  # type: ignore[method-assign]
 
     complete(config, folder, watch=watch)
 

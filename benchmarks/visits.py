@@ -86,7 +86,7 @@ def figures(repetitions: int = 5, scale: float = 1.0, names: tuple[str, ...] = t
     found = []
     for name in names:
         job = make_job(name)
-        visits = max(1, round(scale * {"lenet": 30, "mlp": 150, "cnn6": 5, "lstm": 3}[name]))
+        visits = max(1, round(scale * {"lenet": 100, "mlp": 150, "cnn6": 5, "lstm": 3}[name]))
         with ExitStack() as stack:
             ways = {"plain": plain(NETWORKS[name][1](), job, visits)}
             for workers in (1, 2) if name == "lenet" else (1,):

@@ -19,6 +19,7 @@ import torch
 from fedtempo.client.settings import ClientSettings
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork, create
 from fedtempo.learning.numerics import fixed_numerics
@@ -174,6 +175,7 @@ class Answers:
             raise Refusal(f"its labels go to {self._y.max()}; the server has {n_classes} classes")
         network, shape = self._network(job["network"]), self._x.shape[1:]
         self._check_size(network, n_classes)
+        keep_freed_memory()
         model = FlatModel(create(network, shape, n_classes, 0), shape)
         if model.layout != job["layout"]:
             raise Refusal("the same network lies otherwise in memory here than at the server: versions differ")

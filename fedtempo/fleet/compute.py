@@ -15,14 +15,14 @@ from fedtempo.fields import STRICT, Doc, Ge, Lt, NonNegative
 from fedtempo.fleet.component import made
 from fedtempo.fleet.distributions import PerClient
 from fedtempo.fleet.truncation import FloatArray
-from fedtempo.fleet.variation import Factors, Variation
+from fedtempo.fleet.variation import Variation
 
 Unit = Literal["s/visit", "s/example", "example/s"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientSpeed:
-    """How fast each client of a fleet computes. values: one a client, in `unit`."""
+    """How fast each client of a fleet computes, on average. values: one a client, in `unit`."""
 
     values: FloatArray
     unit: Unit
@@ -55,10 +55,6 @@ class ClientSpeed:
         if self.unit == "s/example":
             return value * examples_processed
         return examples_processed / value if self.unit == "example/s" else value
-
-    def factors(self, rng: np.random.Generator) -> Factors:
-        """One client's stream of factors on `mean_s`, one a visit."""
-        return self.variation.factors(rng)
 
 
 @dataclass(frozen=True, config=STRICT)

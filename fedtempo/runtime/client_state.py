@@ -10,7 +10,6 @@ import numpy as np
 
 from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
 from fedtempo.runtime.turns import Turns
@@ -23,7 +22,7 @@ class Stay:
     at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
     client sends raw examples instead. training: what the executor was given, until the model is sent. patience_s: how
     much longer the server waits while the client works. silent: the client does not answer any more. flaw: that of its
-    update, where nothing is trained that could show it.
+    update, where nothing is trained that could show it. neighbour: to which it sends its model directly.
     """
 
     number: int
@@ -40,22 +39,21 @@ class Stay:
     silent: bool = False
     flaw: str | None = None
     statistics: Mapping[str, float] | None = None
+    upload_s: float = 0.0
+    neighbour: ClientState | None = None
 
 
 class ClientState:
-    """A client's turns, its mean times, what varies from visit to visit, and what it holds.
+    """A client's turns, its mean times, and what it holds.
 
-    visits: begun so far. rng(purpose, client): makes the client's generators. Each is made when it is first drawn from:
-    a fleet whose visits do not vary needs none, and in a large federation most clients are seldom seen.
+    visits: begun so far. rng(purpose, client): makes the client's generators, those of failures when it is first asked.
     """
 
     __slots__ = (
-        "_compute_factors",
         "_configured",
         "_delivered",
         "_failures",
         "_fleet",
-        "_link_factors",
         "_rng",
         "client",
         "download_s",
@@ -79,26 +77,8 @@ class ClientState:
         self.download_s = fleet.links.download_s(client.id, size_bytes)
         self.upload_s = fleet.links.upload_s(client.id, size_bytes)
         self._fleet, self._rng = fleet, rng
-        self._compute_factors: Factors | None = None
-        self._link_factors: Factors | None = None
         self._failures: np.random.Generator | None = None
         self._configured = max(1, training.examples_per_visit(client.num_examples))
-
-    def compute_factor(self) -> float:
-        """The next visit's seconds of computing over their mean."""
-        if self._compute_factors is None:
-            if self._fleet.speed.variation.law is None:
-                return 1.0
-            self._compute_factors = self._fleet.speed.factors(self._rng("compute", self.client.id))
-        return self._compute_factors.next()
-
-    def link_factor(self) -> float:
-        """The next visit's times on the link over their means."""
-        if self._link_factors is None:
-            if self._fleet.links.variation.law is None:
-                return 1.0
-            self._link_factors = self._fleet.links.factors(self._rng("links", self.client.id))
-        return self._link_factors.next()
 
     def failures(self) -> np.random.Generator:
         """Says which of the client's visits fail, and when."""

@@ -19,14 +19,17 @@ def models_in(values: Iterable[Any]) -> list[Model]:
     return found
 
 
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether there is nothing in these but plain numbers, as in weights, of which there may be many."""
+    return set(map(type, values)) <= {float, int}
+
+
 def located(value: Any) -> Any:
     """`value` with each Model replaced by its location, in lists, tuples and dicts too."""
-    if isinstance(value, float | int):  # weights, of which there may be many
-        return value
     if isinstance(value, Model):
         return value.location
     if isinstance(value, list | tuple):
-        return [located(item) for item in value]
+        return list(value) if are_numbers(value) else [located(item) for item in value]
     if isinstance(value, Mapping):
         return {key: located(item) for key, item in value.items()}
     return value

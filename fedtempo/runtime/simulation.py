@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
@@ -27,6 +27,7 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
@@ -88,7 +89,9 @@ class Simulation(Central):
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
         self._downlink = asyncio.Semaphore(downlink) if downlink else None
         self._model = Model(0, executor.initial())
-        self._visits = Visits(loop, self._states, fleet.availability, recorder, horizon)
+        self._compute_factors = Factors(fleet.speed.variation, len(clients), partial(generators, "compute"))
+        link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
+        self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
 
     # What a strategy sees -------------------------------------------------------------------------------------------
@@ -107,15 +110,28 @@ class Simulation(Central):
         to: Client | None = None,
     ) -> Update:
         self._averaging.may_send(model)
-        visit = await self._visits.begin(client, model, group)
-        await self._receive(visit)
-        await self._compute(visit, work)
-        return await self.upload(visit, to=to)
+        # Mostly nothing but the visit's end must be awaited, and a hundred thousand may wait there: in one frame each.
+        visits = self._visits
+        visit = visits.begin_if_free(client, model, group) or await visits.begin(client, model, group)
+        if waiting := self._receive(visit):
+            await waiting
+        if waiting := self._compute(visit, work):
+            await waiting
+        if waiting := self._send(visit, to):
+            await waiting
+        try:
+            if visit.state.at > self._loop.now:
+                await self._loop.wake_at(visit.state.at)
+        except BaseException:
+            visit.release()
+            raise
+        return self._arrived(visit)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
-        await self._receive(visit)
+        if waiting := self._receive(visit):
+            await waiting
         await self._visits.catch_up(visit)
         return visit
 
@@ -155,42 +171,15 @@ class Simulation(Central):
         return [visit for visit in received if visit is not None]
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
-        await self._compute(visit, work)
+        if waiting := self._compute(visit, work):
+            await waiting
         await self._visits.catch_up(visit)
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
-        training, computed = stay.training, visit.computed
-        if training is None or computed is None:
-            raise RunError(f"client {client.id}: upload before compute")
-        seconds = state.upload_s * stay.link_factor
-        neighbour = None if to is None else self._states[to.id]
-        direct = None if to is None else self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
-        if neighbour is not None and direct is not None and direct <= seconds + neighbour.download_s:
-            waiting = self._visits.phase(visit, direct, "sending", None)
-        else:
-            neighbour = None  # the server relays
-            waiting = self._visits.phase(visit, seconds, "sending", self._uplink)
-        if waiting is not None:
+        if waiting := self._send(visit, to):
             await waiting
         await self._visits.catch_up(visit)
-        trained = training.result()
-        if neighbour is None:
-            self._recorder.traffic(up=self._size_bytes)
-        else:
-            self._recorder.traffic(relay=self._size_bytes)
-        self._estimator.observe(client.id, stay.download_s, stay.compute_s, seconds)
-        if (flaw := trained.flaw or stay.flaw) is not None:
-            self._refuse(visit, flaw)
-        model = Model(visit.received.version, trained.location)
-        if neighbour is not None:
-            neighbour.deliver(model)
-        self._averaging.arrived(model, client)
-        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
-        self._recorder.told(statistics=len(told))
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
-        self._visits.end(visit, "done")
-        return update
+        return self._arrived(visit)
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
@@ -271,46 +260,91 @@ class Simulation(Central):
         """No visit after this: those still held are recorded as cut."""
         self._visits.close()
 
-    async def _receive(self, visit: Visit) -> None:
-        """The visit's first phase, on its own time."""
+    # The phases of a visit, on its own time. Each returns what must be awaited first, as `Visits.phase` does.
+
+    def _receive(self, visit: Visit) -> Coroutine[Any, Any, None] | None:
         stay, state = visit.state, self._states[visit.client.id]
         if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
         self._tolerance.wait(visit, self.estimate)
         if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
-            await waiting
+            return self._receive_late(visit, waiting)
         stay.received_at = stay.at
+        return None
 
-    async def _compute(self, visit: Visit, work: Work | None) -> None:
-        """The visit's second phase, on its own time; the executor begins with it at once."""
+    async def _receive_late(self, visit: Visit, waiting: Coroutine[Any, Any, None]) -> None:
+        await waiting
+        visit.state.received_at = visit.state.at
+
+    def _compute(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
+        """The executor begins with it at once."""
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples = training.examples_per_visit(client.num_examples)
         mean_s = state.mean_compute_s(examples)
         state.visits += 1
         fault = self._tolerance.fault(client, state.visits)
-        seconds = mean_s * state.compute_factor() * self._tolerance.compute_factor(fault)
+        seconds = mean_s * self._compute_factors.next(client.id) * self._tolerance.compute_factor(fault)
         stay.compute_s = state.as_configured_s(seconds, examples)
         if self._tolerance.deadlines:
             self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
-            if waiting := self._visits.phase(visit, seconds * fails_at, "computing", None):
-                await waiting
-            await self._visits.catch_up(visit)
-            self._visits.end(visit, "unavailable")
-            raise ClientUnavailable(client, f"it failed while computing at t = {self.now:g} s")
+            return self._fail(visit, seconds * fails_at)
         if fault == "hang":
             stay.silent = True
-            if waiting := self._visits.phase(visit, math.inf, "computing", None):
-                await waiting
+            return self._visits.phase(visit, math.inf, "computing", None)
         if not self._executor.trains:
             stay.flaw = self._tolerance.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
         if waiting := self._visits.phase(visit, seconds, "computing", None):
-            await waiting
+            return waiting  # the client is gone before it has computed
         visit.computed = stay.at
+        return None
+
+    async def _fail(self, visit: Visit, seconds: float) -> NoReturn:
+        """The client fails after so many seconds of computing."""
+        if waiting := self._visits.phase(visit, seconds, "computing", None):
+            await waiting
+        await self._visits.catch_up(visit)
+        self._visits.end(visit, "unavailable")
+        raise ClientUnavailable(visit.client, f"it failed while computing at t = {self.now:g} s")
+
+    def _send(self, visit: Visit, to: Client | None) -> Coroutine[Any, Any, None] | None:
+        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        if stay.training is None or visit.computed is None:
+            raise RunError(f"client {client.id}: upload before compute")
+        stay.upload_s = seconds = state.upload_s * stay.link_factor
+        if to is not None:
+            neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
+            if direct is not None and direct <= seconds + neighbour.download_s:
+                stay.neighbour = neighbour  # else the server relays
+                return self._visits.phase(visit, direct, "sending", None)
+        return self._visits.phase(visit, seconds, "sending", self._uplink)
+
+    def _arrived(self, visit: Visit) -> Update:
+        """The model was sent, and the clock is where the visit is."""
+        client, stay = visit.client, visit.state
+        trained = stay.training.result()
+        if stay.neighbour is None:
+            self._recorder.traffic(up=self._size_bytes)
+        else:
+            self._recorder.traffic(relay=self._size_bytes)
+        self._estimator.observe(client.id, stay.download_s, stay.compute_s, stay.upload_s)
+        if (flaw := trained.flaw or stay.flaw) is not None:
+            self._refuse(visit, flaw)
+        model = Model(visit.received.version, trained.location)
+        if stay.neighbour is not None:
+            stay.neighbour.deliver(model)
+        self._averaging.arrived(model, client)
+        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        self._recorder.told(statistics=len(told))
+        update = Update(
+            client, visit.received, model, client.num_examples, told, visit.started, visit.computed, self._loop.now
+        )
+        self._visits.end(visit, "done")
+        return update
 
     def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
         """What came back of a visit is no update: it is over, and with too many of these the run is."""

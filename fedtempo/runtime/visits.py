@@ -11,6 +11,7 @@ from typing import Any, Literal, NoReturn
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.fleet.availability import Availability
+from fedtempo.fleet.variation import Factors
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState, Stay
 from fedtempo.runtime.clock import VirtualLoop
@@ -37,10 +38,13 @@ class Visits:
         loop: VirtualLoop,
         states: Sequence[ClientState],
         availability: Availability,
+        link_factors: Factors,
         recorder: Recorder,
         horizon: float,
     ) -> None:
+        """link_factors: each visit's times on the link over their means."""
         self._loop, self._states, self._availability = loop, states, availability
+        self._link_factors = link_factors
         self._recorder, self._horizon = recorder, horizon
         self.begun = 0
         self.preparing = self._closing = False
@@ -49,18 +53,31 @@ class Visits:
 
     async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit:
         """Wait for the client's turn and hold it for a visit."""
+        visit = self.begin_if_free(client, model, group, trains=trains)
+        if visit is None:
+            self.begun += 1
+            stay = Stay(self.begun, group, self._loop.now, trains)
+            await self._states[client.id].turns.take()
+            visit = self._hold(client, model, stay)
+        return visit
+
+    def begin_if_free(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit | None:
+        """As `begin`, where nothing has to be awaited for it; None, and nothing has happened, where something has."""
+        if not self._states[client.id].turns.take_if_free():
+            return None
         self.begun += 1
-        stay, state = Stay(self.begun, group, self._loop.now, trains), self._states[client.id]
-        if not state.turns.take_if_free():
-            await state.turns.take()
-        stay.at = self._loop.now
-        visit = Visit(client, model, stay.at, self._give_up)
+        return self._hold(client, model, Stay(self.begun, group, self._loop.now, trains))
+
+    def _hold(self, client: Client, model: Model, stay: Stay) -> Visit:
+        """The client's turn has come."""
+        stay.at = now = self._loop.now
+        visit = Visit(client, model, now, self._give_up)
         visit.state = stay
         self._held.add(visit)
-        if group is not None:
-            self._recorder.begun(group, stay.at)
+        if stay.group is not None:
+            self._recorder.begun(stay.group, now)
         self._count_instant()
-        stay.link_factor = state.link_factor()
+        stay.link_factor = self._link_factors.next(client.id)
         return visit
 
     def phase(

@@ -61,16 +61,16 @@ def test_only_one_way_to_vary() -> None:
 def test_no_variation_is_exactly_one_and_draws_nothing() -> None:
     generator = rng()
     before = generator.bit_generator.state
-    factors = Compute(1.0, "s/visit").build(1, rng()).factors(generator)
-    assert [factors.next() for _ in range(5)] == [1.0] * 5
+    factors = Factors(Compute(1.0, "s/visit").build(1, rng()).variation, 1, lambda _: generator)
+    assert [factors.next(0) for _ in range(5)] == [1.0] * 5
     assert generator.bit_generator.state == before
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_variation_has_the_asked_deviation(seed: int) -> None:
-    factors = Compute(1.0, "s/visit", variation=0.2).build(1, rng()).factors(rng(seed))
+    factors = Factors(Compute(1.0, "s/visit", variation=0.2).build(1, rng()).variation, 1, lambda _: rng(seed))
     n = 20_000
-    values = np.array([factors.next() for _ in range(n)])
+    values = np.array([factors.next(0) for _ in range(n)])
     assert values.min() >= 0
     # The cut at five deviations below the mean is invisible: mean 1, deviation 0.2, standard error of it 0.2/sqrt(2n).
     assert abs(values.mean() - 1) < 5 * 0.2 / math.sqrt(n)
@@ -79,8 +79,8 @@ def test_variation_has_the_asked_deviation(seed: int) -> None:
 
 @pytest.mark.parametrize(("unit", "inverse"), [("s/visit", False), ("s/example", False), ("example/s", True)])
 def test_fluctuation_is_that_of_the_configured_quantity(unit: str, inverse: bool) -> None:
-    factors = Compute(1.0, unit, fluctuation=0.2).build(1, rng()).factors(rng())
-    values = np.array([factors.next() for _ in range(10_000)])
+    factors = Factors(Compute(1.0, unit, fluctuation=0.2).build(1, rng()).variation, 1, lambda _: rng())
+    values = np.array([factors.next(0) for _ in range(10_000)])
     quantity = 1 / values if inverse else values
     assert quantity.min() >= 0.8 * (1 - 1e-12)
     assert quantity.max() <= 1.2 * (1 + 1e-12)
@@ -90,20 +90,50 @@ def test_fluctuation_is_that_of_the_configured_quantity(unit: str, inverse: bool
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 1200))
-def test_factors_do_not_depend_on_blocks(seed: int, count: int) -> None:
+@given(st.integers(0, 2**32), st.integers(1, 1200), st.booleans())
+def test_factors_do_not_depend_on_blocks(seed: int, count: int, reciprocal: bool) -> None:
     law = fluctuation(1.0, 0.3)
-    factors = Factors(rng(seed), law)
-    assert [factors.next() for _ in range(count)] == law.draw(rng(seed), count).tolist()
+    factors = Factors(Variation(law, reciprocal), 1, lambda _: rng(seed))
+    drawn = law.draw(rng(seed), count)
+    assert [factors.next(0) for _ in range(count)] == (1 / drawn if reciprocal else drawn).tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 700), st.data())
+def test_factors_do_not_depend_on_who_came_before(n_clients: int, data: st.DataObject) -> None:
+    law = fluctuation(1.0, 0.3)
+    factors = Factors(Variation(law), n_clients, rng)
+    found: dict[int, list[float]] = {}
+    for _ in range(data.draw(st.integers(1, 40))):
+        start = data.draw(st.integers(0, n_clients - 1))
+        for client in range(start, min(n_clients, start + data.draw(st.sampled_from((1, 2, 20, 700))))):
+            found.setdefault(client, []).append(factors.next(client))
+    for client, values in found.items():
+        assert values == law.draw(rng(client), len(values)).tolist()
+
+
+def test_blocks_of_many_clients_are_small_and_those_of_few_large() -> None:
+    made: list[int] = []
+
+    def counted(client: int) -> np.random.Generator:
+        made.append(client)
+        return rng(client)
+
+    few, many = (Factors(Variation(fluctuation(1.0, 0.3)), n, counted) for n in (1, 200_000))
+    for factors, most in ((few, 12), (many, 128)):
+        made.clear()
+        for _ in range(2000):
+            factors.next(0)
+        assert most - 5 <= len(made) <= most
 
 
 def test_a_factor_costs_well_under_a_microsecond() -> None:
-    factors = Variation.of_time(0.2).factors(rng())
+    factors = Factors(Variation.of_time(0.2), 1, lambda _: rng())
     n = 50_000
     best = math.inf
     for _ in range(5):
         begin = time.process_time()
         for _ in range(n):
-            factors.next()
+            factors.next(0)
         best = min(best, time.process_time() - begin)
     assert best / n < 2e-6  # 0.2e-6 on a quiet machine

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from fedtempo.errors import ConfigError
 from fedtempo.fleet import radio
 from fedtempo.fleet.links import LINKS, Fixed, Link, Links, Lte, NoDelay, PathLoss, Rates
+from fedtempo.fleet.variation import Factors
 
 
 def rng(seed: int = 1) -> np.random.Generator:
@@ -130,11 +131,11 @@ def test_equal_shares_of_the_band_are_slower_than_the_whole() -> None:
 
 def test_rates_fluctuate_within_bounds() -> None:
     links = Lte(fluctuation=0.2).build(3, rng())
-    factors = links.factors(rng())
-    rates = 1 / np.array([factors.next() for _ in range(2000)])
+    factors = Factors(links.variation, 3, lambda _: rng())
+    rates = 1 / np.array([factors.next(1) for _ in range(2000)])
     assert 0.8 * (1 - 1e-12) <= rates.min() < 0.81
     assert 1.19 < rates.max() <= 1.2 * (1 + 1e-12)
-    assert Lte().build(3, rng()).factors(rng()).next() == 1.0
+    assert Factors(Lte().build(3, rng()).variation, 3, lambda _: rng()).next(2) == 1.0
 
 
 def test_links_refuse_times_that_are_not_finite() -> None:

@@ -27,6 +27,7 @@ STACKS = {
     "valid, pooled before": lambda: stack(nn.Conv2d(2, 4, 3, padding="valid"), nn.MaxPool2d(2), nn.ReLU()),
     "pooled after": lambda: stack(nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1, ceil_mode=True)),
     "starts with a layer without weights": lambda: stack(nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(2, 4, 3)),
+    "in tiles": lambda: stack(nn.Conv2d(2, 32, 2), nn.ReLU(), nn.Conv2d(32, 33, 5, padding=(0, 1)), nn.ReLU()),
     "flattened twice, ReLU twice": lambda: stack(nn.Flatten(), nn.ReLU(), nn.ReLU()),
 }
 

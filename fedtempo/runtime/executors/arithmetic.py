@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.handles import are_numbers
 
 
 def apply(
@@ -25,10 +26,8 @@ def apply(
     def resolved(value: Any) -> Any:
         if isinstance(value, location_type):
             return read(value)
-        if isinstance(value, float | int):  # weights, of which there may be many
-            return value
         if isinstance(value, list | tuple):
-            return [resolved(item) for item in value]
+            return list(value) if are_numbers(value) else [resolved(item) for item in value]
         if isinstance(value, Mapping):
             return {key: resolved(item) for key, item in value.items()}
         return value

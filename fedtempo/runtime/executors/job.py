@@ -12,6 +12,7 @@ import torch
 from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
 from fedtempo.learning.networks import Network, create
 from fedtempo.learning.state import FlatModel
@@ -115,6 +116,7 @@ class Trainer:
     """Does a job's visits and evaluations on one model that it owns, in this process and thread."""
 
     def __init__(self, job: Job, model: FlatModel) -> None:
+        keep_freed_memory()
         self.model = model
         self._job = job
         self._examples = Examples(job.x, job.y, model.channels_last)
