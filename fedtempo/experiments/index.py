@@ -64,8 +64,11 @@ def index_page(folder: Path) -> str:
         raise ConfigError(f"{folder}: no {RESULT} below it; run `fedtempo reproduce NAME --results {folder}` first")
     papers = [experiment for experiment in EXPERIMENTS.values() if experiment.printed]
     others = [experiment for experiment in EXPERIMENTS.values() if not experiment.printed]
+    pages = sorted(path.name for path in folder.glob("*.md") if path.name != "index.md")
+    links = ", ".join(f"[{name.removesuffix('.md')}]({name})" for name in pages)
+    notes = f"\nResults in words: {links}.\n" if links else ""
     return (
-        f"{_HEAD}\n## The papers' {len(papers)} figures and tables\n\n{_table(papers, folder, found)}"
+        f"{_HEAD}{notes}\n## The papers' {len(papers)} figures and tables\n\n{_table(papers, folder, found)}"
         f"\n## Beside the papers\n\n{_table(others, folder, found)}"
     )
 
