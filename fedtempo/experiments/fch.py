@@ -272,7 +272,9 @@ def table_2(asked: Asked) -> list[Row]:
 _BOTH = ("cifar10", "emnist")
 
 EXPERIMENTS = (
-    Experiment("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (2, 25, 200), _BOTH, "Fig. 1"),
+    Experiment(
+        "fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (0.5, 25, 200), _BOTH, "Fig. 1"
+    ),
     Experiment("fch/fig3", "accuracy over rounds, clients alike", figure_3, (0.4, 20, 200), _BOTH, "Fig. 3"),
     Experiment("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.3, 20, 200), _BOTH, "Fig. 4"),
     Experiment("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (0.3, 20, 200), _BOTH, "Fig. 5"),
