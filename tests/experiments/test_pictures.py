@@ -33,4 +33,4 @@ def test_the_same_numbers_make_the_same_picture(kind: str, tmp_path: Path) -> No
 
 def test_whole_numbers_are_marked_as_such(tmp_path: Path) -> None:
     pictures.draw_lines([0, 1, 2, 3, 4], {"a": [0.0, 1.0, 2.0, 3.0, 4.0]}, tmp_path / "lines.svg", x="k", y="clients")
-    assert "<!-- 0.5 -->" not in (tmp_path / "lines.svg").read_text(encoding="utf-8")
+    assert "<!-- 3 -->" in (tmp_path / "lines.svg").read_text(encoding="utf-8")
