@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any
 
 import tomli_w
@@ -23,11 +24,15 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.importing import imported, installed
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
+
+_OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
+"""Kinds of which our own are described under [training]."""
 
 _SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
@@ -51,7 +56,17 @@ def _sources() -> dict[str, Any]:
 
 
 def _kinds() -> dict[str, Mapping[str, Any]]:
-    return {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": _SECTIONS}
+    """Parts of each kind by name; a part of an installed package is its entry point."""
+    kinds = {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": _SECTIONS, **_OF_TRAINING}
+    outside = {kind: installed(kind) for kind in kinds if kind not in ("fleets", "sections")}
+    return {kind: {**outside.get(kind, {}), **parts} for kind, parts in kinds.items()}
+
+
+def _loaded(part: Any) -> Any:
+    """A part itself, whatever an entry point stands for. Raises ConfigError where its package is broken."""
+    if not isinstance(part, EntryPoint):
+        return part
+    return imported(part.value.partition(" ")[0], f"entry point {part.name!r} of {part.group}")
 
 
 def list_parts(console: Console, what: str | None) -> None:
@@ -60,9 +75,11 @@ def list_parts(console: Console, what: str | None) -> None:
     if what is not None and what not in kinds:
         raise ConfigError(f"list {what}: no such kind{nearest(what, kinds)}")
     for kind in kinds if what is None else [what]:
+        if not kinds[kind]:
+            continue
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
         for name, part in sorted(kinds[kind].items()):
-            table.add_row(Text(name, style="cyan"), _first_sentence(part))
+            table.add_row(Text(name, style="cyan"), _summary(part))
         console.print(table)
 
 
@@ -72,15 +89,18 @@ def describe(console: Console, name: str) -> None:
     Raises ConfigError for an unknown name.
     """
     kinds = _kinds()
-    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in (key, key.strip("[]"))]
+    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in _names(key)]
     if not found:
         known = {key for parts in kinds.values() for key in parts}
         raise ConfigError(f"describe {name}: no such part{nearest(name, known)}")
-    for position, (kind, part) in enumerate(found):
+    for position, (kind, unloaded) in enumerate(found):
+        part = _loaded(unloaded)
         if position:
             console.print()
         if len(found) > 1:
             console.print(Text(kind, style="bold"))
+        if isinstance(unloaded, EntryPoint):
+            console.print(Text(f"from {unloaded.value}", style="dim"))
         console.print(Text(inspect.cleandoc(part.__doc__ or "")))
         if kind == "fleets":
             console.print(Text(tomli_w.dumps({"fleet": part()}).strip(), style="dim"))
@@ -88,6 +108,11 @@ def describe(console: Console, name: str) -> None:
             console.print(Text(f"options: {_options(part)}", style="dim"))
         elif dataclasses.is_dataclass(part):
             console.print(_fields(part))
+
+
+def _names(key: str) -> set[str]:
+    """What a part may be asked for by: also a section without its brackets, a source by what is before its colon."""
+    return {key, key.strip("[]"), key.removesuffix("<...>"), key.removesuffix(":<...>")}
 
 
 def _options(source: Any) -> str:
@@ -166,6 +191,16 @@ def _default(field: dataclasses.Field[Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
         return str(field.default_factory())
     return "required"
+
+
+def _summary(part: Any) -> Text:
+    """What a part is; of an installed package's also where it comes from, or why it cannot be had."""
+    if not isinstance(part, EntryPoint):
+        return _first_sentence(part)
+    try:
+        return _first_sentence(_loaded(part)).append(f" ({part.value})", style="dim")
+    except ConfigError as error:
+        return Text(str(error), style="red")
 
 
 def _first_sentence(part: Any) -> Text:

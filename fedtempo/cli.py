@@ -180,6 +180,19 @@ def describe(
 
 
 @app.command()
+def new(
+    kind: Annotated[str, typer.Argument(help="strategy, network, data or partition", show_default=False)],
+    name: Annotated[str, typer.Argument(help="what it is called, like my-idea", show_default=False)],
+    folder: Annotated[Path, typer.Option(help="where to write it")] = Path(),
+) -> None:
+    """Begin a part of your own: a commented file that works as it is, and its test."""
+    from fedtempo import skeletons
+
+    for path in skeletons.write(kind, name, folder):
+        console.print(f"{path}", style="cyan", soft_wrap=True)
+
+
+@app.command()
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,

@@ -120,7 +120,7 @@ def _run_comparison(
             seeded = config.with_changes({"run.seed": seed}, label=label)
             if world is None or _world_tables(seeded) != _world_tables(base.with_changes({"run.seed": seed})):
                 world = build_world(seeded)
-            target = folder / f"{label}-seed{seed}"
+            target = folder / f"{label.replace(':', '-')}-seed{seed}"
             with progress.shown(console, seeded) as watch:
                 summary = complete(seeded, target, force=force, world=world, watch=watch)
             summaries[label].append(summary)

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 
 import tomli_w
 from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass, is_pydantic_dataclass
+from pydantic.dataclasses import dataclass
 
 from fedtempo.data.partitions import PARTITIONS, Partition
+from fedtempo.data.sources import located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive, Share
@@ -21,9 +22,11 @@ from fedtempo.fleet.distributions import DISTRIBUTIONS
 from fedtempo.fleet.estimates import ESTIMATES
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import LINKS
+from fedtempo.importing import add_folder, imported, installed, outside, part_class
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
-from fedtempo.learning.training import Training
-from fedtempo.parts import construct, lookup
+from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
+from fedtempo.parts import construct
+from fedtempo.record.schema import DATABASE
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
@@ -45,7 +48,16 @@ class DataSettings:
     options: Annotated[dict[str, Any], Doc("options of the source, by name; `fedtempo describe SOURCE` says which")] = (
         dataclasses.field(default_factory=dict)
     )
-    clients: Annotated[Count, Doc("number of clients, N")] = 50
+    clients: Annotated[
+        Count | None,
+        Doc("number of clients, N; where not given those that the data name, or 50 where they name none"),
+    ] = None
+    transform: Annotated[
+        str | None,
+        Doc(
+            "module:function that is given the inputs of all examples, to train on and then to test on, and returns new"
+        ),
+    ] = None
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,
         BeforeValidator(pair),
@@ -121,16 +133,21 @@ class ExecutorSettings:
             raise ValueError(f"device = {self.device!r}: Ray's actors train on processors; leave kind out, or device")
 
 
+DEFAULT_CLIENTS = 50
+
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """One run, checked. given: the tables as they were written; tables: with all defaults, as `dump` writes them."""
+    """One run, checked. given: the tables as they were written; tables: with all defaults, as `dump` writes them.
+
+    partition: None where none is given: the data's own clients, or else "iid".
+    """
 
     run: RunSettings
     data: DataSettings
-    partition: Partition
+    partition: Partition | None
     network: Network
     model_bytes: int | None
     training: Training
@@ -143,6 +160,11 @@ class Config:
     deploy: DeploySettings
     given: Table
     tables: Table
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients there are where the data do not say it."""
+        return self.data.clients or DEFAULT_CLIENTS
 
     @property
     def variants(self) -> Mapping[str, Table]:
@@ -174,10 +196,12 @@ class Config:
         return tomli_w.dumps(self.tables)
 
 
-def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
+def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Config:
     """Read a configuration file; sets: "dotted.key=value" assignments that override it.
 
-    Raises ConfigError, in one line, for anything that is not usable.
+    own: whether its user wrote it: modules that lie beside it can be imported then, and a data file is looked for there
+    first. Beside the configuration that a run left in its folder nothing is imported. Raises ConfigError, in one line,
+    for anything that is not usable.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -187,6 +211,12 @@ def load(path: Path | str, sets: Iterable[str] = ()) -> Config:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    folder = Path(path).parent
+    if own and not (folder / DATABASE).exists():
+        add_folder(folder)
+        data = tables.get("data")
+        if isinstance(data, dict) and isinstance(data.get("source"), str):
+            data["source"] = located(data["source"], folder)
     changes = dict(map(assignment, sets))
     strategy = tables.get("strategy")
     if isinstance(strategy, dict) and changes.get("strategy.name", strategy.get("name")) != strategy.get("name"):
@@ -220,30 +250,29 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         if not given[name]:
             raise ConfigError(f"[{name}] is missing: it has no default")
 
-    partition_table = given["data"].pop("partition", {"kind": "iid"})
-    partition = by_kind(partition_table, PARTITIONS, "partition", "data.partition")
+    partition_table = given["data"].pop("partition", None)
+    partition = None if partition_table is None else partition_from(partition_table)
     data = construct(DataSettings, given["data"], "data")
+    if data.transform is not None:
+        imported(data.transform, "data.transform")
 
     model_bytes = given["model"].pop("size_bytes", None)
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
     network_name = given["model"].pop("network", "mlp")
-    network: Network
-    if isinstance(network_name, str) and ":" in network_name:
-        network = construct(UserNetwork, {"target": network_name, **given["model"]}, "model")
-    else:
-        network = construct(lookup(network_name, NETWORKS, "network", "model.network"), given["model"], "model")
+    network = network_from(network_name, given["model"])
 
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
-    strategy_class = lookup(strategy_name, STRATEGIES, "strategy", "strategy.name")
-    strategy: Any = construct(_checked(strategy_class, "strategy.name"), given["strategy"], "strategy")
+    strategy_class = part_class(strategy_name, STRATEGIES, "strategies", "strategy", "strategy.name")
+    strategy: Any = construct(strategy_class, given["strategy"], "strategy")
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
     run = construct(RunSettings, given["run"], "run")
     training = construct(Training, given["training"], "training")
+    _check_names(training)
     fleet = construct(FleetPlan, given["fleet"], "fleet")
     executor = construct(ExecutorSettings, given["executor"], "executor")
     server = construct(ServerSettings, given["server"], "server")
@@ -254,7 +283,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         )
     resolved: Table = {
         "run": _plain(run),
-        "data": {**_plain(data), "partition": _toml(partition)},
+        "data": {**_plain(data), **({} if partition is None else {"partition": _toml(partition)})},
         "model": {"network": network_name, **_plain(network)},
         "training": _plain(training),
         "fleet": _plain(fleet),
@@ -262,7 +291,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         "executor": _plain(executor),
         "server": _plain(server),
     }
-    resolved["model"].pop("target", None)
+    if isinstance(network, UserNetwork):
+        resolved["model"] = {"network": network_name, **network.options}
     if model_bytes is not None:
         resolved["model"]["size_bytes"] = model_bytes
     if given["deploy"]:
@@ -288,24 +318,45 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     )
 
 
-def by_kind(table: Any, registry: Mapping[str, type], what: str, where: str) -> Any:
-    """A part from a table with `kind`, or from its name where it needs nothing else."""
+def partition_from(table: Any) -> Partition:
+    """A partition from a table with `kind`, or from its name where it needs nothing else. Raises ConfigError."""
+    where = "data.partition"
     if isinstance(table, str):
         table = {"kind": table}
     if not isinstance(table, dict):
         raise ConfigError(f"{where} = {table!r}: give a table {{ kind = ..., ... }}")
     fields = dict(table)
-    return construct(lookup(fields.pop("kind", None), registry, what, f"{where}.kind"), fields, where)
+    cls = part_class(fields.pop("kind", None), PARTITIONS, "partitions", "partition", f"{where}.kind")
+    partition: Any = construct(cls, fields, where)
+    if not isinstance(partition, Partition):
+        raise ConfigError(f"{where}: {cls.__name__} has no `assign`; `fedtempo new partition NAME` shows what it takes")
+    return partition
 
 
-def _checked(cls: type, where: str) -> type:
-    """A user's plain dataclass as one that checks the types of its fields."""
-    if is_pydantic_dataclass(cls):
-        return cls
-    if not dataclasses.is_dataclass(cls):
-        raise ConfigError(f"{where}: {cls.__name__} must be a dataclass, whose fields are the configuration's keys")
-    frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return dataclass(cls, config=STRICT, frozen=frozen)
+def network_from(name: Any, fields: Table) -> Network:
+    """A network by its name and the other keys of `[model]`. Raises ConfigError.
+
+    A class from elsewhere with `build` is a component as ours are; any other is called to make the module.
+    """
+    where = "model.network"
+    if isinstance(name, str) and name not in NETWORKS:
+        found = outside(name, "networks", where)
+        if found is not None and not (isinstance(found, type) and hasattr(found, "build")):
+            target = name if ":" in name else installed("networks")[name].value
+            return construct(UserNetwork, {"target": target, "options": fields}, "model")
+    cls = part_class(name, NETWORKS, "networks", "network", where)
+    network: Network = construct(cls, fields, "model")
+    return network
+
+
+def _check_names(training: Training) -> None:
+    """Raises ConfigError for a loss or an optimiser that there is not, or whose module cannot be imported."""
+    for name, known, kind, what, where in (
+        (training.loss, LOSSES, "losses", "loss", "training.loss"),
+        (training.optimizer, OPTIMIZERS, "optimizers", "optimiser", "training.optimizer"),
+    ):
+        if name is not None and name not in known and outside(name, kind, where) is None:
+            raise ConfigError(f"{where} = {name!r}: no such {what}{nearest(name, [*known, *installed(kind)])}")
 
 
 def _plain(part: Any) -> Table:
@@ -317,7 +368,10 @@ def _plain(part: Any) -> Table:
 def _toml(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
-        kind = kinds.get(type(value))
+        cls = type(value)
+        kind = kinds.get(
+            cls, None if cls.__module__.startswith("fedtempo.") else f"{cls.__module__}:{cls.__qualname__}"
+        )
         return ({} if kind is None else {"kind": kind}) | _plain(value)
     if isinstance(value, frozenset | set):
         return sorted(value)

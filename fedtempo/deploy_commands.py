@@ -75,7 +75,7 @@ def resume(console: Console, path: Path, sets: list[str], force: bool, log_forma
     local = told.get("local")
     with RunFolder.resume(path) as folder:
         label = read_identity(folder.journal).get("label")
-        config = load(folder.config, sets).with_changes({}, label=label)
+        config = load(folder.config, sets, own=False).with_changes({}, label=label)
         must_be_the_same(config, folder, force=force)
         former = None if told.get("session") is None else Session(**told["session"])
         with _observed(console, config, log_format) as seen, _grid(console, config, local, path, former) as grid:

@@ -22,8 +22,8 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.identity import identity, must_agree
-from fedtempo.launch import Watch, chosen_test_examples, load_data, rare_collections
-from fedtempo.learning.losses import label_prior
+from fedtempo.launch import Watch, check_loss, chosen_test_examples, dealt_by, load_data, rare_collections
+from fedtempo.learning.losses import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, write_json
 from fedtempo.record.journal import Journal, read_identity
@@ -130,12 +130,16 @@ def _deploy(
     recorder: Callable[..., Recorder],
 ) -> dict[str, Any]:
     dataset = load_data(config)
+    if dataset.task != "classes":
+        raise ConfigError(f"{dataset.name} asks for {dataset.task}: clients of a deployment can tell classes alone")
+    check_loss(config.training, dataset)
     settings = config.deploy
-    with rare_collections(config.data.clients):
+    _, n_clients = dealt_by(config, dataset)
+    with rare_collections(n_clients):
         if journal is None:
             met = meet(
                 grid,
-                config.data.clients,
+                n_clients,
                 settings.wait_s,
                 at_least=settings.min_clients,
                 names=settings.names,
@@ -250,17 +254,20 @@ def _play(
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:
-    """Local training as configured; a class's prior is its share of what clients tell where none is given."""
+    """Local training as configured; what it needs of the classes' shares is from what clients tell."""
     training = config.training
-    if training.prior or training.loss != "logit-adjusted":
+    balanced = training.class_weights == "balanced"
+    if not balanced and (training.prior or training.loss != "logit-adjusted"):
         return training
     histograms = [client.label_histogram for client in clients if client.label_histogram is not None]
     if len(histograms) < len(clients):
+        asked, instead = ("class_weights = 'balanced'", "weights") if balanced else ("loss = 'logit-adjusted'", "prior")
         raise ConfigError(
-            "training.loss = 'logit-adjusted': the classes' shares are unknown, since not all clients tell theirs "
-            "(tell_labels in a client's TOML); or give training.prior"
+            f"training.{asked}: the classes' shares are unknown, since not all clients tell theirs "
+            f"(tell_labels in a client's TOML); or give training.{instead}"
         )
-    return replace(training, prior=label_prior(np.sum(histograms, axis=0).tolist(), config.data.label_pseudo_count))
+    prior = label_prior(np.sum(histograms, axis=0).tolist(), config.data.label_pseudo_count)
+    return replace(training, class_weights=balanced_weights(prior)) if balanced else replace(training, prior=prior)
 
 
 def _facts(

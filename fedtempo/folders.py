@@ -42,7 +42,7 @@ def complete(
         return run_to_folder(config, path, world=world, watch=watch)
     if not folder.finished:
         return resume(config, path, force=force, world=world, watch=watch)
-    must_agree(path, settings(load(folder.config)), settings(config), force)
+    must_agree(path, settings(load(folder.config, own=False)), settings(config), force)
     summary = dict(load_run(path).summary or {})
     _tidy(folder, summary)
     return summary
@@ -57,7 +57,7 @@ def configuration(path: Path, sets: list[str]) -> Config:
     if not folder.config.exists():
         raise ConfigError(f"{path} holds no run that could be resumed")
     label = read_identity(folder.journal).get("label")
-    return load(folder.config, sets).with_changes({}, label=label)
+    return load(folder.config, sets, own=False).with_changes({}, label=label)
 
 
 def resume(

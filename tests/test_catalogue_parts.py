@@ -35,6 +35,11 @@ def test_a_source_tells_its_options() -> None:
     assert "options: subset = None, feature = None, label = None" in shown("hf:<...>")
 
 
+def test_a_source_is_known_by_what_is_before_its_colon() -> None:
+    assert shown("table") == shown("table:") == shown("table:<...>")
+    assert "standardize = False" in shown("table")
+
+
 def test_fleets_are_listed() -> None:
     console = Console(width=120)
     with console.capture() as capture:

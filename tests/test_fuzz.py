@@ -18,10 +18,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
+from pyarrow import table
+from pyarrow.parquet import write_table
 
 from fedtempo.config import load, parse
 from fedtempo.data.archive import read_npz
 from fedtempo.data.idx import read_idx
+from fedtempo.data.sources import load as read_source
 from fedtempo.errors import FedtempoError
 from fedtempo.fleet.traces import Trace
 from fedtempo.record import load_run, summarise
@@ -33,6 +37,7 @@ from tests.report.fake_runs import fake_run
 ROOT = Path(__file__).parents[1]
 CONFIG = "\n".join(path.read_text() for path in [ROOT / "configs" / "fedhusky.toml"]).encode()
 TRACE = b"client,begin_s,end_s\n" + b"".join(b"%d,%d.5,%d\n" % (i % 5, 10 * i, 10 * i + 9) for i in range(40))
+TABLE = b"x,kind,who\n" + b"".join(b"%d.5,%s,%d\n" % (i, b"ab"[i % 2 :][:1], i % 4) for i in range(40))
 IDX = encode(np.arange(4 * 5 * 6).reshape(4, 5, 6))
 WORDS = [
     *(b"nan", b"inf", b"-1", b"0", b"1e999", b"9" * 400, b"null", b"true", b"[[[[", b"{}", b'""', b"\x00", b"\xff"),
@@ -104,6 +109,38 @@ def read_archive(content: bytes, folder: Path) -> None:
     read_npz(path)
 
 
+def read_csv(content: bytes, folder: Path) -> None:
+    path = folder / "table.csv"
+    path.write_bytes(content)
+    read_source(f"table:{path}", label="kind", client="who")
+
+
+def read_parquet(content: bytes, folder: Path) -> None:
+    path = folder / "table.parquet"
+    path.write_bytes(content)
+    read_source(f"table:{path}", label="kind", client="who")
+
+
+def read_picture(content: bytes, folder: Path) -> None:
+    for number in range(2):
+        path = folder / "pictures" / "a" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    read_source(f"folder:{folder / 'pictures'}", side=4, test_share=0.5)
+
+
+def parquet() -> bytes:
+    file = io.BytesIO()
+    write_table(table({"x": [0.5, 1.5] * 20, "kind": ["a", "b"] * 20, "who": [1, 2, 3, 4] * 10}), file)
+    return file.getvalue()
+
+
+def picture(kind: str) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3)).save(file, kind)
+    return file.getvalue()
+
+
 def npz(save: Callable[..., None]) -> bytes:
     file = io.BytesIO()
     save(file, x=np.arange(12.0).reshape(3, 4), y=np.arange(3))
@@ -153,6 +190,9 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "configuration": (read_config, [CONFIG]),
     "trace": (read_trace, [TRACE]),
     "images": (read_images, both(IDX)),
+    "table": (read_csv, [TABLE]),
+    "parquet table": (read_parquet, [parquet()]),
+    "picture": (read_picture, [picture("png"), picture("gif"), picture("bmp")]),
     "archive": (read_archive, [npz(np.savez), npz(np.savez_compressed)]),
 }
 

@@ -17,14 +17,15 @@ import numpy as np
 import torch
 
 from fedtempo.client.settings import ClientSettings
+from fedtempo.config import network_from
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
-from fedtempo.learning.networks import NETWORKS, Network, UserNetwork, create
+from fedtempo.learning.networks import NETWORKS, Network, create
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel, Vector
-from fedtempo.learning.training import Training
+from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts import construct
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.live.calls import PROTOCOL, Arrays
@@ -149,6 +150,11 @@ class Answers:
     def _train(self, content: Mapping[str, Any], received: Vector) -> tuple[Vector, dict[str, Any]]:
         job, limits = content["job"], self._settings.limits
         training = construct(Training, content["training"], "training")
+        for name in {training.loss or "cross-entropy", training.optimizer} - {*LOSSES, *OPTIMIZERS}:
+            if name not in self._settings.training:
+                raise Refusal(
+                    f"training: {name!r} is none of fedtempo's, and `training` in this client's TOML has no such"
+                )
         asked = training.examples_per_visit(len(self._y))
         if limits.examples is not None and asked > limits.examples:
             raise Refusal(f"the visit would compute on {asked} examples; limits.examples = {limits.examples}")
@@ -186,7 +192,7 @@ class Answers:
         fields = {name: value for name, value in table.items() if name != "network"}
         name = table["network"]
         if name in self._settings.networks:
-            return construct(UserNetwork, {"target": name, **fields}, "model")
+            return network_from(name, fields)
         if name not in NETWORKS:
             raise Refusal(f"network {name!r} is none of fedtempo's, and `networks` in this client's TOML has no such")
         network: Network = construct(NETWORKS[name], fields, "model")

@@ -12,12 +12,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.config import by_kind, pair
+from fedtempo.config import pair, partition_from
 from fedtempo.data.dataset import Dataset
-from fedtempo.data.partitions import PARTITIONS, Partition
-from fedtempo.data.sources import load
+from fedtempo.data.sources import load, located
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
+from fedtempo.importing import add_folder, imported
 from fedtempo.parts import construct
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -34,6 +34,9 @@ class ClientData:
 
     source: Annotated[str, Doc("as `fedtempo list sources` says, folder:<file or folder>, or module:function")]
     options: Annotated[dict[str, Any], Doc("options of the source, by name")] = dataclasses.field(default_factory=dict)
+    transform: Annotated[
+        str | None, Doc("module:function that is given the inputs of all examples and returns new")
+    ] = None
     part: Annotated[int | None, Field(ge=0), Doc("which part of the source, from 0; all of it where not given")] = None
     clients: Annotated[Count | None, Doc("with part: into how many parts the source is dealt")] = None
     examples_per_client: Annotated[
@@ -53,13 +56,18 @@ class ClientData:
     def read(self) -> tuple[Array, Array, int]:
         """Inputs and labels of the client's examples, and the number of classes. Raises ConfigError."""
         dataset = load(self.source, **self.options)
+        if dataset.task != "classes":
+            raise ConfigError(f"data.source = {self.source!r}: a client's labels must be classes, not {dataset.task}")
+        if self.transform is not None:
+            function = imported(self.transform, "data.transform")
+            dataset = dataset.transformed(function, f"data.transform = {self.transform!r}")
         rows = self._own(dataset)
         return dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes
 
     def _own(self, dataset: Dataset) -> Array:
         if self.part is None or self.clients is None:
             return np.arange(len(dataset.train_y))
-        partition: Partition = by_kind(self.partition, PARTITIONS, "partition", "data.partition")
+        partition = partition_from(self.partition)
         rng = keyed_generator(self.seed, "partition")
         parts = partition.assign(
             dataset.train_y, dataset.n_classes, self.clients, self.examples_per_client, rng, dataset.train_owners
@@ -98,6 +106,9 @@ class ClientSettings:
     networks: Annotated[
         tuple[str, ...], Field(strict=False), Doc("own networks that it agrees to train, as module:Class")
     ] = ()
+    training: Annotated[
+        tuple[str, ...], Field(strict=False), Doc("own losses and optimisers that it agrees to use, as module:name")
+    ] = ()
     pace_s: Annotated[
         NonNegative,
         Doc("seconds that each training lasts at least; for trials in which fast machines stand for slow ones"),
@@ -133,4 +144,8 @@ def load_client(path: Path) -> ClientSettings:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    add_folder(path.parent)
+    data = tables.get("data")
+    if isinstance(data, dict) and isinstance(data.get("source"), str):
+        data["source"] = located(data["source"], path.parent)
     return parse_client(tables, path.parent)

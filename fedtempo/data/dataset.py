@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ import numpy.typing as npt
 from fedtempo.errors import ConfigError
 
 IntArray = npt.NDArray[np.int64]
+Task = Literal["classes", "tokens", "numbers"]
+
+_PARTS_OF_NUMBERS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,44 +24,88 @@ class Dataset:
     """Labelled examples.
 
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] from the sources here; other features,
-    float32 (n, ...); or sequences of symbols, int64 (n, length). train_y, test_y: classes, int64 (n,), from 0.
-    train_owners: who wrote each training example, int64 (n,), where that is known.
+    float32 (n, ...); or sequences of symbols, int64 (n, length). train_y, test_y: what is to be told of each: its
+    class, int64 (n,), from 0; a token for each place of a sequence, int64 (n, length); or numbers, float32 (n,) or
+    (n, k).
+    n_classes: outputs of a network: classes, kinds of tokens, or numbers. train_owners: whose each training example
+    is, int64 (n,), where that is known; owner_names: theirs by number, and class_names, where they have names. about:
+    what was found in the data, for people.
 
     Raises ValueError for arrays that do not fit together.
     """
 
     name: str
     train_x: npt.NDArray[Any]
-    train_y: IntArray
+    train_y: npt.NDArray[Any]
     test_x: npt.NDArray[Any]
-    test_y: IntArray
+    test_y: npt.NDArray[Any]
     n_classes: int
     train_owners: IntArray | None = None
+    owner_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
+    about: str = ""
 
     def __post_init__(self) -> None:
         for split, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
             self._check(split, x, y)
-        if self.train_x.shape[1:] != self.test_x.shape[1:] or self.train_x.dtype != self.test_x.dtype:
-            raise ValueError(
-                f"examples to train on are {self.train_x.dtype} of shape {self.train_x.shape[1:]}, "
-                f"those to test on {self.test_x.dtype} of shape {self.test_x.shape[1:]}; they must agree"
-            )
-        if self.train_owners is not None and self.train_owners.shape != self.train_y.shape:
-            raise ValueError(f"train_owners has shape {self.train_owners.shape}, not {self.train_y.shape}")
+        for what, train, test in (("examples", self.train_x, self.test_x), ("labels", self.train_y, self.test_y)):
+            if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
+                raise ValueError(
+                    f"{what} to train on are {train.dtype} of shape {train.shape[1:]}, "
+                    f"those to test on {test.dtype} of shape {test.shape[1:]}; they must agree"
+                )
+        for split, y in (("train", self.train_y), ("test", self.test_y)):
+            if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
+                raise ValueError(f"{split}_y runs from {y.min()} to {y.max()}; classes are 0 to {self.n_classes - 1}")
+        if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
+            raise ValueError(f"train_owners has shape {self.train_owners.shape}, not {self.train_y.shape[:1]}")
 
-    def _check(self, split: str, x: npt.NDArray[Any], y: IntArray) -> None:
+    def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         if x.ndim < 2 or len(x) == 0:
             raise ValueError(f"{split}_x has shape {x.shape}; it must be (examples, ...), and not empty")
         if x.dtype not in (np.float32, np.int64):
             raise ValueError(f"{split}_x is {x.dtype}; it must be float32 or int64")
-        if y.dtype != np.int64 or y.shape != x.shape[:1]:
-            raise ValueError(f"{split}_y is {y.dtype} of shape {y.shape}; it must be int64 of shape {x.shape[:1]}")
-        if y.min() < 0 or y.max() >= self.n_classes:
-            raise ValueError(f"{split}_y runs from {y.min()} to {y.max()}; classes are 0 to {self.n_classes - 1}")
-        if x.dtype == np.float32 and not np.isfinite(x).all():
-            raise ValueError(f"{split}_x holds a value that is not finite")
+        if y.dtype not in (np.float32, np.int64) or y.ndim not in (1, 2) or len(y) != len(x):
+            raise ValueError(
+                f"{split}_y is {y.dtype} of shape {y.shape}; it must be int64 or float32 of shape ({len(x)},) or "
+                f"({len(x)}, ...)"
+            )
+        for part, values in (("x", x), ("y", y)):
+            if values.dtype == np.float32 and not np.isfinite(values).all():
+                row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
+                raise ValueError(f"{split}_{part} holds a value that is not finite, in example {row}")
         if x.dtype == np.int64 and x.min() < 0:
             raise ValueError(f"{split}_x holds the symbol {x.min()}; symbols are 0 or more")
+
+    @property
+    def task(self) -> Task:
+        """What is to be learned, as the labels say."""
+        if self.train_y.dtype == np.float32:
+            return "numbers"
+        return "tokens" if self.train_y.ndim == 2 else "classes"
+
+    @cached_property
+    def strata(self) -> tuple[IntArray, int]:
+        """What training examples are dealt and counted by, and how many there are of it.
+
+        Classes; for numbers ten parts of equal size, of the first number's range; one for all tokens.
+        """
+        if self.task == "classes":
+            return self.train_y, self.n_classes
+        if self.task == "tokens":
+            return np.zeros(len(self.train_y), dtype=np.int64), 1
+        values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
+        bounds = np.quantile(values, np.linspace(0, 1, _PARTS_OF_NUMBERS + 1)[1:-1])
+        return np.searchsorted(bounds, values, side="right").astype(np.int64), _PARTS_OF_NUMBERS
+
+    @property
+    def strata_names(self) -> tuple[str, ...]:
+        """What `strata` are called; empty where they have no names."""
+        if self.task != "numbers":
+            return self.class_names
+        values, (parts, count) = self.train_y.reshape(len(self.train_y), -1)[:, 0], self.strata
+        found = [values[parts == part] for part in range(count)]
+        return tuple(f"{own.min():.3g} to {own.max():.3g}" if len(own) else "none" for own in found)
 
     @cached_property
     def sha256(self) -> str:
@@ -70,6 +118,14 @@ class Dataset:
             digest.update(little.data)
         return digest.hexdigest()
 
+    def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
+        """The same with `function` of all inputs, those to train on and those to test on. Raises ConfigError."""
+        try:
+            train_x, test_x = (_examples("x", function(x)) for x in (self.train_x, self.test_x))
+            return replace(self, train_x=train_x, test_x=test_x)
+        except Exception as error:  # whatever the user's function raises
+            raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+
 
 def from_arrays(
     name: str,
@@ -79,23 +135,50 @@ def from_arrays(
     test_y: npt.ArrayLike,
     n_classes: int | None = None,
     train_owners: npt.ArrayLike | None = None,
+    **named: Any,
 ) -> Dataset:
     """A data set from arrays as people have them.
 
     Bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel. Other
-    floating-point arrays become float32, other integers int64. n_classes: one more than the largest label without it.
+    floating-point arrays become float32, other integers int64. Labels that are whole numbers are classes, or tokens
+    where each example has several; others are numbers. n_classes: one more than the largest without it.
+    named: `Dataset`'s names and about.
 
     Raises ConfigError for arrays that are no such data set.
     """
     try:
         y_train, y_test = _labels("train_y", train_y), _labels("test_y", test_y)
-        if n_classes is None:
-            n_classes = int(max(y_train.max(initial=-1), y_test.max(initial=-1))) + 1
-        owners = None if train_owners is None else _labels("train_owners", train_owners)
         x_train, x_test = _examples("train_x", train_x), _examples("test_x", test_x)
-        return Dataset(name, x_train, y_train, x_test, y_test, n_classes, owners)
+        if n_classes is None:
+            tokens = (x_train, x_test) if y_train.ndim == 2 and x_train.dtype == np.int64 else ()
+            n_classes = _outputs(y_train, y_test, *tokens)
+        owners = None if train_owners is None else _whole("train_owners", train_owners)
+        return Dataset(name, x_train, y_train, x_test, y_test, n_classes, owners, **named)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from error
+
+
+def stacked(name: str, rows: Iterable[Any]) -> npt.NDArray[Any]:
+    """Examples as one array; images with channels come as (height, width, channels) and leave channels first.
+
+    Raises ConfigError, beginning with `name`, where they have different shapes.
+    """
+    arrays = [np.asarray(row) for row in rows]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) != 1:
+        odd = next((i for i, array in enumerate(arrays) if array.shape != arrays[0].shape), 0)
+        first = f": example {odd} has {arrays[odd].shape}, the first {arrays[0].shape}" if arrays else ""
+        raise ConfigError(f"{name}: examples have {len(shapes)} different shapes; they must have one{first}")
+    values = np.stack(arrays)
+    is_colour = values.dtype == np.uint8 and values.ndim == 4
+    return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
+
+
+def _outputs(labels: npt.NDArray[Any], *others: npt.NDArray[Any]) -> int:
+    """What a network must put out for such labels; others: where tokens occur too."""
+    if labels.dtype == np.float32:
+        return 1 if labels.ndim == 1 else labels.shape[1]
+    return 1 + max(int(array.max(initial=-1)) for array in (labels, *others))
 
 
 def _examples(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -110,7 +193,18 @@ def _examples(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     raise ValueError(f"{name} is {x.dtype}; it must hold bytes, floating-point numbers or integers")
 
 
-def _labels(name: str, values: npt.ArrayLike) -> IntArray:
+def _labels(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    y = np.asarray(values)
+    if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
+        return np.ascontiguousarray(y, dtype=np.float32)
+    if y.ndim not in (1, 2) or not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(
+            f"{name} is {y.dtype} of shape {y.shape}; it must be integers or numbers, one or a row for each"
+        )
+    return np.ascontiguousarray(y, dtype=np.int64) if y.ndim == 2 else y.astype(np.int64, copy=False)
+
+
+def _whole(name: str, values: npt.ArrayLike) -> IntArray:
     y = np.asarray(values)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
         raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; it must be integers of shape (examples,)")

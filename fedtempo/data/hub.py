@@ -3,48 +3,109 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.splitting import both, check_share, spread
+from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.errors import ConfigError
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
+_SPLITS = ("train", "test")
 
 
-def load_hub(name: str, subset: str | None = None, feature: str | None = None, label: str | None = None) -> Dataset:
-    """The data set `name` of the hub, or of a local folder that `datasets` reads; it must have splits train and test.
+def load_hub(
+    name: str,
+    subset: str | None = None,
+    feature: str | None = None,
+    label: str | None = None,
+    client: str | None = None,
+    length: int = 128,
+    test_share: float = 0.2,
+) -> Dataset:
+    """The data set `name` of the hub, or of a local folder that `datasets` reads: its splits train and test.
 
     subset: its configuration, where it has several. feature, label: columns; found by their type without them: one of
-    images, arrays or sequences, and one of class labels or else integers.
+    images, arrays or sequences, or else of text; and one of class labels, or else integers, or else numbers. Text is
+    the bytes of its UTF-8: the first `length` of them, with zeros behind; where there is no label, each next byte of
+    `length` is to be predicted, over all texts. client: column that says whose an example is: each of its values is a
+    client then. test_share: of the examples, where there is no split test.
 
     Raises ConfigError where the library is missing, it cannot load the data set, or the columns cannot be told.
     """
-    return from_hub(f"hf:{name}", name, subset, feature, label)
+    check_share(test_share)
+    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share)
 
 
-def from_hub(known_as: str, name: str, subset: str | None, feature: str | None, label: str | None) -> Dataset:
-    """As `load_hub`; known_as: what the data set is called from then on."""
-    splits = hub_splits(name, subset, needed=("train", "test"))
-    train, test = splits["train"], splits["test"]
-    features: Mapping[str, Any] = train.features
-    feature = feature or _only(name, "feature", [c for c, kind in features.items() if _kind(kind) in _FEATURES])
-    labels = [column for column, kind in features.items() if _kind(kind) == "ClassLabel"]
-    integers = [c for c, kind in features.items() if _kind(kind) == "Value" and str(kind.dtype).startswith("int")]
-    label = label or _only(name, "label", labels or integers)
-    need_columns(name, features, (feature, label))
+def from_hub(
+    known_as: str,
+    name: str,
+    subset: str | None,
+    feature: str | None,
+    label: str | None,
+    client: str | None = None,
+    length: int = 128,
+    test_share: float | None = None,
+) -> Dataset:
+    """As `load_hub`; known_as: what the data set is called from then on. test_share: None for one with a split test."""
+    splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
+    features: Mapping[str, Any] = splits["train"].features
+    feature = feature or _feature(name, [column for column in features if column not in (label, client)], features)
+    label = label or _label(name, [column for column in features if column not in (feature, client)], features, feature)
+    used = [column for column in (feature, label, client) if column is not None]
+    need_columns(name, features, used)
+    parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
+    if label is None:
+        return _next_bytes(known_as, feature, parts, length, test_share)
+    is_text = _is_text(features[feature])
+    x, y, owners = {}, {}, {}
+    for part, rows in parts.items():
+        x[part] = padded(rows[feature], length) if is_text else stacked(f"hf:{name}", rows[feature])
+        y[part] = np.asarray(rows[label])
+        owners[part] = np.asarray([str(each) for each in rows[client]] if client else [])
+    if "test" not in parts:
+        keys = [np.unique(each["train"], return_inverse=True)[1] for each in ([owners] if client else []) + [y]]
+        test = spread(keys, test_share or 0.0, len(y["train"]))
+        both(test, known_as)
+        x, y = ({"train": each["train"][~test], "test": each["train"][test]} for each in (x, y))
+        owners = {"train": owners["train"][~test]} if client else owners
+    kind = "text" if is_text else _kind(features[feature])
+    names, whose = np.unique(owners["train"], return_inverse=True) if client else ((), None)
+    about = f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}"
     return from_arrays(
         known_as,
-        stacked(name, train[feature]),
-        np.asarray(list(train[label])),
-        stacked(name, test[feature]),
-        np.asarray(list(test[label])),
+        x["train"],
+        y["train"],
+        x["test"],
+        y["test"],
         getattr(features[label], "num_classes", None),
+        whose,
+        owner_names=tuple(map(str, names)),
+        about=about + (f", {len(names)} clients by {client!r}" if client else ""),
     )
+
+
+def _next_bytes(
+    known_as: str, feature: str, parts: Mapping[str, Any], length: int, test_share: float | None
+) -> Dataset:
+    """Text without labels: each next byte of it."""
+    train = encoded(parts["train"][feature])
+    if "test" in parts:
+        test = encoded(parts["test"][feature])
+    else:
+        cut = round((1 - (test_share or 0.0)) * len(train))
+        train, test = train[:cut], train[cut:]
+    if min(len(train), len(test)) <= length:
+        raise ConfigError(
+            f"{known_as}: {min(len(train), len(test))} bytes of text are too few for examples of {length}"
+        )
+    learn, check = (blocks(part, length, length) for part in (train, test))
+    about = f"each next byte of {length} of the text of {feature!r}"
+    return from_arrays(known_as, learn[:, :-1], learn[:, 1:], check[:, :-1], check[:, 1:], SYMBOLS, about=about)
 
 
 def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
@@ -69,17 +130,6 @@ def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> N
             raise ConfigError(f"hf:{name}: has no column {column!r}, only {', '.join(features)}")
 
 
-def stacked(name: str, column: Iterable[Any]) -> npt.NDArray[Any]:
-    """A column as one array; images with channels come as (height, width, channels) and leave channels first."""
-    rows = [np.asarray(row) for row in column]
-    shapes = {row.shape for row in rows}
-    if len(shapes) != 1:
-        raise ConfigError(f"hf:{name}: examples have {len(shapes)} different shapes; they must have one")
-    values = np.stack(rows)
-    is_colour = values.dtype == np.uint8 and values.ndim == 4
-    return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
-
-
 def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
     """What the library answers. Raises ConfigError where it is missing or fails."""
     try:
@@ -96,6 +146,28 @@ def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
 def _kind(feature: object) -> str:
     """Name of a column's type; a plain Python list stands for a sequence."""
     return "List" if isinstance(feature, list) else type(feature).__name__
+
+
+def _is_text(feature: object) -> bool:
+    return _kind(feature) == "Value" and str(getattr(feature, "dtype", "")) in ("string", "large_string")
+
+
+def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
+    """The one column of images, arrays or sequences, or else of text."""
+    found = [column for column in columns if _kind(features[column]) in _FEATURES]
+    return _only(name, "feature", found or [column for column in columns if _is_text(features[column])])
+
+
+def _label(name: str, columns: Sequence[str], features: Mapping[str, Any], feature: str) -> str | None:
+    """The one column of class labels, or else of integers, or else of numbers; None for text that has none."""
+    found = [column for column in columns if _kind(features[column]) == "ClassLabel"]
+    for numbers in (("int", "uint", "bool"), ("float",)):
+        found = found or [
+            column
+            for column in columns
+            if _kind(features[column]) == "Value" and str(features[column].dtype).startswith(numbers)
+        ]
+    return None if not found and feature in features and _is_text(features[feature]) else _only(name, "label", found)
 
 
 def _only(name: str, option: str, columns: list[str]) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.hub import from_hub, hub_files, hub_splits, need_columns, stacked
+from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.hub import from_hub, hub_files, hub_splits, need_columns
 from fedtempo.data.idx import read_idx, read_idx_folder
+from fedtempo.data.splitting import check_share, drawn
 from fedtempo.errors import ConfigError
 
 _EMNIST_FILES = [
@@ -68,15 +69,15 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
         raise ConfigError(f"digits = {digits!r}: must be true or false")
     if writers is not None and (not isinstance(writers, int) or isinstance(writers, bool) or writers < 1):
         raise ConfigError(f"writers = {writers!r}: must be a whole number, 1 or more")
-    _check_share(test_share)
+    check_share(test_share)
     split = hub_splits(repository, needed=["train"])["train"]
     need_columns(repository, split.features, ("image", "writer_id", "character"))
     labels = np.asarray(list(split["character"]))
     names, writer = np.unique(np.asarray(list(split["writer_id"])), return_inverse=True)
     wanted = np.flatnonzero((labels < (10 if digits else 62)) & (writer < (len(names) if writers is None else writers)))
     labels, writer = labels[wanted], writer[wanted]
-    test = _drawn(writer, test_share, "femnist: train and test")
-    x = stacked(repository, split.select(wanted.tolist())["image"])
+    test = drawn(writer, test_share, "femnist: train and test")
+    x = stacked(f"hf:{repository}", split.select(wanted.tolist())["image"])
     return from_arrays(
         "femnist", x[~test], labels[~test], x[test], labels[test], 10 if digits else 62, train_owners=writer[~test]
     )
@@ -92,7 +93,7 @@ def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
     repository = "marmal88/skin_cancer"
     if not isinstance(side, int) or isinstance(side, bool) or side < 1:
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
-    _check_share(test_share)
+    check_share(test_share)
     pictures, lesions, diagnoses = [], [], []
     seen: set[str] = set()
     for split in hub_splits(repository, needed=["train"]).values():
@@ -103,26 +104,11 @@ def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
         pictures += [_scaled(picture, side) for picture in fresh["image"]]
         lesions += list(fresh["lesion_id"])
         diagnoses += list(fresh["dx"])
-    x = stacked(repository, pictures)
+    x = stacked(f"hf:{repository}", pictures)
     _, labels = np.unique(np.asarray(diagnoses), return_inverse=True)
     _, first, lesion = np.unique(np.asarray(lesions), return_index=True, return_inverse=True)
-    test = _drawn(labels[first], test_share, "ham10000: train and test")[lesion]
+    test = drawn(labels[first], test_share, "ham10000: train and test")[lesion]
     return from_arrays("ham10000", x[~test], labels[~test], x[test], labels[test])
-
-
-def _check_share(test_share: object) -> None:
-    if not isinstance(test_share, int | float) or not 0 < test_share < 1:
-        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
-
-
-def _drawn(groups: IntArray, share: float, purpose: str) -> npt.NDArray[np.bool_]:
-    """Whether each item is of the `share` (rounded) of its group that is drawn, the same in every run."""
-    rng = np.random.default_rng(list(purpose.encode()))
-    drawn = np.zeros(len(groups), dtype=bool)
-    for group in np.unique(groups):
-        members = rng.permutation(np.flatnonzero(groups == group))
-        drawn[members[: round(share * len(members))]] = True
-    return drawn
 
 
 def _scaled(picture: Any, side: int) -> npt.NDArray[np.uint8]:

@@ -172,7 +172,7 @@ class Classes:
 
 @dataclass(frozen=True, config=STRICT)
 class ByOwner:
-    """Each client holds what one person, device or role wrote, where the data set says who did.
+    """The natural partition: each client holds what one person, device or place has, where the data say who has what.
 
     With fewer clients than owners a random choice of those with enough examples. With `examples_per_client` each client
     keeps a random choice of so many.
@@ -190,7 +190,7 @@ class ByOwner:
         owners: IntArray | None = None,
     ) -> list[IntArray]:
         if owners is None:
-            raise ConfigError("by-owner: the data set does not say who wrote which example; choose another partition")
+            raise ConfigError("by-owner: the data do not say whose an example is; choose another partition")
         sizes = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
         least = max(self.min_examples, 1 if sizes is None else int(sizes.max()))
         ids, counts = np.unique(owners, return_counts=True)

@@ -12,6 +12,7 @@ import numpy as np
 from fedtempo.data import plays
 from fedtempo.data.cache import remembered
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.splitting import check_share
 from fedtempo.errors import ConfigError
 
 _FORMAT = b"1"
@@ -32,8 +33,7 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
     for name, value in (("roles", roles), ("length", length), ("stride", stride)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"{name} = {value!r}: must be a whole number, 1 or more")
-    if not isinstance(test_share, int | float) or not 0 < test_share < 1:
-        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
+    check_share(test_share)
     everyone = all_roles()
     if roles > len(everyone):
         raise ConfigError(f"roles = {roles}: the plays have {len(everyone)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import inspect
 import os
 from collections.abc import Callable
@@ -12,15 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
 from fedtempo.data.cache import Arrays, remembered_arrays
-from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
+from fedtempo.data.images import image_folder
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
+from fedtempo.data.splitting import check_share
+from fedtempo.data.tables import table
+from fedtempo.data.texts import text
 from fedtempo.errors import ConfigError
+from fedtempo.importing import imported, outside
 
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 
@@ -31,8 +36,7 @@ def digits(test_share: float = 0.2) -> Dataset:
     test_share: share of each class to test on, rounded. The split is the same in every run and every class is in both.
     Raises ConfigError for a share that leaves a class without examples.
     """
-    if not isinstance(test_share, int | float) or not 0 < test_share < 1:
-        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
+    check_share(test_share)
     content = remembered_arrays(f"digits-{metadata.version('scikit-learn')}", _load_digits)
     images, labels = content["images"], content["labels"]
     rng = np.random.default_rng(list(b"digits: train and test"))
@@ -79,46 +83,89 @@ def idx(folder: str) -> Dataset:
 
 
 def npz(path: str) -> Dataset:
-    """Arrays train_x, train_y, test_x, test_y, perhaps train_owners and n_classes, of an .npz file, or of the only one
-    in a folder. `from_arrays` says what they may be. Nothing is unpickled. Raises ConfigError for a bad file.
+    """Arrays train_x, train_y, test_x, test_y of an .npz file, perhaps train_owners and n_classes.
+
+    Whole numbers as labels are classes, rows of them tokens, other numbers are to be predicted; bytes as inputs are
+    pixels. A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
+    return _npz(path, f"npz:{path}")
+
+
+def folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
+    """Images as `<class>/<file>`, or `<client>/<class>/<file>`, within folders `train` and `test` or not; or one .npz.
+
+    Each client's folder is a client then. Without `train` and `test` test_share of the images are for testing, of each
+    client and class. side: scale images to as many pixels in height and width. An .npz file, or a folder that holds
+    one, is what `npz:` says. Raises ConfigError naming the file that is not usable.
+    """
+    root = Path(path).expanduser()
+    if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
+        return _npz(path, f"folder:{path}")
+    return image_folder(path, side, test_share)
+
+
+def _npz(path: str, known_as: str) -> Dataset:
     file = Path(path).expanduser()
     if file.is_dir():
         files = sorted(file.glob("*.npz"))
         if len(files) != 1:
-            raise ConfigError(f"folder:{path}: holds {len(files)} .npz files; it must be one, or name the file itself")
+            raise ConfigError(f"{known_as}: holds {len(files)} .npz files; it must be one, or name the file itself")
         file = files[0]
     try:
         content: dict[str, Any] = read_npz(file)
         if "n_classes" in content:
             content["n_classes"] = int(content["n_classes"])
     except (ConfigError, TypeError, ValueError) as error:
-        raise ConfigError(f"folder:{path}: {error}") from error
+        raise ConfigError(f"{known_as}: {error}") from error
     needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
     if not needed <= content.keys() or not content.keys() <= needed | optional:
         raise ConfigError(
-            f"folder:{path}: {file} holds {', '.join(sorted(content))}; it must hold {', '.join(sorted(needed))} "
+            f"{known_as}: {file} holds {', '.join(sorted(content))}; it must hold {', '.join(sorted(needed))} "
             f"and may hold {', '.join(sorted(optional))}"
         )
-    return from_arrays(f"folder:{path}", **content)
+    return from_arrays(known_as, **content)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
-    """What a user's `module:function` returns for `options`: a Dataset, or train_x, train_y, test_x, test_y.
+    """What a user's `module:function` returns for `options`.
 
-    Raises ConfigError where there is no such function or it returns something else.
+    A Dataset; train_x, train_y, test_x, test_y; or two sequences of pairs of an input and a label, to train and to test
+    on, such as data sets of PyTorch. Raises ConfigError where there is no such function or it returns something else.
     """
-    module_name, _, function_name = target.partition(":")
-    try:
-        function: Callable[..., Any] = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"data source {target!r}: cannot be imported ({error})") from error
-    result = function(**options)
+    return _as_dataset(target, imported(target, "data.source")(**options))
+
+
+def _as_dataset(target: str, result: Any) -> Dataset:
+    """What a function that is not ours returned. Raises ConfigError where it is none of the above."""
     if isinstance(result, Dataset):
         return result
-    if not isinstance(result, tuple) or len(result) != 4:
-        raise ConfigError(f"{target}: returned {type(result).__name__}; must be a Dataset or a tuple of four arrays")
-    return from_arrays(target, *result)
+    if isinstance(result, tuple) and len(result) == 4:
+        return from_arrays(target, *result)
+    if isinstance(result, tuple) and len(result) == 2:
+        (train_x, train_y), (test_x, test_y) = (
+            _pairs(part, f"{target}: {split}") for part, split in zip(result, ("train", "test"))
+        )
+        return from_arrays(target, train_x, train_y, test_x, test_y)
+    raise ConfigError(
+        f"{target}: returned {type(result).__name__}; must be a Dataset, or a tuple of four arrays or two data sets"
+    )
+
+
+def _pairs(examples: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Inputs and labels of a sequence of pairs. Raises ConfigError naming the example that is none."""
+    inputs, labels = [], []
+    try:
+        size = len(examples)
+    except TypeError as error:
+        raise ConfigError(f"{name}: is a {type(examples).__name__} without a length; examples are numbered") from error
+    for row in range(size):
+        try:
+            x, y = examples[row]
+            inputs.append(np.asarray(x))
+            labels.append(np.asarray(y))
+        except Exception as error:  # whatever the user's data set raises
+            raise ConfigError(f"{name}, example {row}: {type(error).__name__}: {error}") from error
+    return stacked(f"{name}, inputs", inputs), stacked(f"{name}, labels", labels)
 
 
 SOURCES: dict[str, Callable[..., Dataset]] = {
@@ -132,14 +179,23 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "mnist": mnist,
     "shakespeare": shakespeare,
 }
-PREFIXES: dict[str, Callable[..., Dataset]] = {"folder": npz, "hf": load_hub, "idx": idx}
+PREFIXES: dict[str, Callable[..., Dataset]] = {
+    "folder": folder,
+    "hf": load_hub,
+    "idx": idx,
+    "npz": npz,
+    "table": table,
+    "text": text,
+}
+_FILES = ("folder", "idx", "npz", "table", "text")
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """The data set that a configuration names; options are those of its source.
 
-    source: a name of `SOURCES`, `idx:<folder>`, `folder:<file or folder>` (.npz), `hf:<name>` or
-    `<module>:<function>`. Raises ConfigError for an unknown source or option, and where data are missing or bad.
+    source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
+    `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
+    an unknown source or option, and where data are missing or bad.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:
@@ -148,10 +204,20 @@ def load(source: str, /, **options: Any) -> Dataset:
         if prefix in PREFIXES:
             return _call(source, PREFIXES[prefix], (rest,), options)
         return user_function(source, **options)
+    if not colon and (found := outside(source, "sources", "data.source")) is not None:
+        return _as_dataset(source, _call(source, found, (), options))
     near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])
     raise ConfigError(f"data.source = {source!r}: unknown{hint} (there are {forms})")
+
+
+def located(source: str, folder: Path) -> str:
+    """The source with its file's whole path, where that is relative and lies below `folder`; else as it is."""
+    prefix, _, rest = source.partition(":")
+    if prefix not in _FILES or not rest or not (path := folder / rest).exists():
+        return source
+    return f"{prefix}:{path.resolve()}"
 
 
 def _call(

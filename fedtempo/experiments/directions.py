@@ -115,13 +115,13 @@ def hybrid_fl(asked: Asked) -> list[Row]:
     base, budget = asked.settings("hybrid-fl-direction"), asked.budget("hybrid-fl-direction")
     labels = ("hybrid-fl", "fedcs", "centralized")
     sharing = {
-        f"{round(share * base.data.clients)} upload": base.with_changes({"data.share_examples": share})
+        f"{round(share * base.n_clients)} upload": base.with_changes({"data.share_examples": share})
         for share in _UPLOADING
     }
     panels = study_panels(asked, "hybrid-fl", sharing, labels, budget)
     draw_curves(asked, "hybrid-fl-time", panels)
     medians = {label: [statistics.median(final_accuracies(s, label)) for s in panels.values()] for label in labels}
-    numbers = [round(share * base.data.clients) for share in _UPLOADING]
+    numbers = [round(share * base.n_clients) for share in _UPLOADING]
     drawn(draw_lines, asked.folder, "hybrid-fl", numbers, medians, x="clients that upload", y="final accuracy")
     rows = []
     for (name, study), config in zip(panels.items(), sharing.values(), strict=True):

@@ -201,8 +201,8 @@ def figure_6(asked: Asked) -> list[Row]:
 def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) -> tuple[dict[int, float], str]:
     """Median time to the target with sequences of so many clients; lengths: width of each. All with psfl's best lr."""
     base, budget = asked.settings("psfl"), asked.budget("psfl")
-    if clients > base.data.clients:
-        return {}, f"not measured: {base.data.clients} clients"
+    if clients > base.n_clients:
+        return {}, f"not measured: {base.n_clients} clients"
     tuned = study_panels(
         asked,
         f"tuning-{clients}",
@@ -302,7 +302,7 @@ def figure_8(asked: Asked) -> list[Row]:
 def figure_9(asked: Asked) -> list[Row]:
     """Accuracy over time with more clients a round."""
     base = asked.settings("psfl")
-    numbers = (50, 100, 200) if asked.scale == "full" else (base.data.clients // 5, base.data.clients // 2)
+    numbers = (50, 100, 200) if asked.scale == "full" else (base.n_clients // 5, base.n_clients // 2)
     bases = {f"{clients} clients a round": _everyone(base, clients) for clients in numbers}
     panels = study_panels(asked, "fig9", bases, _LABELS, asked.budget("psfl"))
     level = dict.fromkeys(panels, _level(base))

@@ -7,19 +7,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedtempo.errors import nearest
+from fedtempo.errors import ConfigError
+from fedtempo.importing import part_class
 
 
-def component(table: Mapping[str, Any], registry: Mapping[str, type], what: str) -> Any:
-    """`registry[kind](**rest)` for a table {kind, **rest}; what: the word for such a part in errors.
+def component(table: Mapping[str, Any], registry: Mapping[str, type], group: str, what: str) -> Any:
+    """The part of a table {kind, **rest}: `registry[kind](**rest)`, or a user's or an installed package's class.
 
-    Raises ValueError, in one line, for a missing or unknown kind and for fields that do not fit it.
+    group: plural name of such parts; what: the word for one in errors. Raises ValueError, in one line, for a missing or
+    unknown kind and for fields that do not fit it.
     """
     fields = dict(table)
     kind = fields.pop("kind", None)
-    if kind not in registry:
-        raise ValueError(f"kind = {kind!r} is no {what}{nearest(str(kind), registry)}")
-    return made(registry[kind], fields, f"{what} {kind!r}")
+    if kind in registry:
+        return made(registry[kind], fields, f"{what} {kind!r}")
+    try:
+        part = part_class(kind, registry, group, what, "kind")
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+    return made(part, fields, f"{what} {kind!r}")
 
 
 def made(part: Callable[..., Any], fields: Mapping[str, Any], name: str) -> Any:

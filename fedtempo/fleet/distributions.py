@@ -244,7 +244,7 @@ def distribution(value: object) -> Distribution:
     if isinstance(value, list | tuple | np.ndarray):
         return Listed(tuple(float(v) for v in value))
     if isinstance(value, Mapping):
-        value = component(value, DISTRIBUTIONS, "distribution")
+        value = component(value, DISTRIBUTIONS, "distributions", "distribution")
     if isinstance(value, Distribution):
         return value
     raise ValueError(f"{value!r} is no number, no list of numbers and no table with a kind")

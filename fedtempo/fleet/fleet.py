@@ -74,13 +74,13 @@ class Fleet:
         return rows
 
 
-def _from(registry: Mapping[str, type], what: str) -> BeforeValidator:
+def _from(registry: Mapping[str, type], group: str, what: str) -> BeforeValidator:
     """Takes a part as it is, by its name where it needs nothing else, or from a table with `kind`."""
 
     def make(value: object) -> object:
         if isinstance(value, str):
             value = {"kind": value}
-        return component(value, registry, what) if isinstance(value, Mapping) else value
+        return component(value, registry, group, what) if isinstance(value, Mapping) else value
 
     return BeforeValidator(make)
 
@@ -94,12 +94,16 @@ class FleetPlan:
     """A fleet as a configuration describes it. No timing has a default; a preset is a paper's fleet as a whole."""
 
     compute: Annotated[Compute, BeforeValidator(compute_from), Doc("how fast the clients compute: {unit, speed, ...}")]
-    link: Annotated[Link, _from(LINKS, "link"), Doc("how long bytes take: {kind, ...}; 'none' for no time")]
+    link: Annotated[Link, _from(LINKS, "links", "link"), Doc("how long bytes take: {kind, ...}; 'none' for no time")]
     estimates: Annotated[
-        EstimatorKind, _from(ESTIMATES, "kind of estimates"), Doc("what the server believes: exact, or {kind, ...}")
+        EstimatorKind,
+        _from(ESTIMATES, "estimates", "kind of estimates"),
+        Doc("what the server believes: exact, or {kind, ...}"),
     ]
     availability: Annotated[
-        AvailabilityKind, _from(AVAILABILITY, "kind of availability"), Doc("when clients are there: {kind, ...}")
+        AvailabilityKind,
+        _from(AVAILABILITY, "availability", "kind of availability"),
+        Doc("when clients are there: {kind, ...}"),
     ] = Always()
     faults: Annotated[
         Faults, BeforeValidator(_faults_from), Doc("what goes wrong with visits of clients that stay: {nan, hang, ...}")

@@ -50,7 +50,7 @@ class Course:
         self._examples, self._training = examples, training
         self._parameters = model.gradients.parameters
         vector = model.vector
-        self._loss_of = loss_of(training, vector.dtype, vector.device)
+        self._loss_of = loss_of(training, vector.dtype, examples.labels)
         self._optimizer = make_static_optimizer(self._parameters, training)
         self._anchors: Tensors = places_like(self._parameters) if training.proximal else ()
         self.measures = bool(training.statistics & _GRADIENT_STATISTICS)

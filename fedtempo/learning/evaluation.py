@@ -1,4 +1,10 @@
-"""Accuracy and loss on a test set, in fixed batches: the same sums wherever and in whatever order they are done."""
+"""How good a model is on a test set, in fixed batches: the same sums wherever and in whatever order they are done.
+
+An example earns credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
+1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2, the
+share of the variance that is explained, reported as -1 where it is less. The loss is the mean cross-entropy (nats, of a
+class or a token), or the mean squared error, whatever was minimised.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.state import FlatModel
 
 BATCH = 500
@@ -21,10 +28,10 @@ def parts(num_examples: int) -> list[tuple[int, int]]:
     return [(start, min(start + BATCH, num_examples)) for start in range(0, num_examples, BATCH)]
 
 
-def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[int, float]:
-    """Number of examples classified right, and sum of cross-entropy (nats), over one batch."""
-    right, loss = sums(model, examples, start, stop).tolist()
-    return int(right), loss
+def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, float]:
+    """Sums of credit and of loss over the examples of one batch."""
+    credit, loss = sums(model, examples, start, stop).tolist()
+    return credit, loss
 
 
 def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
@@ -32,20 +39,32 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
-        logits = model.module(x)
-        right = (logits.argmax(dim=1) == y).sum()
-        return torch.stack([right.double(), F.cross_entropy(logits, y, reduction="sum").double()])
+        outputs = model.module(x)
+        if y.is_floating_point():
+            squares = (numbers_like(outputs, y).double() - y).square().reshape(len(y), -1).mean(dim=1)
+            credit, loss = (1 - squares / examples.variance).sum(), squares.sum()
+        elif y.dim() == 2:
+            logits = tokens_last(outputs, y)
+            right, losses = logits.argmax(dim=1) == y, F.cross_entropy(logits, y, reduction="none")
+            credit, loss = right.double().mean(dim=1).sum(), losses.mean(dim=1).sum()
+        else:
+            credit, loss = (outputs.argmax(dim=1) == y).sum(), F.cross_entropy(outputs, y, reduction="sum")
+        return torch.stack([credit.double(), loss.double()])
 
 
-def combine(results: Sequence[tuple[int, float]], num_examples: int) -> tuple[float, float]:
-    """Accuracy and mean loss from the results of all parts, in order; NaN without examples."""
+def combine(results: Sequence[tuple[float, float]], num_examples: int) -> tuple[float, float]:
+    """Mean credit and mean loss from the results of all parts, in order; NaN without examples.
+
+    So is the credit for numbers that are all the same, whose variance nobody can explain.
+    """
     if not num_examples:
         return math.nan, math.nan
-    right = sum(result[0] for result in results)
-    return right / num_examples, math.fsum(result[1] for result in results) / num_examples
+    credit = sum(result[0] for result in results)
+    mean = max(credit / num_examples, -1.0) if not math.isnan(credit) else math.nan
+    return mean, math.fsum(result[1] for result in results) / num_examples
 
 
 def evaluate(model: FlatModel, examples: Examples) -> tuple[float, float]:
-    """Accuracy and mean cross-entropy (nats) of the model as loaded."""
+    """Mean credit and mean loss of the model as loaded."""
     size = len(examples)
     return combine([evaluate_part(model, examples, start, stop) for start, stop in parts(size)], size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Examples:
-    """Inputs `x` (n, ...) and labels `y` (n,) of one data set, shared by all who train or test on it.
+    """Inputs `x` (n, ...) and labels `y` (n, ...) of one data set, shared by all who train or test on it.
 
     Arrays are used where they lie if dtype and memory order allow: images that lie channels last already are not
-    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs;
-    integers (tokens) may be stored in any width and come out as int64. device: where they are kept.
+    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs
+    and labels; integers (tokens, classes) may be stored in any width and come out as int64. device: where they lie.
     """
 
     def __init__(
@@ -39,10 +40,16 @@ class Examples:
             inputs = inputs.permute(0, 2, 3, 1)
         self._shape = inputs.shape[1:]
         self._rows = inputs.contiguous().view(len(x), -1).to(device)
-        self.labels = torch.from_numpy(_writable(y)).to(torch.int64).to(device)
+        labels = torch.from_numpy(_writable(y))
+        self.labels = labels.to(dtype if labels.is_floating_point() else torch.int64).to(device)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def variance(self) -> float:
+        """Population variance of labels that are numbers, the mean over their columns."""
+        return float(self.labels.double().var(dim=0, correction=0).mean())
 
     def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels of these rows (int64)."""

@@ -19,6 +19,10 @@ class Gradients(Protocol):
         """What the gradients are in the order of: changed in place, they change the model."""
         ...
 
+    def apart(self, tensors: Tensors) -> Tensors:
+        """What is in the order of `parameters`, these themselves too, as views: one a parameter of the module."""
+        ...
+
     def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
         """The loss of a batch, its logits, and the gradients, valid until the next call. `x` may be overwritten."""
         ...
@@ -43,6 +47,9 @@ class Autograd:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
         self.parameters: Tensors = tuple(parameter for parameter in module.parameters() if parameter.requires_grad)
+
+    def apart(self, tensors: Tensors) -> Tensors:
+        return tensors
 
     def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
         logits = self._module(x)
@@ -75,6 +82,12 @@ class ByHand:
             for parts in self._weights
         ]
         self.parameters: Tensors = (flat,)
+
+    def apart(self, tensors: Tensors) -> Tensors:
+        (flat,) = tensors
+        start = flat.storage_offset() - self._gradient.storage_offset()
+        places = [part for parts in self._places for part in parts]
+        return tuple(flat.as_strided(part.shape, part.stride(), start + part.storage_offset()) for part in places)
 
     @torch.no_grad()
     def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:

@@ -61,10 +61,13 @@ class OneBiasLstm(nn.LSTM):
 
 
 class CharLstm(nn.Module):
-    """Embedding, LSTM layers, and a linear layer on the last step: the next character of a sequence."""
+    """Embedding, LSTM layers, and a linear layer on the last step, or on every one: the next character."""
 
-    def __init__(self, vocabulary: int, embedding: int, hidden: int, layers: int, bias_vectors: int) -> None:
+    def __init__(
+        self, vocabulary: int, embedding: int, hidden: int, layers: int, bias_vectors: int, every_step: bool
+    ) -> None:
         super().__init__()
+        self._every_step = every_step
         self.embedding = nn.Embedding(vocabulary, embedding)
         if bias_vectors == 1:
             self.recurrent: nn.LSTM = OneBiasLstm(embedding, hidden, layers)
@@ -73,7 +76,7 @@ class CharLstm(nn.Module):
         self.output = nn.Linear(hidden, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, length) integers -> logits (batch, vocabulary)."""
+        """tokens (batch, length) integers -> logits (batch, vocabulary), or (batch, length, vocabulary)."""
         states, _ = self.recurrent(self.embedding(tokens))
-        logits: Tensor = self.output(states[:, -1])
+        logits: Tensor = self.output(states if self._every_step else states[:, -1])
         return logits

@@ -58,7 +58,7 @@ def train(
     model.load(received)
     model.module.train()
     anchors = tuple(parameter.detach().clone() for parameter in parameters) if training.proximal else ()
-    optimizer = make_optimizer(parameters, training)
+    optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
     seen = 0
     with torch_seed(seed):

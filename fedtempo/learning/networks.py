@@ -6,9 +6,9 @@ network is `UserNetwork("module:Class")`. Nothing here imports PyTorch until a n
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Ge, Lt
+from fedtempo.importing import imported
 
 if TYPE_CHECKING:
     from torch import nn
@@ -203,14 +204,19 @@ class CharLstm:
     hidden: Annotated[Count, Doc("units of each LSTM layer")] = 256
     n_layers: Annotated[Count, Doc("LSTM layers")] = 2
     bias_vectors: Annotated[Literal[1, 2], Doc("bias vectors a layer: 2 as in PyTorch, 1 as in TensorFlow")] = 2
+    every_step: Annotated[
+        bool, Doc("predict what follows each character of a sequence, for data that label each; false: the whole alone")
+    ] = False
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
-        """Input (batch, length) of character numbers below n_classes, output (batch, n_classes)."""
+        """Input (batch, length) of character numbers below n_classes, output (batch, n_classes), or every step's."""
         from fedtempo.learning import layers
 
         if len(input_shape) != 1:
             raise ConfigError(f"network: 'char-lstm' needs sequences (length,), got examples of shape {input_shape}")
-        return layers.CharLstm(n_classes, self.embedding, self.hidden, self.n_layers, self.bias_vectors)
+        return layers.CharLstm(
+            n_classes, self.embedding, self.hidden, self.n_layers, self.bias_vectors, self.every_step
+        )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -245,35 +251,29 @@ class UserNetwork:
     """
 
     target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$"), Doc("where it is: 'module:Class'")]
+    options: Annotated[dict[str, Any], Doc("further arguments that it is called with, by name")] = dataclasses.field(
+        default_factory=dict
+    )
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
         """Input (batch, *input_shape), output (batch, n_classes)."""
         from torch import nn
 
-        make = self._find()
+        make = imported(self.target, "model.network")
         if not callable(make):
             raise ConfigError(f"network: {self.target!r} is a {type(make).__name__}; a class or a function is needed")
+        arguments: tuple[Any, ...] = (input_shape, n_classes)
         try:
-            inspect.signature(make).bind(input_shape, n_classes)
+            inspect.signature(make).bind(*arguments, **self.options)
         except (TypeError, ValueError):  # it does not take them, or is built in and does not tell
-            module = make()
-        else:
-            module = make(input_shape, n_classes)
+            arguments = ()
+        try:
+            module = make(*arguments, **self.options)
+        except TypeError as error:
+            raise ConfigError(f"network: {self.target!r} cannot be made: {error}") from error
         if not isinstance(module, nn.Module):
             raise ConfigError(f"network: {self.target!r} made a {type(module).__name__}, not a torch.nn.Module")
         return module
-
-    def _find(self) -> Any:
-        module_name, _, attribute = self.target.partition(":")
-        try:
-            found: Any = import_module(module_name)
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"network: cannot import {module_name!r} of {self.target!r}: {error}") from error
-        for name in attribute.split("."):
-            if not hasattr(found, name):
-                raise ConfigError(f"network: {module_name!r} has no {attribute!r}")
-            found = getattr(found, name)
-        return found
 
 
 NETWORKS: dict[str, type[Network]] = {

@@ -1,15 +1,18 @@
-"""Steps of SGD and Adam on lists of parameters, in place; the conventions of torch.optim and clip_grad_norm_.
+"""Steps of SGD, Adam and users' optimisers on lists of parameters, in place; the conventions of torch.optim.
 
 The gradients that come in are never written to: autograd may hand out one tensor for two parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from fedtempo.errors import ConfigError
+from fedtempo.importing import outside
 from fedtempo.learning.training import Training
 
 Tensors = tuple[Tensor, ...]
@@ -23,10 +26,13 @@ class Optimizer(Protocol):
         ...
 
 
-def make_optimizer(parameters: Tensors, training: Training) -> Optimizer:
+def make_optimizer(parameters: Tensors, training: Training, apart: Callable[[Tensors], Tensors]) -> Optimizer:
+    """The configured one. apart: see `Gradients`. Raises ConfigError where a user's is none."""
     if training.optimizer == "adam":
         return Adam(parameters, training.lr, training.weight_decay)
-    return Sgd(parameters, training.lr, training.momentum, training.nesterov, training.weight_decay)
+    if training.optimizer == "sgd":
+        return Sgd(parameters, training.lr, training.momentum, training.nesterov, training.weight_decay)
+    return Users(parameters, training.optimizer, training.lr, apart)
 
 
 def clip(gradients: Tensors, norm: float) -> Tensors:
@@ -43,6 +49,26 @@ def global_norm(tensors: Tensors) -> float:
 def add_proximal(gradients: Tensors, parameters: Tensors, received: Tensors, mu: float) -> Tensors:
     """Gradients with that of mu/2 * |w - w_received|^2 added (FedProx): mu * (w - w_received)."""
     return torch._foreach_add(gradients, torch._foreach_sub(parameters, received), alpha=mu)
+
+
+class Users:
+    """A user's `torch.optim.Optimizer`, which sees the module's parameters one by one."""
+
+    def __init__(self, parameters: Tensors, name: str, lr: float, apart: Callable[[Tensors], Tensors]) -> None:
+        self._apart = apart
+        # Others may share these tensors, and gradients left on them would be seen there: the optimiser has its own.
+        self._parameters = [part.detach() for part in apart(parameters)]
+        made = outside(name, "optimizers", "training.optimizer")(self._parameters, lr=lr)
+        if not isinstance(made, torch.optim.Optimizer):
+            raise ConfigError(
+                f"training.optimizer = {name!r} made a {type(made).__name__}; it must make a torch.optim.Optimizer"
+            )
+        self._optimizer = made
+
+    def step(self, gradients: Tensors) -> None:
+        for parameter, gradient in zip(self._parameters, self._apart(gradients), strict=True):
+            parameter.grad = gradient.clone()  # an optimiser may change it in place
+        self._optimizer.step()
 
 
 class Sgd:

@@ -10,8 +10,9 @@ from typing import Protocol
 
 import torch
 
+from fedtempo.errors import ConfigError
 from fedtempo.learning.optimizers import Tensors
-from fedtempo.learning.training import Training
+from fedtempo.learning.training import OPTIMIZERS, Training
 
 
 class StaticOptimizer(Protocol):
@@ -27,7 +28,15 @@ class StaticOptimizer(Protocol):
 
 
 def make_static_optimizer(parameters: Tensors, training: Training) -> StaticOptimizer:
-    """For `parameters`, which are changed in place; the step size comes with each visit."""
+    """For `parameters`, which are changed in place; the step size comes with each visit.
+
+    Raises ConfigError for a user's own optimiser, of which nobody knows whether a recording can repeat it.
+    """
+    if training.optimizer not in OPTIMIZERS:
+        raise ConfigError(
+            f"training.optimizer = {training.optimizer!r}: on a device there are {' and '.join(OPTIMIZERS)}; "
+            "leave out executor.device to train with your own"
+        )
     return StaticAdam(parameters, training) if training.optimizer == "adam" else StaticSgd(parameters, training)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
+
+LOSSES = ("cross-entropy", "logit-adjusted", "squared", "absolute")
+OPTIMIZERS = ("sgd", "adam")
 
 Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
 
@@ -20,7 +23,13 @@ class Training:
     `weight_decay` is added, then momentum applied: the conventions of torch.optim and clip_grad_norm_.
     """
 
-    optimizer: Annotated[Literal["sgd", "adam"], Doc("rule of a step; adam with betas 0.9 and 0.999")] = "sgd"
+    optimizer: Annotated[
+        str,
+        Doc(
+            "rule of a step: sgd, adam (betas 0.9 and 0.999), or module:name of a function of (parameters, lr=) that "
+            "returns a torch.optim.Optimizer; it is made anew for each visit"
+        ),
+    ] = "sgd"
     lr: Annotated[Positive, Doc("step size")] = 0.01
     momentum: Annotated[NonNegative, Lt(1), Doc("SGD: weight of the past steps; starts empty each visit")] = 0.0
     nesterov: Annotated[bool, Doc("SGD: Nesterov's momentum")] = False
@@ -33,7 +42,22 @@ class Training:
     )
     full_batch: Annotated[bool, Doc("one step is the gradient of all the client's examples (CS-GD Eq. 3)")] = False
     proximal: Annotated[NonNegative, Doc("mu of mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
-    loss: Annotated[Literal["cross-entropy", "logit-adjusted"], Doc("what is minimised, nats")] = "cross-entropy"
+    loss: Annotated[
+        str | None,
+        Doc(
+            "what is minimised: cross-entropy, logit-adjusted (nats), squared, absolute, or module:name of a function "
+            "of (outputs, labels) that returns each example's loss; cross-entropy for classes and tokens, squared for "
+            "numbers where not given"
+        ),
+    ] = None
+    class_weights: Annotated[
+        tuple[Positive, ...] | Literal["balanced"],
+        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+        Doc(
+            "cross-entropy: weight of each class in a batch's mean; 'balanced': all examples over those of the class "
+            "and the number of classes, from what clients tell (data.tell_labels)"
+        ),
+    ] = ()
     tau: Annotated[NonNegative, Doc("logit-adjusted: weight of the log prior (FCH-FL Eq. 8)")] = 1.0
     prior: Annotated[
         tuple[NonNegative, ...],
@@ -52,6 +76,12 @@ class Training:
     def __post_init__(self) -> None:
         if self.optimizer == "adam" and (self.momentum or self.nesterov):
             raise ValueError("momentum: adam has its own; leave momentum at 0 and nesterov at false")
+        if self.optimizer not in OPTIMIZERS and (self.momentum or self.nesterov or self.weight_decay):
+            raise ValueError(
+                f"optimizer = {self.optimizer!r}: momentum, nesterov and weight_decay are not its own; set them in it"
+            )
+        if self.class_weights and self.loss not in (None, "cross-entropy"):
+            raise ValueError(f"class_weights: go with loss = 'cross-entropy', not {self.loss!r}")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov: needs momentum > 0")
 

@@ -30,6 +30,8 @@ class _Part(BaseModel):
 
 class _Data(_Part):
     source: Text = ""
+    task: Literal["classes", "tokens", "numbers"] = "classes"
+    about: Text = ""
 
 
 class _Moved(_Part):
@@ -125,7 +127,7 @@ def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients
     _within("commits.staleness", commits["staleness"], 0, _LARGEST_NUMBER)
     _within("evaluations.time", evaluations["time"], 0, LARGEST_TIME_S)
     _within("evaluations.version", evaluations["version"], 0, _LARGEST_NUMBER)
-    _within("evaluations.accuracy", evaluations["accuracy"], 0, 1, absent=True)
+    _within("evaluations.accuracy", evaluations["accuracy"], -1, 1, absent=True)
 
 
 def check_clusters(noted: Any) -> None:

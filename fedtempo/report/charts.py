@@ -32,7 +32,7 @@ def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
     figure = _curves(runs, lambda group: evaluation_curve(group, "accuracy"), "%{y:.1%}")
     if figure is None:
         return None
-    figure.update_layout(_over_time(runs, "test accuracy"))
+    figure.update_layout(_over_time(runs, f"test {_measure(runs)}"))
     figure.update_yaxes(tickformat=".0%")
     if target is not None:
         figure.add_hline(
@@ -41,6 +41,10 @@ def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
             annotation={"text": f"target {words.percent(target)}", "x": 0.006, "xanchor": "left", "yanchor": "bottom"},
         )
     return figure
+
+
+def _measure(runs: Runs) -> str:
+    return words.measure(next(iter(runs.values()))[0].facts.get("data"))
 
 
 def loss(runs: Runs) -> go.Figure | None:

@@ -29,7 +29,9 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     if any(row["final_accuracy"]["mean"] is not None for row in rows):
         if comparison["target_accuracy"] is not None:
             columns.extend(_target_columns(comparison, rows))
-        columns.append(_column("final accuracy", [row["final_accuracy"] for row in rows], max, as_share=True))
+        columns.append(
+            _column(f"final {words.measured(comparison)}", [row["final_accuracy"] for row in rows], max, as_share=True)
+        )
     columns += [
         _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
         _column("groups alive", [row["active_groups"]["mean"] for row in rows]),

@@ -149,7 +149,7 @@ def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], ca
         *_section(
             "How good, how soon",
             cards.card(
-                "Accuracy over time",
+                f"{words.capital(words.measured(comparison))} over time",
                 f"The global model on the test data. {_band(groups)}",
                 charts.accuracy(groups, comparison["target_accuracy"]),
                 size="main",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
@@ -67,11 +68,14 @@ def run_table(summary: Mapping[str, Any]) -> Table:
     table.add_column(style="dim")
     table.add_column(justify="right")
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
+    what = words.measure(summary["data"])
     rows = {
         "ended by": summary["ended"],
         "horizon": words.seconds(summary["horizon_s"]),
-        "final accuracy": words.share(summary["final_accuracy"]),
-        "best accuracy": words.share(summary["best_accuracy"]),
+        "data": (summary["data"] or {}).get("about"),
+        f"final {what}": words.share(summary["final_accuracy"]),
+        f"best {what}": words.share(summary["best_accuracy"]),
+        **_derived(summary),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
         "visits lost": words.listed([f"{count:,} {name}" for name, count in summary["visits_lost"].items() if count]),
@@ -91,3 +95,13 @@ def run_table(summary: Mapping[str, Any]) -> Table:
         if value:
             table.add_row(name, Text(str(value)))
     return table
+
+
+def _derived(summary: Mapping[str, Any]) -> dict[str, str]:
+    """What readers of numbers and of tokens are used to."""
+    task, loss = (summary["data"] or {}).get("task"), summary.get("final_loss")
+    if loss is None or task not in ("numbers", "tokens"):
+        return {}
+    if task == "numbers":
+        return {"final RMSE": f"{math.sqrt(loss):.4g}"}
+    return {"final perplexity": f"{math.exp(min(loss, 700)):.4g}"}

@@ -86,6 +86,26 @@ def whole_ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in ranges)
 
 
+_MEASURES = {"classes": "accuracy", "tokens": "token accuracy", "numbers": "R²"}
+
+
+def measure(data: Mapping[str, Any] | None) -> str:
+    """What a run's "accuracy" is, by the fact "data": "accuracy", "token accuracy", "R²"."""
+    return _MEASURES[(data or {}).get("task") or "classes"]
+
+
+def measured(comparison: Mapping[str, Any]) -> str:
+    """Likewise, in a comparison."""
+    rows: Mapping[str, Any] = next(iter(comparison["strategies"].values()))
+    tasks = ((rows.get("data") or {}).get("task") or {}).get("values") or [None]
+    return measure({"task": tasks[0]})
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     """What came of it in one sentence, and what to add."""
     strategies: Mapping[str, Any] = comparison["strategies"]
@@ -93,9 +113,9 @@ def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     medians = {name: fields["time_to_target_s"]["median"] for name, fields in strategies.items()}
     reached = sorted((time, name) for name, time in medians.items() if time is not None)
     if target is None or not reached:
-        return _by_accuracy(strategies, target, comparison["horizon_s"])
+        return _by_accuracy(strategies, target, comparison["horizon_s"], measured(comparison))
     time, best = reached[0]
-    title = f"{best} reaches {percent(target)} accuracy after {seconds(time)}"
+    title = f"{best} reaches {percent(target)} {measured(comparison)} after {seconds(time)}"
     if len(reached) > 1:
         second_time, second = reached[1]
         verdict = ratio(time / second_time if second_time else None)
@@ -113,19 +133,21 @@ def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     return title, details
 
 
-def _by_accuracy(strategies: Mapping[str, Any], target: float | None, horizon: float | None) -> tuple[str, list[str]]:
+def _by_accuracy(
+    strategies: Mapping[str, Any], target: float | None, horizon: float | None, what: str
+) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
     measured = sorted(((value, name) for name, value in finals.items() if value is not None), reverse=True)
     missed = []
     if target is not None and measured:
         who = "No strategy reaches" if len(strategies) > 1 else "The run does not reach"
-        missed = [f"{who} {percent(target)} accuracy{f' within {seconds(horizon)}' if horizon else ''}"]
+        missed = [f"{who} {percent(target)} {what}{f' within {seconds(horizon)}' if horizon else ''}"]
     if measured:
         value, name = measured[0]
         if len(strategies) == 1:
-            ending = f"it ends at {share(value)}" if missed else f"{name} ends at {share(value)} accuracy"
+            ending = f"it ends at {share(value)}" if missed else f"{name} ends at {share(value)} {what}"
         else:
-            ending = f"{name} ends highest, at {share(value)}" + ("" if missed else " accuracy")
+            ending = f"{name} ends highest, at {share(value)}" + ("" if missed else f" {what}")
         return "; ".join([*missed, ending]), []
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in strategies.items()}
     name = max(busy, key=lambda label: busy[label])

@@ -30,7 +30,7 @@ class RunSettings:
     seed: Annotated[int, Ge(0), Doc("every random draw depends on it and on its purpose, nothing else")] = 1
     horizon: Annotated[Positive | None, Doc("seconds of the run's clock after which it ends")] = None
     max_commits: Annotated[Count | None, Doc("the run ends with this version of the global model")] = None
-    target_accuracy: Annotated[Share | None, Doc("time to it is reported, 0 to 1")] = None
+    target_accuracy: Annotated[Share | None, Doc("time to it is reported; R^2 where the data ask for numbers")] = None
     stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
     evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every so many seconds, or each commit")] = "time"
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0

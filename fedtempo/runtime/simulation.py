@@ -340,9 +340,9 @@ class Simulation(Central):
         self._averaging.arrived(model, client)
         stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
         self._recorder.told(statistics=len(told))
-        update = Update(
-            client, visit.received, model, client.num_examples, told, visit.started, visit.computed, self._loop.now
-        )
+        computed = visit.computed
+        assert computed is not None
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
         self._visits.end(visit, "done")
         return update
 

@@ -230,7 +230,7 @@ def test_by_owner() -> None:
     assert [len(part) for part in parts] == [15, 15]
     with pytest.raises(ConfigError, match="3 owners have 9 examples or more"):
         ByOwner(min_examples=9).assign(labels, 3, 4, None, rng(), owners)
-    with pytest.raises(ConfigError, match="does not say who wrote"):
+    with pytest.raises(ConfigError, match="do not say whose an example is"):
         ByOwner().assign(labels, 3, 2, None, rng())
 
 

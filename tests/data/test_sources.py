@@ -11,6 +11,7 @@ import pytest
 
 from fedtempo.data import sources
 from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.hub import from_hub
 from fedtempo.data.partitions import OneLabel
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
@@ -146,8 +147,8 @@ def test_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("my_data:four").n_classes == 3
     with pytest.raises(ConfigError, match="returned tuple; must be"):
         load("my_data:three")
-    for target in ("my_data:none", "no_such_module:f"):
-        with pytest.raises(ConfigError, match="cannot be imported"):
+    for target, says in (("my_data:none", "has no 'none'"), ("no_such_module:f", "cannot import 'no_such_module'")):
+        with pytest.raises(ConfigError, match=says):
             load(target)
 
 
@@ -215,8 +216,10 @@ def test_hub_finds_columns_by_type(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("hf:there", label="id", feature="img").n_classes == 9
     with pytest.raises(ConfigError, match="no column 'y', only id, img, kind"):
         load("hf:there", label="y")
+    halved = load("hf:there", subset="train only", test_share=0.5)
+    assert (len(halved.train_y), len(halved.test_y)) == (1, 1)
     with pytest.raises(ConfigError, match="has no split 'test', only train"):
-        load("hf:there", subset="train only")
+        from_hub("mnist", "there", "train only", "img", "kind")
     with pytest.raises(ConfigError, match="could not be loaded: FileNotFoundError"):
         load("hf:elsewhere")
 
@@ -242,3 +245,28 @@ def test_hub_on_a_local_folder(tmp_path: Path) -> None:
         datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / f"{split}.parquet")
     data = load(f"hf:{tmp_path}")
     assert data.train_y.tolist() == [0, 2, 1]
+
+
+def test_hub_text_with_labels_and_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    features: dict[str, object] = {"text": Value("string"), "mood": ClassLabel(), "author": Value("string")}
+    rows = {"text": ["good", "bad", "fine!!", ""], "mood": [1, 0, 1, 0], "author": ["b", "a", "b", "a"]}
+    fake_hub(monkeypatch, features, rows)
+    data = load("hf:there", feature="text", client="author", length=4)
+    assert data.train_x.tolist() == [[103, 111, 111, 100], [98, 97, 100, 0], [102, 105, 110, 101], [0, 0, 0, 0]]
+    assert data.owner_names == ("a", "b")
+    assert data.train_owners is not None
+    assert data.train_owners.tolist() == [1, 0, 1, 0]
+    assert data.about == "text of 'text', ClassLabel of 'mood', 2 clients by 'author'"
+
+
+def test_hub_text_alone_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_hub(monkeypatch, {"text": Value("string")}, {"text": ["abcdefgh", "ijkl"]})
+    data = load("hf:there", length=3)
+    assert data.task == "tokens"
+    assert bytes(data.train_x[0].tolist()) == b"abc"
+    assert bytes(data.train_y[0].tolist()) == b"bcd"
+    with pytest.raises(ConfigError, match="13 bytes of text are too few for examples of 128"):
+        load("hf:there")
+    column = [np.ones(2, dtype=np.float32)] * 3
+    fake_hub(monkeypatch, {"x": [Value("float32")], "y": Value("float64")}, {"x": column, "y": [0.5, 1.5, 2.5]})
+    assert load("hf:there").task == "numbers"

@@ -46,7 +46,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Share of test examples classified right, and their mean cross-entropy in nats."""
+    """Mean credit and mean loss of test examples, see `fedtempo.learning.evaluation`."""
 
     accuracy: float
     loss: float

@@ -145,7 +145,7 @@ class OnDevice:
         self._make_lane = make_lane or self._lane_of_device
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
-        self._labels = torch.from_numpy(np.array(job.y, dtype=np.int64))
+        self._labels = torch.from_numpy(np.array(job.y, dtype=np.float32 if job.y.dtype.kind == "f" else np.int64))
         with device_memory():
             model = job.model(self._device)
             self._initial = Placed(model.vector.clone())
@@ -222,7 +222,7 @@ class OnDevice:
             outcome, mark = resident.evaluate(location.vector)
 
             def complete() -> Evaluation:
-                results = [(int(right), loss) for right, loss in outcome.tolist()]
+                results = [(credit, loss) for credit, loss in outcome.tolist()]
                 return Evaluation(*combine(results, len(self._test)))
 
             return mark, complete

@@ -30,8 +30,8 @@ Answer = tuple[dict[str, float], str | None]
 class Job:
     """One run's network and data.
 
-    x (n, ...), y (n,): training examples of all clients. clients: each client's examples, as row numbers of x; a row
-    may belong to several. test_x, test_y: what models are evaluated on. seed: of the run; all random draws follow
+    x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples, as row numbers of x; a
+    row may belong to several. test_x, test_y: what models are evaluated on. seed: of the run; all random draws follow
     from it. faults: what goes wrong with what clients send.
     """
 
@@ -96,16 +96,20 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
     rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
     arrays = {
         "x": x,
-        "y": np.asarray(job.y, dtype=np.int64),
+        "y": _labels(job.y),
         "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
         "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
         "test_x": test_x,
-        "test_y": np.asarray(job.test_y, dtype=np.int64),
+        "test_y": _labels(job.test_y),
     }
     nothing: Array = np.empty(0)
     return PackedJob(
         replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing), channels_last
     ), arrays
+
+
+def _labels(array: Array) -> Array:
+    return np.asarray(array, dtype=np.float32 if array.dtype.kind == "f" else np.int64)
 
 
 def _single_precision(array: Array) -> Array:
@@ -142,7 +146,7 @@ class Trainer:
         np.copyto(out, self.model.vector.numpy())
         return statistics
 
-    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[int, float]:
+    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[float, float]:
         """See `fedtempo.learning.evaluation.evaluate_part`."""
         self.model.load(vector)
         return evaluate_part(self.model, self._test, start, stop)

@@ -1,0 +1,152 @@
+"""Images in folders: a folder is a class, and where folders lie in folders, the upper one is a client."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.splitting import both, check_share, spread
+from fedtempo.errors import ConfigError
+
+# Formats that Pillow decodes by itself: none that start another program.
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
+_MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
+_SPLITS = ("train", "test")
+_LARGEST_BYTES = 2**31
+
+
+@dataclass(frozen=True)
+class _Image:
+    """Where an image lies and what its folders say. split, client: empty where they say nothing of it."""
+
+    file: Path
+    split: str
+    client: str
+    kind: str
+
+
+def image_folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
+    """Images as `<class>/<file>`, or `<client>/<class>/<file>`: each client's folder is a client then.
+
+    Either may lie in folders `train` and `test`; without these test_share of the images are for testing, of each client
+    and class. Classes and clients are in the order of their names. Images are grey where all of them are, else in
+    colour. side: scale them to as many pixels in height and width (bilinear); without it all must be of one size.
+
+    Raises ConfigError naming the file that cannot be read or lies where it does not belong.
+    """
+    check_share(test_share)
+    if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
+        raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
+    root = Path(path).expanduser()
+    images = _found(root)
+    kinds = sorted({image.kind for image in images})
+    clients = sorted({image.client for image in images if image.split != "test"} - {""})
+    y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
+    number = {client: i for i, client in enumerate(clients)}
+    owners = np.array([number.get(image.client, -1) for image in images], dtype=np.int64)
+    if images[0].split:
+        test = np.array([image.split == "test" for image in images])
+    else:
+        test = spread([owners, y], test_share, len(images))
+    both(test, str(root))
+    x = _pixels(images, side)
+    colours = "grey" if x.shape[1] == 1 else "colour"
+    whose = f", a folder for each of {len(clients)} clients" if clients else ""
+    return from_arrays(
+        f"folder:{path}",
+        x[~test],
+        y[~test],
+        x[test],
+        y[test],
+        len(kinds),
+        owners[~test] if clients else None,
+        owner_names=tuple(clients),
+        class_names=tuple(kinds),
+        about=f"{colours} images of {x.shape[2]} x {x.shape[3]}, classes by folder: {', '.join(kinds)}{whose}",
+    )
+
+
+def _found(root: Path) -> list[_Image]:
+    """All images below a folder, in the order of their paths, but for hidden ones."""
+    if not root.is_dir():
+        raise ConfigError(f"{root}: there is no such folder")
+    found = (file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
+    files = sorted(file for file in found if not any(part[0] == "." for part in file.relative_to(root).parts))
+    if not files:
+        raise ConfigError(f"{root}: holds no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file")
+    folders = [file.relative_to(root).parts[:-1] for file in files]
+    split = all(len(each) > 1 and each[0] in _SPLITS for each in folders)
+    images = []
+    for file, each in zip(files, folders):
+        part, rest = (each[0], each[1:]) if split else ("", each)
+        if len(rest) not in (1, 2):
+            raise ConfigError(
+                f"{file}: an image lies in <class>/ or <client>/<class>/, with train/ and test/ above or not"
+            )
+        images.append(_Image(file, part, rest[0] if len(rest) == 2 else "", rest[-1]))
+    for part in {image.split for image in images}:
+        same = [image for image in images if image.split == part]
+        odd = next((image for image in same if bool(image.client) != bool(same[0].client)), None)
+        if odd is not None:
+            raise ConfigError(f"{odd.file}: lies deeper or higher than {same[0].file}; all must lie alike")
+    return images
+
+
+def _pixels(images: Sequence[_Image], side: int | None) -> npt.NDArray[np.uint8]:
+    """All images as bytes, (n, channels, height, width)."""
+    sizes = [_opened(image.file) for image in images]
+    for image, (mode, _, _) in zip(images, sizes):
+        if mode not in _MODES:
+            raise ConfigError(f"{image.file}: has pixels of kind {mode}, not of 8 bits; convert it first")
+    grey = all(mode in ("1", "L") for mode, _, _ in sizes)
+    _, width, height = sizes[0]
+    if side is not None:
+        width = height = side
+    else:
+        odd = next((i for i, (_, w, h) in enumerate(sizes) if (w, h) != (width, height)), None)
+        if odd is not None:
+            _, w, h = sizes[odd]
+            raise ConfigError(
+                f"{images[odd].file}: is {w} x {h}, {images[0].file} is {width} x {height}; side = ... scales them"
+            )
+    channels = 1 if grey else 3
+    if (size := len(images) * channels * height * width) > _LARGEST_BYTES:
+        raise ConfigError(f"{len(images)} images take {size:,} bytes, more than {_LARGEST_BYTES:,}; set a smaller side")
+    pixels = np.empty((len(images), channels, height, width), dtype=np.uint8)
+    for place, image in zip(pixels, images):
+        place[...] = _decoded(image.file, "L" if grey else "RGB", (width, height))
+    return pixels
+
+
+def _opened(file: Path) -> tuple[str, int, int]:
+    """Mode, width and height of an image by its header."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=_FORMATS) as image:
+                return image.mode, *image.size
+    except Exception as error:  # a damaged image shows in errors of many kinds
+        raise ConfigError(f"{file}: is no image that can be read: {error}") from error
+
+
+def _decoded(file: Path, mode: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    from PIL import Image
+
+    try:
+        with Image.open(file, formats=_FORMATS) as image:
+            converted = image.convert(mode)
+            if converted.size != size:
+                converted = converted.resize(size, Image.Resampling.BILINEAR)
+            values = np.asarray(converted, dtype=np.uint8)
+    except Exception as error:
+        raise ConfigError(f"{file}: is no image that can be read: {error}") from error
+    return values[np.newaxis] if mode == "L" else values.transpose(2, 0, 1)

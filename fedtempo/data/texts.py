@@ -1,0 +1,83 @@
+"""Text as numbers: the bytes of its UTF-8, 0 to 255, so that any language needs no vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.splitting import check_share
+from fedtempo.errors import ConfigError
+
+SYMBOLS = 256
+_LARGEST_BYTES = 2**28
+
+
+def text(path: str, length: int = 80, stride: int | None = None, test_share: float = 0.2) -> Dataset:
+    """Text of a file, or of all .txt files of a folder, to predict each next byte; each file is a client then.
+
+    An example is `length` bytes, its labels are the bytes that follow each of them. Examples begin `stride` bytes
+    apart, as many as they are long without it. The last test_share of each file is for testing, and no example
+    reaches over the cut.
+
+    Raises ConfigError naming a file that cannot be read, or is too short.
+    """
+    check_share(test_share)
+    for name, value in (("length", length), ("stride", stride)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise ConfigError(f"{name} = {value!r}: must be a whole number, 1 or more")
+    root = Path(path).expanduser()
+    files = sorted(root.rglob("*.txt")) if root.is_dir() else [root]
+    if not files:
+        raise ConfigError(f"{root}: holds no .txt file")
+    train: list[IntArray] = []
+    test: list[IntArray] = []
+    owners = []
+    for owner, file in enumerate(files):
+        content = _read(file)
+        cut = round((1 - test_share) * len(content))
+        for part, rows in ((content[:cut], train), (content[cut:], test)):
+            if len(part) <= length:
+                raise ConfigError(f"{file}: {len(part)} bytes of it are too few for an example of {length}")
+            rows.append(blocks(part, length, stride or length))
+        owners.append(np.full(len(train[-1]), owner))
+    learn, check = np.concatenate(train), np.concatenate(test)
+    names = tuple(file.relative_to(root).as_posix() for file in files) if root.is_dir() else ()
+    return from_arrays(
+        f"text:{path}",
+        learn[:, :-1],
+        learn[:, 1:],
+        check[:, :-1],
+        check[:, 1:],
+        SYMBOLS,
+        np.concatenate(owners) if names else None,
+        owner_names=names,
+        about=f"each next byte of {length}" + (f", a file for each of {len(names)} clients" if names else ""),
+    )
+
+
+def blocks(content: IntArray, length: int, stride: int) -> IntArray:
+    """Rows of `length` + 1 bytes that begin `stride` apart, shape (rows, length + 1)."""
+    return np.lib.stride_tricks.sliding_window_view(content, length + 1)[::stride]
+
+
+def encoded(rows: Iterable[str]) -> IntArray:
+    """All texts one after the other, with newlines between them."""
+    return np.frombuffer("\n".join(rows).encode(), dtype=np.uint8).astype(np.int64)
+
+
+def padded(rows: Iterable[str], length: int) -> IntArray:
+    """The first `length` bytes of each text, with zeros after those that are shorter, shape (rows, length)."""
+    cut = [row.encode()[:length].ljust(length, b"\0") for row in rows]
+    return np.frombuffer(b"".join(cut), dtype=np.uint8).reshape(-1, length).astype(np.int64)
+
+
+def _read(file: Path) -> IntArray:
+    try:
+        if (size := file.stat().st_size) > _LARGEST_BYTES:
+            raise ConfigError(f"{file}: has {size:,} bytes, more than {_LARGEST_BYTES:,}")
+        return np.frombuffer(file.read_bytes(), dtype=np.uint8).astype(np.int64)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error

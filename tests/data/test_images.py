@@ -1,0 +1,105 @@
+"""Folders of images: classes, clients, splits, and files that do not belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedtempo.data.sources import load
+from fedtempo.errors import ConfigError
+
+
+def put(root: Path, place: str, value: int, size: tuple[int, int] = (4, 3), mode: str = "L") -> Path:
+    path = root / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colour = value if mode == "L" else (value, 0, 255)
+    Image.new(mode, size, colour).save(path)
+    return path
+
+
+def test_a_folder_is_a_class(tmp_path: Path) -> None:
+    for i in range(10):
+        put(tmp_path, f"cat/{i}.png", 10 + i)
+        put(tmp_path, f"dog/{i}.png", 100 + i)
+    put(tmp_path, ".thumbnails/0.png", 1)
+    put(tmp_path, "cat/._0.png", 1)
+    data = load(f"folder:{tmp_path}")
+    assert data.train_x.shape == (16, 1, 3, 4)
+    assert data.class_names == ("cat", "dog")
+    assert data.train_owners is None
+    assert np.bincount(data.test_y).tolist() == [2, 2]
+    assert ((data.train_x[:, 0, 0, 0] * 255 >= 99.5) == (data.train_y == 1)).all()
+    seen = np.round(255 * np.concatenate([data.train_x, data.test_x])[:, 0, 0, 0]).astype(int)
+    assert sorted(seen.tolist()) == [*range(10, 20), *range(100, 110)]
+
+
+def test_folders_in_folders_are_clients(tmp_path: Path) -> None:
+    for client, size in (("anna", 8), ("bob", 16)):
+        for i in range(size):
+            put(tmp_path, f"{client}/{'ab'[i % 2]}/{i}.png", i, mode="RGB")
+    data = load(f"folder:{tmp_path}", test_share=0.25)
+    assert data.train_x.shape == (18, 3, 3, 4)
+    assert data.owner_names == ("anna", "bob")
+    assert np.bincount(data.train_owners).tolist() == [6, 12]
+    assert (data.train_x[:, 2] == 1.0).all()
+    assert "a folder for each of 2 clients" in data.about
+
+
+def test_train_and_test_as_they_lie(tmp_path: Path) -> None:
+    for i in range(3):
+        put(tmp_path, f"train/anna/a/{i}.png", i)
+        put(tmp_path, f"train/bob/b/{i}.png", 50 + i)
+    put(tmp_path, "test/a/1.png", 200)
+    put(tmp_path, "test/b/1.png", 201)
+    data = load(f"folder:{tmp_path}")
+    assert data.owner_names == ("anna", "bob")
+    assert data.train_owners is not None
+    assert data.train_owners.tolist() == [0, 0, 0, 1, 1, 1]
+    assert np.round(255 * data.test_x[:, 0, 0, 0]).tolist() == [200, 201]
+    assert data.test_y.tolist() == [0, 1]
+
+
+def test_sizes(tmp_path: Path) -> None:
+    for i in range(6):
+        put(tmp_path, f"a/{i}.png", 128)
+    odd = put(tmp_path, "b/odd.png", 128, (5, 5))
+    with pytest.raises(ConfigError, match=rf"{odd}: is 5 x 5, .* is 4 x 3; side = "):
+        load(f"folder:{tmp_path}")
+    data = load(f"folder:{tmp_path}", side=2)
+    assert data.train_x.shape[1:] == (1, 2, 2)
+    assert data.train_x == pytest.approx(128 / 255, abs=1e-6)
+
+
+def test_files_that_do_not_belong(tmp_path: Path) -> None:
+    put(tmp_path, "a/1.png", 1)
+    for number in range(3, 9):
+        put(tmp_path, f"a/{number}.png", 1)
+    deep = put(tmp_path, "a/b/2.png", 1)
+    with pytest.raises(ConfigError, match=rf"{deep}: lies deeper or higher than"):
+        load(f"folder:{tmp_path}")
+    deep.unlink()
+    loose = put(tmp_path, "loose.png", 1)
+    with pytest.raises(ConfigError, match=rf"{loose}: an image lies in <class>/ or <client>/<class>/"):
+        load(f"folder:{tmp_path}")
+    loose.unlink()
+    damaged = tmp_path / "a" / "2.png"
+    damaged.write_bytes((tmp_path / "a" / "1.png").read_bytes()[:40])
+    with pytest.raises(ConfigError, match=rf"{damaged}: is no image that can be read"):
+        load(f"folder:{tmp_path}")
+    damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, by its content
+    with pytest.raises(ConfigError, match=rf"{damaged}: is no image that can be read"):
+        load(f"folder:{tmp_path}")
+    deep_pixels = Image.fromarray(np.full((3, 4), 40_000, dtype=np.uint16))
+    deep_pixels.save(damaged)
+    with pytest.raises(ConfigError, match=rf"{damaged}: has pixels of kind I;16, not of 8 bits"):
+        load(f"folder:{tmp_path}")
+    with pytest.raises(ConfigError, match="there is no such folder"):
+        load(f"folder:{tmp_path / 'none'}")
+    with pytest.raises(ConfigError, match="side = 0"):
+        load(f"folder:{tmp_path}", side=0)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"holds no images .* and no \.npz file"):
+        load(f"folder:{tmp_path / 'empty'}")

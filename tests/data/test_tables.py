@@ -1,0 +1,175 @@
+"""Tables: what is found in them, who holds which rows, and errors that name file, row and column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from fedtempo.data.sources import load
+from fedtempo.errors import ConfigError
+
+HEADER = "age,sex,ward,label"
+
+
+def written(folder: Path, rows: Sequence[str], header: str = HEADER, name: str = "people.csv") -> str:
+    path = folder / name
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return f"table:{path}"
+
+
+def people(n: int = 40) -> list[str]:
+    return [f"{20 + i},{'fm'[i % 2]},{'xyz'[i % 3]},{'yes' if i % 4 else 'no'}" for i in range(n)]
+
+
+def test_columns_are_found_and_said(tmp_path: Path) -> None:
+    data = load(written(tmp_path, people()), client="ward")
+    assert data.task == "classes"
+    assert data.class_names == ("no", "yes")
+    assert data.owner_names == ("x", "y", "z")
+    assert data.train_x.shape == (32, 3)  # age, and a column for each sex
+    assert set(data.train_x[:, 1:].ravel()) == {0.0, 1.0}
+    assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward'"
+    ages = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
+    assert sorted(ages.tolist()) == [20.0 + i for i in range(40)]
+    assert data.sha256 == load(written(tmp_path, people()), client="ward").sha256
+
+
+def test_each_row_keeps_its_label_and_its_client(tmp_path: Path) -> None:
+    data = load(written(tmp_path, people()), client="ward")
+    assert data.train_owners is not None
+    for x, y, owner in zip(data.train_x, data.train_y, data.train_owners):
+        i = round(float(x[0])) - 20
+        assert data.class_names[y] == ("yes" if i % 4 else "no")
+        assert data.owner_names[owner] == "xyz"[i % 3]
+
+
+def test_every_client_and_class_gives_its_share_to_the_test(tmp_path: Path) -> None:
+    data = load(written(tmp_path, people(120)), client="ward", test_share=0.25)
+    assert len(data.test_y) == 30
+    assert np.bincount(data.train_owners).tolist() == [30, 30, 30]
+    assert abs(int(np.bincount(data.test_y)[0]) - 30 // 4) <= 1
+
+
+def test_parquet_is_the_same_table(tmp_path: Path) -> None:
+    rows = [row.split(",") for row in people()]
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(HEADER.split(","))}
+    table = pa.table({**columns, "age": [int(age) for age in columns["age"]]})
+    parquet.write_table(table, tmp_path / "people.parquet")
+    assert load(f"table:{tmp_path / 'people.parquet'}").sha256 == load(written(tmp_path, people())).sha256
+    broken = table.set_column(0, "age", pa.array([1, None] + [3] * 38))
+    parquet.write_table(broken, tmp_path / "people.parquet")
+    with pytest.raises(ConfigError, match=r"people.parquet: row 2: 'age' is missing"):
+        load(f"table:{tmp_path / 'people.parquet'}")
+
+
+def test_numbers_to_predict(tmp_path: Path) -> None:
+    rows = [f"{i},{i / 7:.3f}" for i in range(100)]
+    data = load(written(tmp_path, rows, "x,y"))
+    assert data.task == "numbers"
+    assert data.train_y.dtype == np.float32
+    assert data.n_classes == 1
+    assert data.about == "numbers of 'y', from 1 features"
+    labels, parts = data.strata
+    assert parts == 10
+    assert np.bincount(labels).tolist() == [8] * 10
+    assert (np.diff(labels[np.argsort(data.train_y)]) >= 0).all()
+
+
+def test_whole_numbers_are_classes_while_they_are_few(tmp_path: Path) -> None:
+    few = written(tmp_path, [f"{i},{5 * (i % 3)}" for i in range(60)], "x,label")
+    assert load(few).class_names == ("0", "5", "10")
+    assert load(few, task="numbers").task == "numbers"
+    many = written(tmp_path, [f"{i},{i}" for i in range(60)], "x,label", "many.csv")
+    assert load(many).task == "numbers"
+    assert load(many, task="classes").n_classes == 60
+
+
+def test_features_drop_and_standardize(tmp_path: Path) -> None:
+    source = written(tmp_path, people(), HEADER)
+    assert load(source, features=["age"]).train_x.shape[1] == 1
+    assert load(source, drop=["sex", "ward"]).train_x.shape[1] == 1
+    scaled = load(source, client="ward", standardize=True)
+    assert scaled.train_x.mean(axis=0) == pytest.approx(0.0, abs=1e-6)
+    assert scaled.train_x.std(axis=0) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_file_of_its_own_to_test_on(tmp_path: Path) -> None:
+    written(tmp_path, people(5), name="later.csv")
+    data = load(written(tmp_path, people()), client="ward", test="later.csv")
+    assert len(data.train_y) == 40
+    assert data.test_x[:, 0].tolist() == [20.0, 21.0, 22.0, 23.0, 24.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "says"),
+    [
+        ("n/k,f,x,yes", {}, r"people.csv: row 12: 'age' is 'n/k', not a number"),
+        (",f,x,yes", {}, r"people.csv: row 12: 'age' is missing"),
+        ("1,,x,yes", {}, r"people.csv: row 12: 'sex' is missing"),
+        ("1e60,f,x,yes", {}, r"people.csv: row 12: 'age' is 1e\+60, not a finite number"),
+        ("inf,f,x,yes", {}, r"people.csv: row 12: 'age' is inf, not a finite number"),
+        ("1,f,x,", {}, r"people.csv: row 12: 'label' is missing"),
+        ("1,f,x", {}, r"people.csv: cannot be read: CSV parse error: (Row #12: )?Expected 4 columns, got 3"),
+        ("1,f,x,yes", {"label": "lable"}, r"people.csv: has no column 'lable'; did you mean 'label'"),
+        ("1,f,x,yes", {"client": "hospital"}, r"people.csv: has no column 'hospital'"),
+        ("1,f,x,yes", {"features": "age"}, r"'age' is no list of names"),
+        ("1,f,x,yes", {"features": []}, r"has no column but 'label'"),
+        ("1,f,only once,yes", {"client": "ward", "test_share": 0.99}, r"client '.*' has too few rows"),
+        ("1,f,x,yes", {"task": "regression"}, r"task = 'regression': it can be 'classes' or 'numbers'"),
+        ("1,f,x,yes", {"task": "numbers"}, r"people.csv: row 2: 'label' is 'no', not a number"),
+        ("1,f,x,yes", {"test_share": 1}, r"test_share = 1: must be between 0 and 1"),
+        ("1,f,x,yes", {"test": "none.csv"}, r"none.csv: cannot be read"),
+    ],
+)
+def test_errors_name_file_row_and_column(tmp_path: Path, row: str, options: dict[str, Any], says: str) -> None:
+    source = written(tmp_path, [*people(10), row, *people(3)])
+    with pytest.raises(ConfigError, match=says):
+        load(source, **options)
+
+
+def test_tables_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="which column is to be predicted"):
+        load(written(tmp_path, ["1,2"], "a,b"))
+    with pytest.raises(ConfigError, match="two columns are called 'a'"):
+        load(written(tmp_path, ["1,2"], "a,a"))
+    with pytest.raises(ConfigError, match="has no rows"):
+        load(written(tmp_path, [], "a,label"))
+    with pytest.raises(ConfigError, match=r"a table is a \.csv, \.tsv or \.parquet file"):
+        load(written(tmp_path, ["1,2"], name="people.txt"))
+    with pytest.raises(ConfigError, match="different texts, more than 50"):
+        load(written(tmp_path, [f"name {i},{i % 2}" for i in range(60)], "a,label"))
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
+    with pytest.raises(ConfigError, match=r"bad\.parquet: cannot be read"):
+        load(f"table:{tmp_path / 'bad.parquet'}")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(4, 40), min_size=1, max_size=6),
+    share=st.floats(0.05, 0.5),
+    n_classes=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+)
+def test_every_row_is_trained_or_tested_on_once(
+    tmp_path: Path, sizes: list[int], share: float, n_classes: int, seed: int
+) -> None:
+    clients = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    source = written(tmp_path, [f"{i},{c},{i % n_classes}" for i, c in enumerate(clients)], "x,client,label")
+    try:
+        data = load(source, client="client", test_share=share)
+    except ConfigError as error:
+        if "too few" not in str(error) and "to test on" not in str(error):
+            raise
+        return
+    seen = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
+    assert sorted(seen.tolist()) == list(range(len(clients)))
+    left = np.bincount(data.train_owners, minlength=len(sizes))
+    assert (np.abs(np.array(sizes) * (1 - share) - left) <= 1 + 1e-9).all()

@@ -1,0 +1,92 @@
+"""Numbers, tokens, and a user's loss and optimiser: the same from every executor."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtempo.errors import WorkerError
+from fedtempo.learning.networks import CharLstm, Mlp
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.device import OnDevice
+from fedtempo.runtime.executors.inline import Inline
+from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.processes import Processes
+
+MODULE = """
+import torch
+
+
+def huber(outputs, labels):
+    return torch.nn.functional.huber_loss(outputs[:, 0], labels, reduction="none")
+
+
+def rms(parameters, lr):
+    return torch.optim.RMSprop(parameters, lr=lr)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    folder = tmp_path_factory.mktemp("module")
+    Path(folder, "executors_own.py").write_text(MODULE)
+    sys.path.insert(0, str(folder))
+    yield
+    sys.path.remove(str(folder))
+    sys.modules.pop("executors_own", None)
+
+
+def numbers() -> Job:
+    x = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+    y = (x @ np.arange(5, dtype=np.float32) + 1).astype(np.float32)
+    return Job(Mlp((6,)), 1, x, y, [np.arange(30), np.arange(30, 60)], x[:20], y[:20], 4)
+
+
+def tokens() -> Job:
+    x = np.random.default_rng(0).integers(0, 7, (40, 6))
+    network = CharLstm(hidden=8, n_layers=1, every_step=True)
+    return Job(network, 7, x, (x * 2) % 7, [np.arange(20), np.arange(20, 40)], x[:9], (x[:9] * 2) % 7, 4)
+
+
+def outcome(executor: Any, training: Training) -> tuple[Any, ...]:
+    trained = executor.train(executor.initial(), 1, 1, training).result()
+    tested = executor.evaluate(trained.location).result()
+    return executor.vector(trained.location).copy(), trained.statistics, trained.flaw, (tested.accuracy, tested.loss)
+
+
+CASES = [
+    (numbers, Training(lr=0.02)),
+    (numbers, Training(lr=0.02, loss="absolute", momentum=0.5, statistics=frozenset({"squared_loss"}))),
+    (numbers, Training(lr=0.02, loss="executors_own:huber")),
+    (numbers, Training(lr=0.02, loss="executors_own:huber", optimizer="executors_own:rms")),
+    (tokens, Training(lr=0.5, statistics=frozenset({"gradient_norm"}))),
+]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_give_the_bits_of_this_process(method: str) -> None:
+    for make, training in CASES if method == "fork" else CASES[3:4]:
+        with Inline(make()) as inline, Processes(make(), 1, method) as workers:
+            one, two = outcome(inline, training), outcome(workers, training)
+        assert np.array_equal(one[0], two[0])
+        assert one[1:] == two[1:]
+        assert one[2] is None
+
+
+@pytest.mark.parametrize(("make", "training"), [case for case in CASES if case[1].optimizer == "sgd"])
+def test_a_device_agrees_up_to_rounding(make: Any, training: Training) -> None:
+    with Inline(make()) as inline, OnDevice(make(), "cpu", streams=1) as device:
+        one, two = outcome(inline, training), outcome(device, training)
+    np.testing.assert_allclose(one[0], two[0], rtol=1e-5, atol=1e-6)
+    assert one[1] == pytest.approx(two[1], rel=1e-5)
+    assert one[3] == pytest.approx(two[3], rel=1e-4, abs=1e-6)
+
+
+def test_a_device_has_no_optimiser_of_ones_own() -> None:
+    with OnDevice(numbers(), "cpu") as device, pytest.raises(WorkerError, match="on a device there are sgd and adam"):
+        outcome(device, Training(optimizer="executors_own:rms"))

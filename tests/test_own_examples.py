@@ -1,0 +1,131 @@
+"""The examples of one's own data and one's own strategy do what their pages say, in as few lines as these say."""
+
+from __future__ import annotations
+
+import csv
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fedtempo import commands, importing
+from fedtempo.client.settings import parse_client
+from fedtempo.config import load
+from fedtempo.launch import build_world, run
+from fedtempo.strategies import STRATEGIES
+
+ROOT = Path(__file__).parents[1]
+CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """What is imported from the examples' folders is forgotten afterwards."""
+    path, folders = list(sys.path), list(importing._folders)
+    yield
+    sys.path[:] = path
+    importing._folders[:] = folders
+    for name in ("small", "power_of_choice"):
+        sys.modules.pop(name, None)
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_three_hospitals_and_an_own_network_are_twenty_lines() -> None:
+    assert lines(CSV / "patients.toml") + lines(CSV / "small.py") <= 20
+    config = load(CSV / "patients.toml", ["executor.kind=inline"])
+    world = build_world(config)
+    assert [client.name for client in world.clients] == ["coast", "north", "south"]
+    assert sorted(np.concatenate(world.owned).tolist()) == list(range(len(world.dataset.train_y)))
+    summary, _, model = run(config, world=world)
+    assert model is not None
+    assert len(model) == 10 * 16 + 16 + 16 * 2 + 2
+    assert summary["time_to_target_s"] is not None
+    assert summary["data"]["about"] == (
+        "classes of 'diagnosis': benign, malignant, from 10 features, 3 clients by 'hospital'"
+    )
+
+
+def test_a_real_client_holds_what_the_simulation_gives_it() -> None:
+    config = load(CSV / "patients.toml")
+    world = build_world(config)
+    shared = {"source": config.data.source, "options": config.data.options, "partition": "by-owner", "clients": 3}
+    for part, own in enumerate(world.owned):
+        tables = {"name": "a", "insecure": True, "data": {**shared, "part": part, "seed": config.run.seed}}
+        x, y, n_classes = parse_client(tables).data.read()
+        assert np.array_equal(x, world.dataset.train_x[own])
+        assert np.array_equal(y, world.dataset.train_y[own])
+        assert n_classes == 2
+
+
+def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:
+    made = tmp_path / "patients.csv"
+    runpy.run_path(str(CSV / "make_data.py"))["main"](made)
+    assert made.read_text() == (CSV / "patients.csv").read_text()
+    with made.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 569
+    assert sum(row["diagnosis"] == "malignant" for row in rows) == 212
+
+
+def test_a_strategy_of_a_paper_in_forty_lines() -> None:
+    assert lines(STRATEGY / "power_of_choice.py") <= 40
+    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=200"]).for_comparison("power-of-choice")
+    summary, records, _ = run(config)
+    assert summary["best_accuracy"] > 0.6
+    visits = records.visits
+    first = visits["client"][visits["base_version"] == 0]
+    assert len(first) == 6
+    # Of the candidates it takes those first that never trained: twelve of twenty, of whom six had their turn.
+    assert len(set(visits["client"][visits["base_version"] < 2].tolist())) > 6
+
+
+def test_it_trains_where_the_loss_was_highest() -> None:
+    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=100", "data.clients=8"])
+    changes = {"strategy.candidates": 8, "strategy.clients_per_round": 2, "data.examples_per_client": 40}
+    _, records, _ = run(config.for_comparison("power-of-choice").with_changes(changes))
+    visits, latest = records.visits, {}
+    done = visits["outcome"] == "done"
+    for version in range(int(records.commits["version"].max())):
+        of_round = np.flatnonzero(done & (visits["base_version"] == version))
+        if len(latest) == 8:
+            highest = sorted(latest, key=lambda client: latest[client], reverse=True)[:2]
+            assert set(visits["client"][of_round].tolist()) == set(highest)
+        latest |= {int(visits["client"][row]): float(visits["loss"][row]) for row in of_round}
+    assert len(latest) == 8
+
+
+def test_it_is_compared_with_all_others(tmp_path: Path) -> None:
+    console, out = Console(width=120), tmp_path / "compared"
+    with console.capture() as capture:
+        code = commands.compare(
+            console,
+            STRATEGY / "all.toml",
+            "power-of-choice,all",
+            "1",
+            out,
+            ["run.horizon=15", "executor.kind=inline", "data.test_examples=50", "run.evaluate_every=15"],
+        )
+    assert code == 0
+    compared = json.loads((out / "comparison.json").read_text())
+    assert compared["strategies"].keys() == {"power-of-choice", *STRATEGIES}
+    assert "power-of-choice" in capture.get()
+
+
+@pytest.mark.parametrize(
+    ("page", "file"),
+    [
+        ("own-data.md", CSV / "patients.toml"),
+        ("own-data.md", CSV / "small.py"),
+        ("own-strategy.md", STRATEGY / "power_of_choice.py"),
+    ],
+)
+def test_pages_show_the_files_that_are_tested(page: str, file: Path) -> None:
+    assert file.read_text() in (ROOT / "docs" / page).read_text()
