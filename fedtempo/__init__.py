@@ -1,7 +1,12 @@
 """fedtempo: federated learning on a virtual clock.
 
-The names below are all that a strategy needs; a configuration and `fedtempo.launch.run` do the rest.
+`Experiment` does from Python what the command line does; `Federation` and the names around it are all that a strategy
+needs. PyTorch, and what else takes long to load, is imported when it is first needed.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, DeadlockError, FedtempoError, RunError, WorkerError
 from fedtempo.federation import (
@@ -18,23 +23,64 @@ from fedtempo.federation import (
     Work,
 )
 
+if TYPE_CHECKING:
+    from fedtempo.advice import Advice
+    from fedtempo.experiment import Experiment, Tuning, resume
+    from fedtempo.results import Comparison, Plan, Result, open_comparison, open_run
+
 __version__ = "0.1.0"
 
+_LATER = {
+    "Advice": "advice",
+    "Comparison": "results",
+    "Experiment": "experiment",
+    "Plan": "results",
+    "Result": "results",
+    "Tuning": "experiment",
+    "open_comparison": "results",
+    "open_run": "results",
+    "resume": "experiment",
+}
+"""Names whose modules load PyTorch and much else."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 __all__ = [
+    "Advice",
     "Client",
     "ClientUnavailable",
+    "Comparison",
     "ConfigError",
     "ConsentError",
     "DeadlockError",
     "Durations",
     "Examples",
+    "Experiment",
     "Federation",
     "FedtempoError",
     "Model",
+    "Plan",
+    "Result",
     "RunError",
     "Strategy",
+    "Tuning",
     "Update",
     "Visit",
     "Work",
     "WorkerError",
+    "open_comparison",
+    "open_run",
+    "resume",
 ]

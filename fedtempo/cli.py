@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.fleet_cli import fleet
 from fedtempo.logs import Format
 
 app = typer.Typer(
@@ -27,7 +28,6 @@ _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
 
 
-fleet = typer.Typer(no_args_is_help=True, help="Fleets: who the clients are.")
 app.add_typer(fleet, name="fleet")
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
@@ -126,6 +126,31 @@ def plan(
     from fedtempo import commands
 
     commands.plan(console, config, strategies, out, set_)
+
+
+@app.command(epilog="Example: fedtempo advise configs/fedhusky.toml --budget 80")
+def advise(
+    config: ConfigFile,
+    strategies: Annotated[
+        str | None, typer.Option(help="comma-separated names or labels; all strategies and labels if not given")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="short trainings, like 80, or real time, like 90s, 5m, 1h", show_default=False)
+    ] = None,
+    short: Annotated[
+        float | None, typer.Option(help="seconds of the run's clock that a training lasts; a quarter of the horizon")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="trainings at once; as many as there are processors")] = None,
+    json: Annotated[bool, typer.Option("--json", help="all of it as JSON, and nothing else")] = False,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Which strategy to use here, what it costs, and how sure that is.
+
+    Short trainings of all strategies that fit, and again with wrong estimates and with drop-outs.
+    """
+    from fedtempo.advice_commands import show_advice
+
+    show_advice(console, config, strategies, budget, short, workers, json, set_)
 
 
 @app.command()

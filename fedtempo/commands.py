@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
-import tomllib
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tomli_w
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo import progress
-from fedtempo.config import Config, assignment, load, parse
+from fedtempo import comparing, progress
+from fedtempo.comparing import competitors, new_folder
+from fedtempo.config import load
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
 from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, named, overall
@@ -26,21 +25,18 @@ from fedtempo.experiments.results import in_place_of, run_experiment
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
-from fedtempo.launch import World, build_world
+from fedtempo.launch import build_world
 from fedtempo.launch import run as run_in_memory
+from fedtempo.planning import Prediction, predict
 from fedtempo.planning_views import explain_plan
-from fedtempo.record import RunFolder, comparison, default_name, load_run, write_json
+from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
-from fedtempo.record.folder import claim
 from fedtempo.record.prediction import prediction
-from fedtempo.record.strict_json import write_text
 from fedtempo.report import words
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, prediction_table, run_table
-from fedtempo.strategies import STRATEGIES
 
 RUNS = Path("runs")
-COMPARISON = "comparison.toml"
 INTERRUPTED = 130
 
 
@@ -55,8 +51,9 @@ def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: i
 
 def resume(console: Console, folder: Path, sets: list[str], force: bool) -> int:
     """Go on with a run, or a comparison, that was interrupted; returns the exit code."""
-    if (folder / COMPARISON).exists():
-        return _resume_comparison(console, folder, sets, force)
+    if (folder / comparing.PLAN).exists():
+        compared = comparing.go_on(folder, sets, force=force, watching=partial(progress.shown, console))
+        return _show_comparison(console, folder, compared)
     config = configuration(folder, sets)
     with progress.shown(console, config) as watch:
         summary = complete(config, folder, force=force, watch=watch)
@@ -81,64 +78,20 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     """Several strategies over the same seeds; returns the exit code."""
     base = load(path, sets)
     numbers = parse_seeds(seeds)
-    labels = _names(strategies, base)
-    for label in labels:
-        base.for_comparison(label)
-    folder = _new_folder(out or RUNS / default_name("compare", numbers[0]))
-    plan = {"strategies": labels, "seeds": numbers, "configuration": base.given}
-    lock = claim(folder)
-    try:
-        write_text(folder / COMPARISON, tomli_w.dumps(plan))
-        return _run_comparison(console, folder, base, labels, numbers, force=False)
-    finally:
-        lock.release()
+    folder = out or RUNS / default_name("compare", numbers[0])
+    watching = partial(progress.shown, console)
+    compared = comparing.begin(folder, base, competitors(strategies, base), numbers, watching=watching)
+    return _show_comparison(console, folder, compared)
 
 
-def _resume_comparison(console: Console, folder: Path, sets: list[str], force: bool) -> int:
-    try:
-        plan = tomllib.loads((folder / COMPARISON).read_text(encoding="utf-8"))
-        lock = claim(folder)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{folder} cannot be resumed: {error}") from error
-    try:
-        base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
-        return _run_comparison(console, folder, base, plan["strategies"], plan["seeds"], force=force)
-    finally:
-        lock.release()
-
-
-def _run_comparison(
-    console: Console, folder: Path, base: Config, labels: list[str], numbers: list[int], *, force: bool
-) -> int:
-    """All of a comparison's runs that are not finished, then what came out."""
-    configs = {label: base.for_comparison(label) for label in labels}
-    summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
-    folders = []
-    for seed in numbers:
-        world: World | None = None
-        for label, config in configs.items():
-            seeded = config.with_changes({"run.seed": seed}, label=label)
-            if world is None or _world_tables(seeded) != _world_tables(base.with_changes({"run.seed": seed})):
-                world = build_world(seeded)
-            target = folder / f"{label.replace(':', '-')}-seed{seed}"
-            with progress.shown(console, seeded) as watch:
-                summary = complete(seeded, target, force=force, world=world, watch=watch)
-            summaries[label].append(summary)
-            folders.append(target)
-            if summary["ended"] == "interrupted":
-                console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
-                return INTERRUPTED
-    compared = comparison(summaries)
-    write_json(folder / "comparison.json", compared)
-    write_report(folder / "report.html", [load_run(target) for target in folders], compared)
+def _show_comparison(console: Console, folder: Path, compared: dict[str, Any] | None) -> int:
+    """A comparison that ended, None for one that was interrupted; returns the exit code."""
+    if compared is None:
+        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
+        return INTERRUPTED
     console.print(comparison_table(compared, console.width))
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
-
-
-def _world_tables(config: Config) -> tuple[Any, ...]:
-    """What data, partition and fleet depend on: competitors that agree in it share them."""
-    return config.run.seed, config.tables["data"], config.tables["fleet"]
 
 
 def tune(
@@ -154,10 +107,8 @@ def tune(
 ) -> None:
     """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
     base, numbers = load(path, sets), parse_seeds(seeds)
-    labels = _names(strategies, base)
+    labels = competitors(strategies, base)
     points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
-    if budget is None:
-        budget = max(3.0, 2 / 3 * len(points))
     with console.status("starting") as status:
 
         def begins(number: int, rung: Rung, horizon_s: float) -> None:
@@ -185,30 +136,19 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
     out: a new folder for pictures of both.
     """
     base = load(path, sets)
-    folder = None if out is None else _new_folder(out)
-    summaries, records, plans = {}, {}, []
-    for label in [base.label] if strategies is None else _names(strategies, base):
+    folder = None if out is None else new_folder(out)
+    predictions: dict[str, Prediction] = {}
+    for label in [base.label] if strategies is None else competitors(strategies, base):
         config = base if strategies is None else base.for_comparison(label)
-        changes: dict[str, Any] = {
-            "executor.kind": "none",
-            "data.tell_labels": True,
-            "run.stop_at_target": False,
-            "run.record": "all",
-        }
-        if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
-            changes["strategy.clusters"] = "labels"
-        planned = config.with_changes(changes, label=label)
-        world = build_world(planned)
         with progress.shown(console, config) as watch:
-            summaries[label], records[label], _ = run_in_memory(planned, world=world, watch=watch)
-        plans.append((planned, world))
-    console.print(plan_table(summaries))
-    for planned, world in plans:
-        explain_plan(console, planned, world)
+            predictions[label] = predict(config, watch)
+    console.print(plan_table({label: planned.summary for label, planned in predictions.items()}))
+    for planned in predictions.values():
+        explain_plan(console, planned.config, planned.world)
     if folder is not None:
         from fedtempo.planning_pictures import draw_plans  # Matplotlib takes a second to load
 
-        for picture in draw_plans(folder, plans, records):
+        for picture in draw_plans(folder, predictions):
             console.print(f"{picture}", style="cyan", soft_wrap=True)
 
 
@@ -321,7 +261,7 @@ def reproduce(
             folder = results / what
             place = stack.enter_context(in_place_of(folder, experiment))
         else:
-            folder = place = _new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
+            folder = place = new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
         with console.status(experiment.titled(scale)):
             title, rows = run_experiment(experiment, Asked(scale, place, data))
     console.print(_rows_table(title, rows))
@@ -384,30 +324,6 @@ def _range(text: str) -> tuple[float, float]:
         return float(high), float(low or high)
     except ValueError:
         raise ConfigError(f"--lr {text}: write the largest and the smallest, like 0.3:0.001") from None
-
-
-def _names(text: str, base: Config) -> list[str]:
-    """Competitors as asked for; "all" is every strategy, that of the configuration first."""
-    every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
-    asked = [name.strip() for name in text.split(",") if name.strip()]
-    named = [name for name in asked if name != "all"]
-    if not asked:
-        raise ConfigError("--strategies: name at least one")
-    if len(set(named)) < len(named):
-        raise ConfigError(f"--strategies {text}: a name is there twice")
-    return list(dict.fromkeys(other for name in asked for other in (every if name == "all" else [name])))
-
-
-def _new_folder(path: Path) -> Path:
-    """A new or empty folder. Raises ConfigError where there is something, or it cannot be made."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        occupied = any(path.iterdir())
-    except OSError as error:
-        raise ConfigError(f"{path} cannot hold a comparison: {error.strerror or error}") from error
-    if occupied:
-        raise ConfigError(f"{path} is not empty: nothing is overwritten; choose another folder with --out")
-    return path
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:

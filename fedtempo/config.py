@@ -22,6 +22,7 @@ from fedtempo.fleet.distributions import DISTRIBUTIONS
 from fedtempo.fleet.estimates import ESTIMATES
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import LINKS
+from fedtempo.fleet.presets import is_file
 from fedtempo.importing import add_folder, imported, installed, outside, part_class
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
@@ -283,7 +284,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         )
     resolved: Table = {
         "run": _plain(run),
-        "data": {**_plain(data), **({} if partition is None else {"partition": _toml(partition)})},
+        "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
         "model": {"network": network_name, **_plain(network)},
         "training": _plain(training),
         "fleet": _plain(fleet),
@@ -293,6 +294,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     }
     if isinstance(network, UserNetwork):
         resolved["model"] = {"network": network_name, **network.options}
+    if is_file(fleet.preset):
+        del resolved["fleet"]["preset"]  # all that the file said is here, and it may move
     if model_bytes is not None:
         resolved["model"]["size_bytes"] = model_bytes
     if given["deploy"]:
@@ -361,11 +364,12 @@ def _check_names(training: Training) -> None:
 
 def _plain(part: Any) -> Table:
     """The fields of a part as TOML values; what is None is left out."""
-    table = {field.name: _toml(getattr(part, field.name)) for field in dataclasses.fields(part)}
+    table = {field.name: toml_value(getattr(part, field.name)) for field in dataclasses.fields(part)}
     return {name: value for name, value in table.items() if value is not None}
 
 
-def _toml(value: Any) -> Any:
+def toml_value(value: Any) -> Any:
+    """A part as the table that a configuration writes for it; lists, tables and plain values as TOML has them."""
     if dataclasses.is_dataclass(value):
         kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
         cls = type(value)
@@ -376,7 +380,9 @@ def _toml(value: Any) -> Any:
     if isinstance(value, frozenset | set):
         return sorted(value)
     if isinstance(value, tuple | list):
-        return [_toml(item) for item in value]
+        return [toml_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: toml_value(item) for name, item in value.items()}
     return value
 
 

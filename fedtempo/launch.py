@@ -392,7 +392,9 @@ def make_executor(config: Config, world: World) -> Executor:
 
 def _facts(config: Config, world: World, training: Training, executor: Executor) -> Mapping[str, Any]:
     """What holds for the whole run, known before it begins."""
-    positions = world.fleet.links.positions
+    fleet, positions = world.fleet, world.fleet.links.positions
+    powers = {"compute": fleet.compute_watts, "link": fleet.link_watts}
+    watts = {part: values.tolist() for part, values in powers.items() if values is not None}
     return {
         "strategy": config.strategy_name,
         "label": config.label,
@@ -416,4 +418,5 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
+        "watts": watts or None,
     }

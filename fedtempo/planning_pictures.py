@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from fedtempo.config import Config
-from fedtempo.launch import World
+from fedtempo.planning import Prediction
 from fedtempo.planning_views import Pipeline, explained_pipeline, explained_structure
-from fedtempo.record import Records
 from fedtempo.report import figures
 from fedtempo.report.figures import plain_axes, write_figure
 from fedtempo.report.palette import category_colour
@@ -22,21 +20,22 @@ _WIDTHS_MARKED = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 _ONE, _OTHER = category_colour(0), category_colour(6)
 
 
-def draw_plans(folder: Path, plans: Sequence[tuple[Config, World]], runs: Mapping[str, Records]) -> list[Path]:
-    """Pictures of predicted runs, PNG and SVG; returns the PNG files. runs: a run's records by its label."""
-    records = {label: [run] for label, run in runs.items()}
-    end_s = min(run.facts["elapsed_s"] for run in runs.values())
+def draw_plans(folder: Path, plans: Mapping[str, Prediction]) -> list[Path]:
+    """Pictures of predicted runs, by their labels, PNG and SVG; returns the PNG files."""
+    records = {label: [plan.records] for label, plan in plans.items()}
+    end_s = min(plan.records.facts["elapsed_s"] for plan in plans.values())
     drawn = []
     for suffix in ("png", "svg"):
         figures.busy(records, folder / f"busy.{suffix}")
         figures.alive(records, folder / f"alive.{suffix}")
         figures.calendars(records, folder / f"calendars.{suffix}", end=min(end_s, 100.0))
-        for config, world in plans:
-            pipeline, structure = explained_pipeline(config, world), explained_structure(config, world)
+        for label, plan in plans.items():
+            pipeline = explained_pipeline(plan.config, plan.world)
+            structure = explained_structure(plan.config, plan.world)
             if pipeline is not None:
-                draw_pipeline(pipeline, folder / f"{config.label}-pipeline.{suffix}")
+                draw_pipeline(pipeline, folder / f"{label}-pipeline.{suffix}")
             if structure is not None:
-                draw_structure(*structure, folder / f"{config.label}-structure.{suffix}")
+                draw_structure(*structure, folder / f"{label}-structure.{suffix}")
         drawn = sorted(folder.glob("*.png"))
     return drawn
 

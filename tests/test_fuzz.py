@@ -27,6 +27,8 @@ from fedtempo.data.archive import read_npz
 from fedtempo.data.idx import read_idx
 from fedtempo.data.sources import load as read_source
 from fedtempo.errors import FedtempoError
+from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_trace
+from fedtempo.fleet.fitting import fit
 from fedtempo.fleet.traces import Trace
 from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
@@ -37,6 +39,14 @@ from tests.report.fake_runs import fake_run
 ROOT = Path(__file__).parents[1]
 CONFIG = "\n".join(path.read_text() for path in [ROOT / "configs" / "fedhusky.toml"]).encode()
 TRACE = b"client,begin_s,end_s\n" + b"".join(b"%d,%d.5,%d\n" % (i % 5, 10 * i, 10 * i + 9) for i in range(40))
+CAPACITIES = json.dumps({str(i): {"computation": 20.0 + i, "communication": 1e3} for i in range(9)}).encode()
+PRESENCES = json.dumps({"a": {"active": [1, 50], "inactive": [9, 70], "finish_time": 100, "model": "x"}}).encode()
+DEVICES = b"id,ms,kbps\n" + b"".join(b"%d,%d.25,%d\n" % (i % 7, 20 + i, 100 + i) for i in range(30))
+FLEET = b"""[fleet]
+estimates = "exact"
+compute = { unit = "s/example", speed = [0.1, 0.2], watts = 3.0 }
+link = { kind = "rates", download_bps = [1e6, 2e6], upload_bps = 5e5, watts = { kind = "exponential", mean = 2.0 } }
+"""
 TABLE = b"x,kind,who\n" + b"".join(b"%d.5,%s,%d\n" % (i, b"ab"[i % 2 :][:1], i % 4) for i in range(40))
 IDX = encode(np.arange(4 * 5 * 6).reshape(4, 5, 6))
 WORDS = [
@@ -95,6 +105,26 @@ def read_trace(content: bytes, folder: Path) -> None:
         availability = Trace(file=str(path), sample=sample).build(5, np.random.default_rng(1))
         for client in range(5):
             availability.available_until(client, availability.next_available(client, 1.0))
+
+
+def read_device_json(content: bytes, folder: Path) -> None:
+    path = folder / "devices.json"
+    path.write_bytes(content)
+    write_trace(read_devices(path), folder / "devices-trace.csv")
+
+
+def read_device_csv(content: bytes, folder: Path) -> None:
+    path = folder / "devices.csv"
+    path.write_bytes(content)
+    devices = read_devices(path, Columns(compute="ms", compute_unit="ms/example", rate="kbps", client="id"))
+    fleet_table(devices)
+    fit([device.compute or 0.0 for device in devices.devices])
+
+
+def read_fleet(content: bytes, folder: Path) -> None:
+    path = folder / "fleet.toml"
+    path.write_bytes(content)
+    parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": str(path)}}).dump()
 
 
 def read_images(content: bytes, folder: Path) -> None:
@@ -189,6 +219,9 @@ def survives(read: Callable[[], object]) -> bool:
 READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "configuration": (read_config, [CONFIG]),
     "trace": (read_trace, [TRACE]),
+    "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
+    "devices, CSV": (read_device_csv, [DEVICES]),
+    "fleet": (read_fleet, [FLEET]),
     "images": (read_images, both(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),
@@ -227,7 +260,7 @@ JSON = st.recursive(
 FACTS = (
     *("strategy", "label", "seed", "n_clients", "horizon_s", "elapsed_s", "ended", "target_accuracy", "data", "bytes"),
     *("left_clients", "privacy", "label_histograms", "class_names", "client_names", "positions", "wall_s", "version"),
-    *("record", "totals"),
+    *("record", "totals", "watts"),
 )
 
 
@@ -260,7 +293,18 @@ TABLES = st.dictionaries(
         st.sampled_from(
             [
                 *("seed", "horizon", "clients", "partition", "source", "network", "size_bytes", "lr", "batch_size"),
-                *("compute", "link", "estimates", "availability", "faults", "preset", "name", "kind", "workers"),
+                *(
+                    "compute",
+                    "link",
+                    "estimates",
+                    "availability",
+                    "faults",
+                    "preset",
+                    "name",
+                    "kind",
+                    "workers",
+                    "watts",
+                ),
                 *("deadline", "privacy", "aggregation"),
             ]
         ),

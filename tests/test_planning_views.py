@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from fedtempo import commands
+from fedtempo.comparing import competitors
 from fedtempo.config import parse
 from fedtempo.errors import ConfigError
 from fedtempo.launch import build_world
@@ -117,8 +118,8 @@ def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
             "strategy": {"name": "psfl"},
         }
     )
-    every = commands._names("all", base)
+    every = competitors("all", base)
     assert every[0] == "psfl"
     assert sorted(every) == sorted(STRATEGIES)
-    assert commands._names("all, mine", base) == [*every, "mine"]
-    assert commands._names("hybrid,all", base)[:2] == ["hybrid", "psfl"]
+    assert competitors("all, mine", base) == [*every, "mine"]
+    assert competitors("hybrid,all", base)[:2] == ["hybrid", "psfl"]

@@ -150,10 +150,12 @@ def _read(file: Path) -> _Table:
             found = _Table(file, csv.read_csv(file, read_options=reading, parse_options=parsing), 2)
         else:
             raise ConfigError(f"{file}: a table is a .csv, .tsv or .parquet file")
+        names = found.names
+        found.columns.validate(full=True)  # texts are texts, among others
     except (OSError, ArrowException, ValueError) as error:
         raise ConfigError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
-    if len(set(found.names)) < len(found.names):
-        twice = next(name for name in found.names if found.names.count(name) > 1)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise ConfigError(f"{file}: two columns are called {twice!r}")
     if not len(found):
         raise ConfigError(f"{file}: has no rows")

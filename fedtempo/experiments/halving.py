@@ -84,7 +84,7 @@ def successive_halving(
     labels: Sequence[str],
     points: Sequence[Changes],
     seeds: Sequence[int],
-    budget: float,
+    budget: float | None,
     *,
     workers: int,
     begins: Callable[[int, Rung, float], None] = lambda number, rung, horizon_s: None,
@@ -92,7 +92,8 @@ def successive_halving(
     """Tune every competitor over the same points with the same budget; for each all points, the best first.
 
     A trial is better that reaches the target sooner (median over the seeds), then one with the higher best accuracy.
-    begins: told of each rung. Raises ConfigError for a configuration without a horizon or without training.
+    budget: horizons of each competitor and seed; two thirds of the points, and 3 at least, where None. begins: told of
+    each rung. Raises ConfigError for a configuration without a horizon or without training.
     """
     horizon = base.run.horizon
     if horizon is None:
@@ -101,7 +102,7 @@ def successive_halving(
         raise ConfigError('executor.kind = "none": tuning needs training')
     alive = {label: list(points) for label in labels}
     placed: dict[str, list[Placed]] = {label: [] for label in labels}
-    plan = rungs(len(points), budget)
+    plan = rungs(len(points), max(3.0, 2 / 3 * len(points)) if budget is None else budget)
     for number, rung in enumerate(plan):
         horizon_s = rung.share * horizon
         begins(number, rung, horizon_s)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 from fedtempo.config import Config
+from fedtempo.errors import FedtempoError
 from fedtempo.launch import run
 from fedtempo.record import Records
 
+T = TypeVar("T")
 Changes = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
 
@@ -107,14 +109,32 @@ def kept_workers(workers: int = 2) -> Iterator[None]:
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
     """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
-    if workers == 1:
-        return list(map(_finish, configs))
+    return _each(_finish, configs, workers)
+
+
+def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished | FedtempoError]:
+    """As `run_all`; for a run that cannot be, its error."""
+    return _each(_attempt, configs, workers)
+
+
+def _each(function: Callable[[Config], T], configs: Sequence[Config], workers: int) -> list[T]:
+    if workers == 1 or len(configs) < 2:
+        return list(map(function, configs))
     if (kept := _KEPT.get()) is not None:
-        return list(kept.map(_finish, configs))
+        return list(kept.map(function, configs))
     with ProcessPoolExecutor(min(workers, len(configs)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_finish, configs))
+        return list(pool.map(function, configs))
+
+
+def _attempt(config: Config) -> Finished | FedtempoError:
+    try:
+        return _finish(config)
+    except FedtempoError as error:
+        return error
 
 
 def _finish(config: Config) -> Finished:
     summary, records, _ = run(config)
+    if summary["ended"] == "interrupted":
+        raise KeyboardInterrupt
     return Finished(summary, records)

@@ -43,15 +43,15 @@ def comparison_lines(base: Config, label: str, changes: Changes) -> str:
     settings: Changes = {}
     for key, value in base.variants.get(label, {}).items():
         settings |= flat(key, value)
-    name = label if re.fullmatch(r"[\w-]+", label, re.ASCII) else _value(label)
-    lines = [f"[compare.{name}]", *(f"{key} = {_value(value)}" for key, value in (settings | changes).items())]
+    name = label if re.fullmatch(r"[\w-]+", label, re.ASCII) else toml_line(label)
+    lines = [f"[compare.{name}]", *(f"{key} = {toml_line(value)}" for key, value in (settings | changes).items())]
     return "\n".join(lines)
 
 
-def _value(value: object) -> str:
+def toml_line(value: object) -> str:
     """A value in one line of TOML."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "{ " + ", ".join(f"{key} = {toml_line(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_line, value)) + "]"
     return tomli_w.dumps({"value": value}).removeprefix("value = ").strip()

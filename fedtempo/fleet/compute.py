@@ -72,6 +72,9 @@ class Compute:
     fluctuation_std: Annotated[
         NonNegative | None, Doc("relative standard deviation before the cut at r_var; r_var itself without it")
     ] = None
+    watts: Annotated[
+        PerClient | None, Doc("power that a client draws while it computes, watts: a number, a list or {kind, ...}")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.variation > 0 and self.fluctuation > 0:

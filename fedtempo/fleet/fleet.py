@@ -17,10 +17,12 @@ from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
 from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
+from fedtempo.fleet.distributions import Distribution
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
 from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.fleet.links import LINKS, Link, Links
 from fedtempo.fleet.presets import completed
+from fedtempo.fleet.truncation import FloatArray
 
 
 class Generators(Protocol):
@@ -31,13 +33,19 @@ class Generators(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Fleet:
-    """The clients of one run."""
+    """The clients of one run.
+
+    compute_watts, link_watts: power that each draws while it computes, and while it receives or sends; None where it is
+    not known.
+    """
 
     speed: ClientSpeed
     links: Links
     availability: Availability
     estimates: EstimatorKind
     faults: Faults = NO_FAULTS
+    compute_watts: FloatArray | None = None
+    link_watts: FloatArray | None = None
 
     @property
     def n_clients(self) -> int:
@@ -70,6 +78,10 @@ class Fleet:
                 row["upload_bps"] = float(self.links.upload_bps[client])
             if self.links.positions is not None:
                 row["x_m"], row["y_m"] = self.links.positions[client].tolist()
+            if self.compute_watts is not None:
+                row["compute_watts"] = float(self.compute_watts[client])
+            if self.link_watts is not None:
+                row["link_watts"] = float(self.link_watts[client])
             rows.append(row)
         return rows
 
@@ -109,7 +121,11 @@ class FleetPlan:
         Faults, BeforeValidator(_faults_from), Doc("what goes wrong with visits of clients that stay: {nan, hang, ...}")
     ] = NO_FAULTS
     preset: Annotated[
-        str | None, Doc("a paper's fleet, by name; what is given beside it takes precedence, field by field")
+        str | None,
+        Doc(
+            "a paper's fleet, by name, or a TOML file with a [fleet]; what is given beside it takes precedence, field "
+            "by field"
+        ),
     ] = None
 
     @model_validator(mode="before")
@@ -131,4 +147,19 @@ class FleetPlan:
             availability=self.availability.build(n_clients, rng("fleet availability")),
             estimates=self.estimates,
             faults=self.faults,
+            compute_watts=_power(self.compute.watts, n_clients, rng("fleet compute watts"), "compute"),
+            link_watts=_power(getattr(self.link, "watts", None), n_clients, rng("fleet link watts"), "link"),
         )
+
+
+def _power(watts: Distribution | None, n_clients: int, rng: np.random.Generator, part: str) -> FloatArray | None:
+    """Power of each client. Raises ConfigError for one that is negative or not finite."""
+    if watts is None:
+        return None
+    values = watts.draw(rng, n_clients)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        raise ConfigError(
+            f"fleet.{part}.watts: client {bad[0]} draws {values[bad[0]]} W; it must be 0 or more and finite"
+        )
+    return values

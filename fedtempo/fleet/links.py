@@ -120,6 +120,10 @@ class _Common:
     channels: Annotated[Count | None, Doc("uploads that fit on the medium at once; no limit without it")] = None
     download_channels: Annotated[Count | None, Doc("downloads that fit at once; no limit without it")] = None
     peer_bps: Annotated[Positive | None, Doc("rate from client to client, bit/s; they cannot talk without it")] = None
+    watts: Annotated[
+        PerClient | None,
+        Doc("power that a client draws while it receives or sends, watts: a number, a list or {kind, ...}"),
+    ] = None
 
     def _links(
         self,

@@ -83,44 +83,51 @@ class Switching:
 
 
 class Scheduled:
-    """Clients with known windows, sorted and apart, in cycles of `period` seconds or, with None, once."""
+    """Clients with known windows, sorted and apart, in cycles of `period` seconds or, with None, once.
 
-    def __init__(self, windows: list[list[tuple[float, float]]], period: float | None) -> None:
+    period: one for all, or one a client.
+    """
+
+    def __init__(self, windows: list[list[tuple[float, float]]], period: float | list[float | None] | None) -> None:
         self._begins = [[begin for begin, _ in own] for own in windows]
         self._ends = [[end for _, end in own] for own in windows]
-        self._period = period
+        self._periods = period if isinstance(period, list) else [period] * len(windows)
 
-    def _cycle(self, t: float) -> int:
+    def _cycle(self, client: int, t: float) -> int:
         """The cycle that `t` lies in, by the same arithmetic as `_time`: a division may round past a boundary."""
-        if self._period is None:
+        period = self._periods[client]
+        if period is None:
             return 0
-        cycle = math.floor(t / self._period)
-        return cycle + (self._time(cycle + 1, 0.0) <= t) - (self._time(cycle, 0.0) > t)
+        cycle = math.floor(t / period)
+        return cycle + (self._time(client, cycle + 1, 0.0) <= t) - (self._time(client, cycle, 0.0) > t)
 
-    def _time(self, cycle: int, inside: float) -> float:
-        return inside if self._period is None else cycle * self._period + inside
+    def _time(self, client: int, cycle: int, inside: float) -> float:
+        period = self._periods[client]
+        return inside if period is None else cycle * period + inside
 
     def _latest(self, client: int, cycle: int, t: float) -> int:
         """Position of the last window that began by `t` in this cycle, -1 for none."""
-        return bisect_right(self._begins[client], t, key=lambda begin: self._time(cycle, begin)) - 1
+        return bisect_right(self._begins[client], t, key=lambda begin: self._time(client, cycle, begin)) - 1
 
     def available_until(self, client: int, t: float) -> float:
-        begins, ends, cycle = self._begins[client], self._ends[client], self._cycle(t)
+        begins, ends, cycle = self._begins[client], self._ends[client], self._cycle(client, t)
         position = self._latest(client, cycle, t)
-        if position < 0 or t >= self._time(cycle, ends[position]):
+        if position < 0 or t >= self._time(client, cycle, ends[position]):
             return t
-        if ends[position] == self._period and begins[0] == 0:  # the window goes on in the next cycle
-            return math.inf if ends[0] == self._period else self._time(cycle + 1, ends[0])
-        return self._time(cycle, ends[position])
+        period = self._periods[client]
+        if ends[position] == period and begins[0] == 0:  # the window goes on in the next cycle
+            return math.inf if ends[0] == period else self._time(client, cycle + 1, ends[0])
+        return self._time(client, cycle, ends[position])
 
     def next_available(self, client: int, t: float) -> float:
-        begins, cycle = self._begins[client], self._cycle(t)
+        begins, cycle = self._begins[client], self._cycle(client, t)
         if self.available_until(client, t) > t:
             return t
         position = self._latest(client, cycle, t) + 1
         if position < len(begins):
-            return self._time(cycle, begins[position])
-        return self._time(cycle + 1, begins[0]) if begins and self._period is not None else math.inf
+            return self._time(client, cycle, begins[position])
+        repeats = bool(begins) and self._periods[client] is not None
+        return self._time(client, cycle + 1, begins[0]) if repeats else math.inf
 
     def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
         return None

@@ -1,4 +1,4 @@
-"""The fleets of the papers, as tables that a configuration could hold: `fleet.preset` names one.
+"""Fleets as tables that a configuration could hold: `fleet.preset` names one of the papers', or a TOML file.
 
 `PRESETS` maps names to functions. Whatever a configuration gives beside the name takes precedence.
 """
@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 Table = dict[str, Any]
@@ -97,18 +99,39 @@ PRESETS: dict[str, Callable[[], Table]] = {
 
 
 def completed(given: Mapping[str, Any]) -> Table:
-    """The table of `given["preset"]` with what is given in its place.
+    """The table of `given["preset"]`, a name or a file that ends in .toml, with what is given in its place.
 
     A table without `kind` changes fields of the preset's; anything else takes the place of the preset's as a whole.
-    Raises ValueError for a preset that there is not.
+    Raises ValueError for a preset that there is not, or a file that holds no fleet.
     """
     preset = given["preset"]
-    if preset not in PRESETS:
+    if is_file(preset):
+        table = _from_file(preset)
+    elif preset in PRESETS:
+        table = PRESETS[preset]()
+    else:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"preset = {preset!r} is no fleet{hint} (there are {', '.join(PRESETS)})")
-    table = PRESETS[preset]()
+        raise ValueError(f"preset = {preset!r} is no fleet{hint} (there are {', '.join(PRESETS)}, and files, *.toml)")
     for key, value in given.items():
         changes_fields = key in table and isinstance(value, Mapping) and "kind" not in value
         table[key] = {**table[key], **value} if changes_fields else value
+    return table
+
+
+def is_file(preset: object) -> bool:
+    """Whether a preset is the name of a file."""
+    return isinstance(preset, str) and preset.endswith(".toml")
+
+
+def _from_file(path: str) -> Table:
+    """The `[fleet]` of a file, such as `fedtempo fleet import` and `fedtempo fleet measure` write."""
+    try:
+        table = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8")).get("fleet")
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"preset = {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(table, dict) or "preset" in table:
+        raise ValueError(
+            f"preset = {path!r}: the file must hold a [fleet] that is complete, without a preset of its own"
+        )
     return table

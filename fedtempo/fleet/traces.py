@@ -24,7 +24,11 @@ class Trace:
     """Clients come and go as was recorded, in a file or inline."""
 
     file: Annotated[
-        str | None, Doc("CSV with a header and the columns client, begin_s, end_s; any names with `sample`")
+        str | None,
+        Doc(
+            "CSV with a header and the columns client, begin_s, end_s, and period_s where clients repeat after times "
+            "of their own; any names with `sample`"
+        ),
     ] = None
     intervals: Annotated[
         tuple[Interval, ...], Field(strict=False), Doc("inline: [client, begin, end] in seconds, clients from 0")
@@ -44,18 +48,26 @@ class Trace:
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
         """Raises ConfigError for an unusable file or interval, or a client that the fleet does not have."""
-        rows: Iterable[tuple[str, str, float, float]]
+        rows: Iterable[Row]
         if self.file is not None:
             where, rows = f"fleet.availability: {self.file}", _csv_rows(self.file)
         else:
             where = "fleet.availability: intervals"
-            rows = ((f"number {i}", str(c), begin, end) for i, (c, begin, end) in enumerate(self.intervals))
-        latest = math.inf if self.period_s is None else self.period_s
+            rows = ((f"number {i}", str(c), begin, end, None) for i, (c, begin, end) in enumerate(self.intervals))
         recorded: dict[str, list[tuple[float, float]]] = {}
-        for place, client, begin, end in rows:
+        periods: dict[str, float | None] = {}
+        for place, client, begin, end, own_s in rows:
+            if own_s is not None and self.period_s is not None:
+                raise ConfigError(f"{where} {place}: has a period_s of its own; leave period_s = {self.period_s} out")
+            period_s = self.period_s if own_s is None else own_s
+            latest = math.inf if period_s is None else period_s
             if not 0 <= begin < end <= latest:
-                most = "" if self.period_s is None else f" <= period_s = {latest}"
+                most = "" if period_s is None else f" <= period_s = {latest}"
                 raise ConfigError(f"{where} {place}: [{begin}, {end}] must have 0 <= begin < end{most}")
+            if periods.setdefault(client, period_s) != period_s:
+                raise ConfigError(
+                    f"{where} {place}: period_s = {period_s}, and before {periods[client]}; a client has one"
+                )
             recorded.setdefault(client, []).append((begin, end))
         if self.sample:
             names = sorted(recorded)
@@ -68,11 +80,17 @@ class Trace:
                     f"{where}: client {strange[0]!r} is none of the fleet's, 0 to {n_clients - 1}; "
                     "set sample = true to let its clients follow recorded ones"
                 )
-        return Scheduled([merged(recorded.get(client, [])) for client in followed], self.period_s)
+        return Scheduled(
+            [merged(recorded.get(client, [])) for client in followed], [periods.get(client) for client in followed]
+        )
 
 
-def _csv_rows(file: str) -> Iterator[tuple[str, str, float, float]]:
-    """(which line, client, begin, end) of each line of a trace. Raises ConfigError where it is no trace."""
+Row = tuple[str, str, float, float, float | None]
+"""Where it stands, client, begin, end, and the client's own period where it has one."""
+
+
+def _csv_rows(file: str) -> Iterator[Row]:
+    """Each line of a trace. Raises ConfigError where it is no trace."""
     where = f"fleet.availability: {file}"
     empty = True
     try:
@@ -84,10 +102,12 @@ def _csv_rows(file: str) -> Iterator[tuple[str, str, float, float]]:
                 empty = False
                 try:
                     client, begin, end = row["client"].strip(), float(row["begin_s"]), float(row["end_s"])
+                    own = (row.get("period_s") or "").strip()
+                    period_s = float(own) if own else None
                 except (AttributeError, TypeError, ValueError):
                     line = f"line {reader.line_num}"
                     raise ConfigError(f"{where} {line}: give a client, and begin_s and end_s in seconds") from None
-                yield f"line {reader.line_num}", client, begin, end
+                yield f"line {reader.line_num}", client, begin, end, period_s
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if empty:

@@ -19,6 +19,7 @@ _LARGEST_NUMBER = 10**15
 Time = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
 Whole = Annotated[int, Interval(ge=0, le=10**18)]
 Bytes = Annotated[int, Ge(0), Le(10**24)]
+Power = Annotated[float, Interval(ge=0, le=1e12)]
 Share = Annotated[float, Interval(ge=0, le=1)]
 Text = Annotated[str, MaxLen(100_000)]
 Coordinate = Annotated[float, Interval(ge=-1e30, le=1e30)]
@@ -44,6 +45,11 @@ class _Privacy(_Part):
     epsilon: Annotated[float, Ge(0)]
     delta: Share
     averages: Whole
+
+
+class _Watts(_Part):
+    compute: list[Power] | None = None
+    link: list[Power] | None = None
 
 
 class _Totals(_Part):
@@ -80,6 +86,7 @@ class Facts(_Part):
     class_names: list[Text] | None = None
     client_names: list[Text] | None = None
     positions: list[Annotated[list[Coordinate], MaxLen(3)]] | None = None
+    watts: _Watts | None = None
     model_sha256: Text | None = None
     events_sha256: Text | None = None
     wall_s: Time | None = None
@@ -103,6 +110,9 @@ def check_facts(facts: Mapping[str, Any]) -> None:
         len(totals.visits_done) == len(totals.busy_s) <= (known.n_clients or 0)
     ):
         raise ValueError(f"the fact totals is not one of {known.n_clients} clients")
+    powers = [] if known.watts is None else [known.watts.compute, known.watts.link]
+    if any(power is not None and len(power) != known.n_clients for power in powers):
+        raise ValueError(f"the fact watts must hold one number for each of {known.n_clients} clients")
     histograms = known.label_histograms
     if histograms and (
         len(histograms) != known.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]

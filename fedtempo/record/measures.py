@@ -42,6 +42,35 @@ def busy_ratios(records: Records) -> Floats:
     return total_s / end if end > 0 else np.zeros(n_clients)
 
 
+def client_seconds(records: Records) -> float:
+    """Seconds that all clients together were busy, see `busy_ratios`."""
+    return float(busy_ratios(records).sum()) * elapsed_s(records)
+
+
+def energy_wh(records: Records) -> float | None:
+    """Energy that all clients together took for their visits, watt hours.
+
+    From the fact "watts": what each draws while it computes, and while it receives or sends; waiting within a visit
+    counts as sending. A part without watts counts as none. None where no watts are known, or the run has no rows.
+    """
+    watts = records.facts.get("watts")
+    if not watts or not records.has_rows:
+        return None
+    visits, end = records.visits, elapsed_s(records)
+    held = ~np.isnan(visits["started"])
+    client, finished = visits["client"][held], np.minimum(visits["finished"][held], end)
+    started = np.minimum(visits["started"][held], finished)
+    received = np.fmin(visits["received"][held], finished)
+    computed = np.fmin(visits["computed"][held], finished)
+    computing_s = computed - received
+    joules = 0.0
+    if watts.get("compute") is not None:
+        joules += float(np.asarray(watts["compute"])[client] @ computing_s)
+    if watts.get("link") is not None:
+        joules += float(np.asarray(watts["link"])[client] @ (finished - started - computing_s))
+    return joules / 3600
+
+
 def participation(records: Records) -> Ints:
     """Visits done by each client, shape (n_clients,)."""
     n_clients = int(records.facts["n_clients"])

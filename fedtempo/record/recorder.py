@@ -59,7 +59,8 @@ class Recorder:
     target_accuracy, data (an object: source, train, test, sha256), version, size_bytes (of the model),
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
-    positions ([x, y] of each client, metres). At the end: ended, elapsed_s (the clock when the run ended),
+    positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
+    or sends, "link"; either may be missing). At the end: ended, elapsed_s (the clock when the run ended),
     model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,

@@ -65,9 +65,12 @@ class Records:
 
 @dataclass(frozen=True, eq=False)
 class Run(Records):
-    """A run folder, read. config, environment: empty where the file is not there; summary: None until the run ends."""
+    """A run folder, read. config, environment: empty where the file is not there; summary: None until the run ends.
 
-    folder: Path
+    folder: None for a run that was never in one.
+    """
+
+    folder: Path | None
     config: Mapping[str, Any]
     summary: Mapping[str, Any] | None
     environment: Mapping[str, Any]

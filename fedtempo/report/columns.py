@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,7 @@ def _target_columns(comparison: Mapping[str, Any], rows: list[Any]) -> list[Colu
         Column(
             f"time to\u00a0{words.percent(comparison['target_accuracy'])}",
             tuple(words.seconds(median) for median in medians),
-            _best(medians, min),
+            best(medians, min),
         )
     ]
     if any(time["of"] > 1 for time in times):
@@ -66,15 +66,16 @@ def _column(
     title: str, means: list[Mapping[str, Any]], choose: Callable[..., float] | None = None, *, as_share: bool = False
 ) -> Column:
     cells = tuple(words.mean_and_deviation(m["mean"], m["std"], as_share=as_share) for m in means)
-    return Column(title, cells, _best([m["mean"] for m in means], choose) if choose else frozenset())
+    return Column(title, cells, best([m["mean"] for m in means], choose) if choose else frozenset())
 
 
-def _best(values: list[float | None], choose: Callable[..., float]) -> frozenset[int]:
+def best(values: Sequence[float | None], choose: Callable[..., float]) -> frozenset[int]:
+    """Where the best of some values is; nowhere where there is one value, or all agree."""
     known = [value for value in values if value is not None]
     if not known or len(values) == 1 or (len(known) == len(values) and len(set(known)) == 1):
         return frozenset()
-    best = choose(known)
-    return frozenset(i for i, value in enumerate(values) if value == best)
+    chosen = choose(known)
+    return frozenset(i for i, value in enumerate(values) if value == chosen)
 
 
 def _moved(row: Mapping[str, Any]) -> float | None:

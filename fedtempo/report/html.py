@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import plotly.graph_objects as go
+import tomli_w
 from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
@@ -269,7 +270,7 @@ def _table(groups: Mapping[str, Sequence[Run]], comparison: Mapping[str, Any]) -
 
 
 def _configuration(run: Run) -> Markup:
-    text = read_text(run.folder, "config.toml") or ""
+    text = tomli_w.dumps(run.config) if run.folder is None else read_text(run.folder, "config.toml") or ""
     summary = f"{run.label}, seed {run.facts['seed']}"
     return element("details", element("summary", summary), element("pre", text))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -25,10 +25,13 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
 
     width: characters of the terminal; columns that find no room in it are left out, the last first.
     """
-    columns = comparison_columns(comparison)
+    return fitting_table(words.headline(comparison)[0], comparison_columns(comparison), width)
+
+
+def fitting_table(title: str, columns: Sequence[Column], width: int = 100) -> Table:
+    """Columns of which the first names the row; those that find no room in `width` are left out, the last first."""
     ends = accumulate(_width(column) for column in columns)
     shown = columns[: max(2, sum(end < width for end in ends))]
-    title, _ = words.headline(comparison)
     table = Table(
         title=escape(title), title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, header_style="dim"
     )
@@ -59,14 +62,23 @@ def prediction_table(measures: Iterable[Predicted]) -> Table:
 def run_table(summary: Mapping[str, Any]) -> Table:
     """One run (`fedtempo.record.summarise`): a row for each thing that one wants to know."""
     table = Table(
-        title=escape(f"{summary['strategy']}, seed {summary['seed']}"),
-        title_style="bold",
-        title_justify="left",
-        box=box.SIMPLE,
-        show_header=False,
+        title=escape(run_title(summary)), title_style="bold", title_justify="left", box=box.SIMPLE, show_header=False
     )
     table.add_column(style="dim")
     table.add_column(justify="right")
+    aims = summary["target_accuracy"] is not None
+    for row, (name, value) in enumerate(run_rows(summary)):
+        table.add_row(name, Text(value, style="bold" if aims and row == 0 else ""))
+    return table
+
+
+def run_title(summary: Mapping[str, Any]) -> str:
+    """ "fedavg, seed 1"."""
+    return f"{summary['strategy']}, seed {summary['seed']}"
+
+
+def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What one wants to know of a run, name and value; the time to its target first where it has one."""
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
     what = words.measure(summary["data"])
     rows = {
@@ -86,15 +98,10 @@ def run_table(summary: Mapping[str, Any]) -> Table:
         "privacy": words.privacy(summary["privacy"]),
         "real time": words.seconds(summary["wall_s"]),
     }
+    aim = []
     if summary["target_accuracy"] is not None:
-        table.add_row(
-            f"time to {words.percent(summary['target_accuracy'])}",
-            Text(words.seconds(summary["time_to_target_s"]), style="bold"),
-        )
-    for name, value in rows.items():
-        if value:
-            table.add_row(name, Text(str(value)))
-    return table
+        aim = [(f"time to {words.percent(summary['target_accuracy'])}", words.seconds(summary["time_to_target_s"]))]
+    return aim + [(name, str(value)) for name, value in rows.items() if value]
 
 
 def _derived(summary: Mapping[str, Any]) -> dict[str, str]:

@@ -11,10 +11,11 @@ Three things are promised beyond asyncio:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
@@ -162,13 +163,35 @@ def _describe(task: asyncio.Task[Any]) -> str:
 
 
 def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda: None) -> T:
-    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`.
+    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`, and within another loop too.
 
     broken_off: called where something but the coroutine's own end stops it, before tasks that are left are unwound.
     """
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with _set_aside(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
             return runner.run(main)
         except BaseException:
             broken_off()
             raise
+
+
+@contextlib.contextmanager
+def _set_aside() -> Iterator[None]:
+    """A loop that runs in this thread, as a notebook's does, does not count while the block lasts.
+
+    It would stand still anyway, as it does while any cell computes.
+    """
+    outer = asyncio._get_running_loop()
+    if outer is None:
+        yield
+        return
+    task = asyncio.current_task(outer)
+    if task is not None:
+        asyncio.tasks._leave_task(outer, task)
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(outer)
+        if task is not None:
+            asyncio.tasks._enter_task(outer, task)

@@ -225,3 +225,25 @@ def test_threads_are_refused_with_a_reason() -> None:
 
     with pytest.raises(RuntimeError, match="virtual clock cannot wait for threads"):
         clock.run(main())
+
+
+def test_it_runs_within_a_loop_that_runs_already_as_in_a_notebook() -> None:
+    async def inner() -> float:
+        await asyncio.sleep(1e6)
+        return asyncio.get_running_loop().time()
+
+    async def failing() -> None:
+        await asyncio.sleep(5)
+        raise ValueError("inner")
+
+    async def outer() -> list[float]:
+        before = asyncio.current_task(), asyncio.get_running_loop()
+        waits = asyncio.create_task(asyncio.sleep(0.001, "outer went on"))
+        times = [clock.run(inner()), clock.run(inner())]
+        with pytest.raises(ValueError, match="inner"):
+            clock.run(failing())
+        assert (asyncio.current_task(), asyncio.get_running_loop()) == before
+        assert await waits == "outer went on"
+        return times
+
+    assert asyncio.run(outer()) == [1e6, 1e6]

@@ -1,0 +1,141 @@
+"""Which of the distributions that a fleet can have describes measured values, such as the times of visits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+from fedtempo.errors import ConfigError
+from fedtempo.fleet.distributions import Constant, Discrete, Distribution, Exponential, Normal, Uniform, Zipf
+from fedtempo.fleet.truncation import FloatArray
+
+LEAST_VALUES = 5
+MOST_DISTINCT = 12
+DOUBTFUL = 0.01
+"""Probability of a Kolmogorov-Smirnov distance as large, below which a fit is called bad."""
+_QUANTILES = 50
+_SMALLEST = 0.05
+"""The lower bound that a normal distribution has where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A distribution fitted by maximum likelihood.
+
+    aic: Akaike's criterion, 2 parameters - 2 log-likelihood; smaller is better. ks: Kolmogorov-Smirnov distance, the
+    largest difference between the shares of values below a point; p: probability of one as large if the values came
+    from it (None for a distribution on few values, for which it has no meaning).
+    """
+
+    kind: str
+    distribution: Distribution
+    aic: float
+    ks: float
+    p: float | None
+
+    @property
+    def good(self) -> bool:
+        """Whether the values may have come from it."""
+        return self.p is None or self.p >= DOUBTFUL
+
+    def table(self) -> dict[str, Any]:
+        """It as a configuration writes it, with six digits."""
+        fields = dataclasses.asdict(self.distribution)  # type: ignore[call-overload]
+        return {"kind": self.kind, **{name: _rounded(value) for name, value in fields.items() if value is not None}}
+
+
+def fit(values: Sequence[float] | FloatArray) -> list[Fit]:
+    """All distributions that can describe the values, best first by Akaike's criterion.
+
+    One value repeated is a constant. A few values that come again and again are `discrete`, or `zipf` where they are
+    whole numbers; anything else is `exponential`, `normal` (cut off near 0) or `uniform`. The two groups are not
+    compared, since a probability is no density. Raises ConfigError for fewer than five values, or one that is not
+    positive and finite.
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    if x.size < LEAST_VALUES:
+        raise ConfigError(f"{x.size} values: at least {LEAST_VALUES} are needed to fit a distribution")
+    if not (np.isfinite(x).all() and x[0] > 0):
+        raise ConfigError(f"values from {x[0]:g} to {x[-1]:g}: all must be positive and finite")
+    if x[0] == x[-1]:
+        return [Fit("constant", Constant(float(x[0])), -math.inf, 0.0, None)]
+    distinct = np.unique(x)
+    if distinct.size <= min(MOST_DISTINCT, x.size // 3):
+        found = [_discrete(x), *([_zipf(x)] if (distinct == distinct.round()).all() else [])]
+    else:
+        found = [_exponential(x), _normal(x), _uniform(x)]
+    return sorted(found, key=lambda each: each.aic)
+
+
+def empirical(values: Sequence[float] | FloatArray) -> Discrete:
+    """The values themselves as a distribution, by up to fifty of their quantiles: for those that nothing fits."""
+    x = np.asarray(values, dtype=np.float64)
+    count = min(_QUANTILES, x.size)
+    quantiles = np.quantile(x, (np.arange(count) + 0.5) / count)
+    return Discrete(tuple(_rounded(float(value)) for value in quantiles))
+
+
+def _continuous(kind: str, part: Distribution, law: Any, parameters: int, x: FloatArray) -> Fit:
+    tested = stats.kstest(x, law.cdf)
+    log_likelihood = float(law.logpdf(x).sum())
+    return Fit(kind, part, 2 * parameters - 2 * log_likelihood, float(tested.statistic), float(tested.pvalue))
+
+
+def _exponential(x: FloatArray) -> Fit:
+    mean = float(x.mean())
+    return _continuous("exponential", Exponential(mean), stats.expon(scale=mean), 1, x)
+
+
+def _uniform(x: FloatArray) -> Fit:
+    low, high = float(x[0]), float(x[-1])
+    return _continuous("uniform", Uniform(low, high), stats.uniform(low, high - low), 2, x)
+
+
+def _normal(x: FloatArray) -> Fit:
+    """Normal before a cut at `low`, which is 0.05 or half of the smallest value where that is less."""
+    low, scale = min(_SMALLEST, float(x[0]) / 2), float(x.std())
+
+    def law(mean: float, std: float) -> Any:
+        return stats.truncnorm((low - mean) / std, math.inf, loc=mean, scale=std)
+
+    def loss(point: FloatArray) -> float:
+        return -float(law(point[0], scale * math.exp(point[1])).logpdf(x).mean())
+
+    # From an exponential's shape (mean far below the cut) to a narrow bell: what lies beyond is another distribution.
+    bounds = [(-float(x[-1]), float(x[-1])), (-7.0, 3.0)]
+    found = optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
+    mean, std = float(found.x[0]), scale * math.exp(float(found.x[1]))
+    return _continuous("normal", Normal(mean, std, low), law(mean, std), 2, x)
+
+
+def _discrete(x: FloatArray) -> Fit:
+    distinct, counts = np.unique(x, return_counts=True)
+    weights = counts / x.size
+    log_likelihood = float(counts @ np.log(weights))
+    part = Discrete(tuple(distinct.tolist()), tuple(weights.tolist()))
+    return Fit("discrete", part, 2 * (distinct.size - 1) - 2 * log_likelihood, 0.0, None)
+
+
+def _zipf(x: FloatArray) -> Fit:
+    low, high = int(x[0]), int(x[-1])
+
+    def loss(exponent: float) -> float:
+        return exponent * float(np.log(x).mean()) + math.log(Zipf(exponent, low, high).normaliser)
+
+    found = optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded")
+    part = Zipf(float(found.x), low, high)
+    shares = np.searchsorted(x, np.arange(low, high + 1), side="right") / x.size
+    distance = float(np.abs(shares - np.cumsum(part.pmf)).max())
+    return Fit("zipf", part, 2 + 2 * x.size * float(found.fun), distance, None)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return tuple(map(_rounded, value)) if isinstance(value, tuple) else value

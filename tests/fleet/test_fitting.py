@@ -1,0 +1,94 @@
+"""Distributions fitted to measured values: the one that they came from is found, and a bad fit is called one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedtempo import fleet_cli
+from fedtempo.errors import ConfigError
+from fedtempo.fleet.distributions import (
+    Constant,
+    Discrete,
+    Distribution,
+    Exponential,
+    Normal,
+    Uniform,
+    Zipf,
+    distribution,
+)
+from fedtempo.fleet.fitting import empirical, fit
+
+
+@pytest.mark.parametrize(
+    ("law", "kind", "within"),
+    [
+        (Exponential(2.5), "exponential", {"mean": 0.15}),
+        (Uniform(1.0, 10.0), "uniform", {"low": 0.1, "high": 0.1}),
+        (Normal(2.5, 1.0), "normal", {"mean": 0.15, "std": 0.15}),
+        (Normal(30.0, 0.5), "normal", {"mean": 0.1, "std": 0.1}),
+        (Discrete((0.5, 1.0, 2.0), (1.0, 2.0, 1.0)), "discrete", {}),
+        (Zipf(1.2, 1, 8), "zipf", {"exponent": 0.15}),
+        (Constant(3.0), "constant", {"value": 0.0}),
+    ],
+)
+def test_the_law_that_values_came_from_is_found(law: Distribution, kind: str, within: dict[str, float]) -> None:
+    values = law.draw(np.random.default_rng(7), 1000)
+    best = fit(values)[0]
+    assert best.kind == kind
+    assert best.good
+    for name, difference in within.items():
+        assert getattr(best.distribution, name) == pytest.approx(getattr(law, name), abs=difference)
+    assert distribution(best.table()).expectation == pytest.approx(law.expectation, rel=0.1)
+
+
+def test_criteria_are_those_of_the_likelihood() -> None:
+    values = np.random.default_rng(3).exponential(2.0, 200)
+    found = {each.kind: each for each in fit(values)}
+    log_likelihood = -200 * math.log(values.mean()) - 200
+    assert found["exponential"].aic == pytest.approx(2 - 2 * log_likelihood)
+    spread = values.max() - values.min()
+    assert found["uniform"].aic == pytest.approx(4 + 2 * 200 * math.log(spread))
+    below = 1 - np.exp(-np.sort(values) / values.mean())
+    steps = np.arange(201) / 200
+    assert found["exponential"].ks == pytest.approx(np.maximum(steps[1:] - below, below - steps[:-1]).max())
+    assert found["uniform"].ks > found["exponential"].ks
+
+
+def test_values_that_nothing_describes_are_taken_themselves() -> None:
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.normal(2, 0.1, 300), rng.normal(40, 0.5, 300)])
+    assert not fit(values)[0].good
+    themselves = empirical(values)
+    assert len(themselves.values) == 50
+    assert themselves.expectation == pytest.approx(values.mean(), rel=0.02)
+    assert themselves.draw(rng, 400).max() > 38
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [([1.0, 2.0], "at least 5"), ([1, 2, 3, 4, -5.0], "positive"), ([1, 2, 3, 4, math.inf], "positive and finite")],
+)
+def test_what_cannot_be_fitted(values: list[float], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        fit(values)
+
+
+def test_the_command_prints_a_line_for_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    lines = [f"{device},{rng.exponential(5.0):.6f}" for device in range(300)]
+    path = tmp_path / "times.csv"
+    path.write_text("\n".join(["device,seconds", *lines]), encoding="utf-8")
+    fleet_cli.fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert '{ kind = "exponential", mean = ' in out
+    assert "300 values" in out
+    bimodal = [f"{i},{value:.6f}" for i, value in enumerate(np.where(rng.random(400) < 0.5, 1, 50) + rng.random(400))]
+    path.write_text("\n".join(["device,seconds", *bimodal]), encoding="utf-8")
+    fleet_cli.fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert "take the values themselves" in out
+    assert '{ kind = "discrete", values = [' in out
