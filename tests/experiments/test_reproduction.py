@@ -174,7 +174,7 @@ def test_every_committed_result_is_whole() -> None:
         assert pictures
         assert pictures == {path.stem for path in found[name].glob("*.svg")}
         for picture in pictures:
-            assert (found[name] / f"{picture}.png").stat().st_size < 200_000
+            assert (found[name] / f"{picture}.png").stat().st_size < 300_000
             assert (found[name] / f"{picture}.svg").stat().st_size < 500_000
 
 
