@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers clean
+.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers docs docs-serve package ci clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -25,6 +25,23 @@ test-deploy-slow: .venv-flower/.ready
 test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py
 
+# The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: .venv-docs/.ready
+	.venv-docs/bin/python -m mkdocs build --strict --quiet
+	.venv-docs/bin/python -m tools.site.check site
+
+docs-serve: .venv-docs/.ready
+	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800
+
+# The wheel and the source distribution in dist/, each tried in an environment of its own.
+package: $(READY)
+	$(BIN)/python -m tools.package dist $(PIP_FLAGS)
+
+# What a release must pass.
+ci: test docs package
+	$(BIN)/python -m pytest -m slow tests/docs
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -35,7 +52,7 @@ lint: $(READY)
 AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
-	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock
+	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-docs.lock
 
 # A peer that cannot be installed is a figure without a value.
 bench: $(READY)
@@ -52,7 +69,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-# Flower needs older versions of some packages, and Ray takes 250 MB: their environments lie over the other one.
+# Flower needs older versions of some packages, Ray takes 250 MB, and nobody else needs MkDocs: their environments lie over
+# the other one.
 .venv-%/.ready: requirements-%.lock $(READY)
 	$(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
@@ -61,4 +79,4 @@ $(READY): requirements.lock pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-ray benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-ray .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -34,7 +34,7 @@ from fedtempo.runtime.server import ServerSettings
 _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
 """Kinds of which our own are described under [training]."""
 
-_SECTIONS: dict[str, Any] = {
+SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
     "[data]": DataSettings,
     "[training]": Training,
@@ -55,11 +55,11 @@ def _sources() -> dict[str, Any]:
     return {**SOURCES, **{f"{prefix}:<...>": function for prefix, function in PREFIXES.items()}}
 
 
-def _kinds() -> dict[str, Mapping[str, Any]]:
+def kinds() -> dict[str, Mapping[str, Any]]:
     """Parts of each kind by name; a part of an installed package is its entry point."""
-    kinds = {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": _SECTIONS, **_OF_TRAINING}
-    outside = {kind: installed(kind) for kind in kinds if kind not in ("fleets", "sections")}
-    return {kind: {**outside.get(kind, {}), **parts} for kind, parts in kinds.items()}
+    ours = {**REGISTRIES, "fleets": PRESETS, "sources": _sources(), "sections": SECTIONS, **_OF_TRAINING}
+    outside = {kind: installed(kind) for kind in ours if kind not in ("fleets", "sections")}
+    return {kind: {**outside.get(kind, {}), **parts} for kind, parts in ours.items()}
 
 
 def _loaded(part: Any) -> Any:
@@ -71,14 +71,14 @@ def _loaded(part: Any) -> Any:
 
 def list_parts(console: Console, what: str | None) -> None:
     """One table of names with what each is; all kinds where `what` is None. Raises ConfigError for an unknown kind."""
-    kinds = _kinds()
-    if what is not None and what not in kinds:
-        raise ConfigError(f"list {what}: no such kind{nearest(what, kinds)}")
-    for kind in kinds if what is None else [what]:
-        if not kinds[kind]:
+    known = kinds()
+    if what is not None and what not in known:
+        raise ConfigError(f"list {what}: no such kind{nearest(what, known)}")
+    for kind in known if what is None else [what]:
+        if not known[kind]:
             continue
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
-        for name, part in sorted(kinds[kind].items()):
+        for name, part in sorted(known[kind].items()):
             table.add_row(Text(name, style="cyan"), _summary(part))
         console.print(table)
 
@@ -88,11 +88,7 @@ def describe(console: Console, name: str) -> None:
 
     Raises ConfigError for an unknown name.
     """
-    kinds = _kinds()
-    found = [(kind, parts[key]) for kind, parts in kinds.items() for key in parts if name in _names(key)]
-    if not found:
-        known = {key for parts in kinds.values() for key in parts}
-        raise ConfigError(f"describe {name}: no such part{nearest(name, known)}")
+    found = parts_named(name)
     for position, (kind, unloaded) in enumerate(found):
         part = _loaded(unloaded)
         if position:
@@ -105,9 +101,19 @@ def describe(console: Console, name: str) -> None:
         if kind == "fleets":
             console.print(Text(tomli_w.dumps({"fleet": part()}).strip(), style="dim"))
         elif kind == "sources":
-            console.print(Text(f"options: {_options(part)}", style="dim"))
+            console.print(Text(f"options: {options_of(part)}", style="dim"))
         elif dataclasses.is_dataclass(part):
             console.print(_fields(part))
+
+
+def parts_named(name: str) -> list[tuple[str, Any]]:
+    """Each part of that name, with its kind. Raises ConfigError where there is none."""
+    known = kinds()
+    found = [(kind, parts[key]) for kind, parts in known.items() for key in parts if name in _names(key)]
+    if not found:
+        names = {key for parts in known.values() for key in parts}
+        raise ConfigError(f"describe {name}: no such part{nearest(name, names)}")
+    return found
 
 
 def _names(key: str) -> set[str]:
@@ -115,7 +121,7 @@ def _names(key: str) -> set[str]:
     return {key, key.strip("[]"), key.removesuffix("<...>"), key.removesuffix(":<...>")}
 
 
-def _options(source: Any) -> str:
+def options_of(source: Any) -> str:
     """A source's options with their defaults; what follows the colon of its name is none."""
     parameters = inspect.signature(source).parameters.values()
     return ", ".join(f"{p.name} = {p.default}" for p in parameters if p.default is not p.empty) or "none"
@@ -128,7 +134,7 @@ def _fields(part: Any) -> Table:
     hints = typing.get_type_hints(part, include_extras=True)
     for field in dataclasses.fields(part):
         kind, limits, meaning = explained(hints[field.name])
-        table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(_default(field)), Text(meaning))
+        table.add_row(Text(field.name, style="cyan"), Text(f"{kind}{limits}"), Text(default_of(field)), Text(meaning))
     return table
 
 
@@ -179,7 +185,8 @@ def _type_name(hint: Any) -> str:
     )
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
+def default_of(field: dataclasses.Field[Any]) -> str:
+    """A field's default as one would write it; "-" for none."""
     if field.default is not dataclasses.MISSING:
         return (
             "-"

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedtempo import __version__
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.fleet_cli import fleet
 from fedtempo.logs import Format
@@ -21,8 +22,8 @@ from fedtempo.logs import Format
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
+    epilog="Example: fedtempo run configs/fedhusky.toml",
 )
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
@@ -35,27 +36,43 @@ errors = Console(stderr=True, emoji=False)
 ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
 Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
-Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of [compare.<label>] tables, or all")]
+Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of \\[compare.<label>] tables, or all")]
 Local = Annotated[
-    int | None, typer.Option(help="start so many clients and a SuperLink on this machine; [deploy] counts if not given")
+    int | None,
+    typer.Option(help="start so many clients and a SuperLink on this machine; \\[deploy] counts if not given"),
 ]
 Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
-@app.command()
+def _show_version(asked: bool) -> None:
+    if asked:
+        console.print(f"fedtempo {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version, and exit.")
+    ] = False,
+) -> None:
+    """Options of the program as a whole."""
+
+
+@app.command(epilog="Example: fedtempo run configs/fedhusky.toml --set strategy.preset=paper --seed 7")
 def run(
     config: ConfigFile,
     out: Out = None,
     set_: Sets = [],  # noqa: B006
     seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
 ) -> None:
-    """Run one strategy and leave a folder with everything that happened."""
+    """Run one strategy; leave a folder with all that happened."""
     from fedtempo import commands
 
     raise typer.Exit(commands.run(console, config, out, set_, seed))
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo resume runs/20260102-101500-fedhusky-seed1")
 def resume(
     folder: Annotated[Path, typer.Argument(help="folder of a run or of a comparison", show_default=False)],
     set_: Annotated[
@@ -67,7 +84,10 @@ def resume(
         Format | None, typer.Option(help="of a run on real clients: as `fedtempo deploy` has it")
     ] = None,
 ) -> None:
-    """Go on with a run, a deployment or a comparison that was interrupted or killed, as if it had never been."""
+    """Go on with what was interrupted or killed, as if never stopped.
+
+    A run, a deployment or a comparison.
+    """
     from fedtempo import commands, deploy_commands
 
     if deploy_commands.is_deployment(folder):
@@ -77,7 +97,7 @@ def resume(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo compare configs/fedhusky.toml --strategies fedhusky,fedavg --seeds 1-3")
 def compare(
     config: ConfigFile,
     strategies: Strategies,
@@ -85,13 +105,16 @@ def compare(
     out: Out = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Run several strategies on the same fleet, data and seeds; table, report.html and comparison.json."""
+    """Run several strategies on the same fleet, data and seeds.
+
+    Leaves a table, report.html and comparison.json.
+    """
     from fedtempo import commands
 
     raise typer.Exit(commands.compare(console, config, strategies, seeds, out, set_))
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo tune configs/psfl.toml --strategies psfl,fedavg --lr 0.3:0.01")
 def tune(
     config: ConfigFile,
     strategies: Strategies,
@@ -107,13 +130,16 @@ def tune(
     workers: Annotated[int | None, typer.Option(help="runs at once; as many as there are processors")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Find each strategy's learning rate on one grid with the same budget, by successive halving."""
+    """Find each strategy's learning rate with the same budget.
+
+    By successive halving on one grid.
+    """
     from fedtempo import commands
 
     commands.tune(console, config, strategies, lr, factor, seeds, budget, workers, set_)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo plan configs/fedhusky.toml --strategies fedhusky,hybrid --out pictures")
 def plan(
     config: ConfigFile,
     strategies: Annotated[
@@ -122,7 +148,10 @@ def plan(
     out: Annotated[Path | None, typer.Option(help="new folder for pictures; none are drawn if not given")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Predict without training: how busy clients are, groups alive, rounds. Takes seconds."""
+    """Predict in seconds, without training: who is busy, and when.
+
+    How busy clients are, groups alive, rounds, and why.
+    """
     from fedtempo import commands
 
     commands.plan(console, config, strategies, out, set_)
@@ -153,7 +182,7 @@ def advise(
     show_advice(console, config, strategies, budget, short, workers, json, set_)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo report runs/first runs/second --out both.html")
 def report(
     runs: Runs,
     out: Annotated[Path | None, typer.Option(help="file; report.html in the first folder if not given")] = None,
@@ -164,7 +193,7 @@ def report(
     commands.report(console, runs, out)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo export runs/first --to csv")
 def export(
     run: Annotated[Path, typer.Argument(help="run folder", show_default=False)],
     to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",
@@ -176,15 +205,18 @@ def export(
     commands.export(console, run, to, out)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo check configs/fedhusky.toml --set run.horizon=50")
 def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
-    """Run a configuration on different executors and worker counts, and say whether every bit agrees."""
+    """Say whether different executors agree in every bit.
+
+    Runs the configuration on different executors and worker counts.
+    """
     from fedtempo import commands
 
     raise typer.Exit(commands.check(console, config, set_))
 
 
-@app.command(name="list")
+@app.command(name="list", epilog="Example: fedtempo list strategies")
 def list_(
     what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ...; all if not given")] = None,
 ) -> None:
@@ -194,7 +226,7 @@ def list_(
     catalogue.list_parts(console, what)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo describe fedhusky")
 def describe(
     name: Annotated[str, typer.Argument(help="a name that `fedtempo list` prints", show_default=False)],
 ) -> None:
@@ -204,20 +236,23 @@ def describe(
     catalogue.describe(console, name)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo new strategy my-idea")
 def new(
     kind: Annotated[str, typer.Argument(help="strategy, network, data or partition", show_default=False)],
     name: Annotated[str, typer.Argument(help="what it is called, like my-idea", show_default=False)],
     folder: Annotated[Path, typer.Option(help="where to write it")] = Path(),
 ) -> None:
-    """Begin a part of your own: a commented file that works as it is, and its test."""
+    """Begin a part of your own.
+
+    Writes a commented file that works as it is, and its test.
+    """
     from fedtempo import skeletons
 
     for path in skeletons.write(kind, name, folder):
         console.print(f"{path}", style="cyan", soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo reproduce fedhusky/fig6 --scale small")
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
@@ -235,7 +270,7 @@ def reproduce(
         typer.Option(help="keep the result below this folder, in place of an earlier one", show_default=False),
     ] = None,
 ) -> None:
-    """A paper's figure: run, picture, and the paper's numbers beside the measured ones."""
+    """A paper's figure, its numbers beside the measured ones."""
     from fedtempo import commands
 
     if index is not None:
@@ -244,18 +279,33 @@ def reproduce(
     commands.reproduce(console, what, list_only, ids, scale, data, out, results)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo doctor --json")
+def doctor(json: Annotated[bool, typer.Option("--json", help="as one JSON object, for scripts")] = False) -> None:
+    """Say what is installed, what is missing, and what would help.
+
+    The exit code is 1 where something needed is missing.
+    """
+    from fedtempo.doctor import examine, show
+
+    findings = examine()
+    raise typer.Exit(show(console, findings, json=json))
+
+
+@app.command(epilog="Example: fedtempo client client.toml --log-format json")
 def client(
     config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
     log_format: Annotated[Format, typer.Option(help="how it logs, on stderr")] = Format.text,
 ) -> None:
-    """Be a client of a deployment: train on this machine's data whenever the server asks."""
+    """Be a client of a deployment.
+
+    Trains on this machine's data whenever the server asks.
+    """
     from fedtempo import deploy_commands
 
     deploy_commands.client(config, log_format)
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo deploy configs/fedhusky-local.toml --local 5")
 def deploy(
     config: ConfigFile,
     local: Local = None,
@@ -266,13 +316,16 @@ def deploy(
         Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
     ] = None,
 ) -> None:
-    """Run one strategy on real clients through Flower, and leave a folder like a simulation's."""
+    """Run one strategy on real clients, through Flower.
+
+    Leaves a folder like a simulation's.
+    """
     from fedtempo import deploy_commands
 
     raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed, log_format))
 
 
-@app.command()
+@app.command(epilog="Example: fedtempo keys keys --host server.example.org --client ward-1 --client ward-2")
 def keys(
     folder: Annotated[Path, typer.Argument(help="where certificates and keys lie", show_default=False)],
     host: Annotated[
@@ -284,13 +337,16 @@ def keys(
         str | None, typer.Option(help="host:port of a running SuperLink that is to let these clients in")
     ] = None,
 ) -> None:
-    """Make an authority, a server's certificate and clients' keys; what is there stays."""
+    """Make certificates and keys for a deployment.
+
+    An authority, a server's certificate and clients' keys; what is there stays.
+    """
     from fedtempo import deploy_commands
 
     deploy_commands.keys(console, folder, host, client, renew_server, register)
 
 
-@fleet.command()
+@fleet.command(epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml")
 def measure(
     config: ConfigFile,
     out: Annotated[Path, typer.Option(help="new TOML file")],
@@ -304,7 +360,7 @@ def measure(
     deploy_commands.measure(console, config, local, visits, out, set_)
 
 
-@fleet.command(name="compare")
+@fleet.command(name="compare", epilog="Example: fedtempo fleet compare runs/simulated runs/deployed")
 def fleet_compare(
     simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
     deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],

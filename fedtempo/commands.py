@@ -31,6 +31,7 @@ from fedtempo.planning import Prediction, predict
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
+from fedtempo.record.folder import unused
 from fedtempo.record.prediction import prediction
 from fedtempo.report import words
 from fedtempo.report.html import write_report
@@ -43,7 +44,7 @@ INTERRUPTED = 130
 def run(console: Console, path: Path, out: Path | None, sets: list[str], seed: int | None) -> int:
     """One run into a folder; returns the exit code."""
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
-    folder = out or RUNS / default_name(config.label, config.run.seed)
+    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with progress.shown(console, config) as watch:
         summary = run_to_folder(config, folder, watch=watch)
     return _show(console, folder, summary)
@@ -78,7 +79,7 @@ def compare(console: Console, path: Path, strategies: str, seeds: str, out: Path
     """Several strategies over the same seeds; returns the exit code."""
     base = load(path, sets)
     numbers = parse_seeds(seeds)
-    folder = out or RUNS / default_name("compare", numbers[0])
+    folder = out or unused(RUNS / default_name("compare", numbers[0]))
     watching = partial(progress.shown, console)
     compared = comparing.begin(folder, base, competitors(strategies, base), numbers, watching=watching)
     return _show_comparison(console, folder, compared)
@@ -261,7 +262,8 @@ def reproduce(
             folder = results / what
             place = stack.enter_context(in_place_of(folder, experiment))
         else:
-            folder = place = new_folder(out or RUNS / default_name(what.replace("/", "-"), 0).removesuffix("-seed0"))
+            name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
+            folder = place = new_folder(out or unused(RUNS / name))
         with console.status(experiment.titled(scale)):
             title, rows = run_experiment(experiment, Asked(scale, place, data))
     console.print(_rows_table(title, rows))

@@ -24,6 +24,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.flower import need_flower
 from fedtempo.logs import Format
 from fedtempo.record import RunFolder, default_name, load_run
+from fedtempo.record.folder import unused
 from fedtempo.record.journal import read_identity
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
@@ -55,7 +56,7 @@ def deploy(
 ) -> int:
     """One run on real clients into a folder; returns the exit code."""
     config = _config(path, local, sets, seed)
-    folder = out or RUNS / default_name(config.label, config.run.seed)
+    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with _observed(console, config, log_format) as seen, _grid(console, config, local, folder) as grid:
         summary = deploy_to_folder(config, folder, grid, remember=_to_resume(grid, local), **seen)
     return _show(console, folder, summary)

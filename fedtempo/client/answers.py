@@ -221,10 +221,14 @@ class Answers:
 
 
 def limit_memory(limits_mb: float | None) -> None:
-    """Bound the data that this process may hold, where the system can."""
+    """Bound the data that this process may hold. Raises ConfigError where the system cannot."""
     if limits_mb is not None:
-        import resource
-
+        try:
+            import resource
+        except ImportError as error:
+            raise ConfigError(
+                "limits.memory_mb: this system cannot bound what a process holds; leave it out"
+            ) from error
         size = int(limits_mb * 1e6)
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 

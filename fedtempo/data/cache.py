@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.places import cache_folder
+
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 def remembered(name: str, make: Callable[[], Any]) -> Any:
     """`make()` (JSON values), or what it gave the last time under this name; name whatever the result depends on.
 
-    Lies in $XDG_CACHE_HOME/fedtempo, ~/.cache/fedtempo without it. A file that is damaged is made again; where nothing
-    can be written, nothing is remembered. Files appear whole or not at all.
+    Lies in the user's cache folder (`places.cache_folder`). A file that is damaged is made again; where nothing can be
+    written, nothing is remembered. Files appear whole or not at all.
     """
     path = _path(f"{name}.json")
     if path is None:
@@ -60,11 +62,8 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
 
 def _path(name: str) -> Path | None:
     """Where a file of this name is kept; None where there is no home."""
-    try:
-        root = os.environ.get("XDG_CACHE_HOME")
-        return (Path(root) if root else Path.home() / ".cache") / "fedtempo" / name
-    except RuntimeError:
-        return None
+    folder = cache_folder()
+    return None if folder is None else folder / name
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -173,6 +174,12 @@ def default_name(strategy: str, seed: int) -> str:
     """A folder name that tells runs apart: the local time, the strategy, the seed."""
     plain_strategy = re.sub(r"[^A-Za-z0-9_-]+", "-", strategy).strip("-") or "run"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{plain_strategy}-seed{seed}"
+
+
+def unused(path: Path) -> Path:
+    """The path, or one with a number behind it where there is something of that name: runs may begin in one second."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(each for each in itertools.chain([path], numbered) if not each.exists())
 
 
 def environment(seed: int | None) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, RunFolder, default_name, write_json
+from fedtempo.record.folder import unused
 
 
 def test_a_new_folder_says_what_made_it(tmp_path):
@@ -77,3 +79,10 @@ def test_default_name_is_one_folder_name():
     assert name.endswith("-my_module-Strategy-x-seed4")
     assert "/" not in name
     assert default_name("::", 1).endswith("-run-seed1")
+
+
+def test_a_second_run_of_the_same_second_gets_a_number(tmp_path: Path) -> None:
+    assert unused(tmp_path / "run") == tmp_path / "run"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run-2").mkdir()
+    assert unused(tmp_path / "run") == tmp_path / "run-3"

@@ -1,0 +1,30 @@
+"""The wheel and the source distribution, installed where there is nothing else."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.package import ROOT, build, main
+
+
+@pytest.mark.slow
+def test_both_packages_install_and_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([str(tmp_path)])
+    assert "both install and run" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_packages_hold_every_module_and_nothing_of_the_tests(tmp_path: Path) -> None:
+    source, wheel = build(tmp_path)
+    inside = [path for path in (ROOT / "fedtempo").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    files = {path.relative_to(ROOT).as_posix() for path in inside}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == files
+    with tarfile.open(source) as archive:
+        unpacked = {name.partition("/")[2] for name in archive.getnames()}
+    assert files | {"README.md", "LICENSE", "pyproject.toml"} <= unpacked

@@ -1,0 +1,104 @@
+"""Build the wheel and the source distribution, and try each in an environment that has nothing else: `make package`.
+
+    python -m tools.package [FOLDER] [pip's options, such as --extra-index-url ...]
+
+The two files are left in FOLDER, `dist` by default. Both are built without an isolated environment, by the setuptools
+that is pinned; the wheel is made of the source distribution, so that it lacks what that lacks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SMALL = """
+[run]
+horizon = 20.0
+[data]
+source = "digits"
+clients = 5
+examples_per_client = 20
+test_examples = 100
+[model]
+network = "logistic"
+[training]
+lr = 0.1
+[fleet]
+compute = { unit = "s/visit", speed = 2.0 }
+link = "none"
+estimates = "exact"
+[strategy]
+name = "fedavg"
+"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Raises CalledProcessError, or AssertionError, where something does not work."""
+    folder = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else ROOT / "dist"
+    pip_options = [each for each in arguments if Path(each) != folder]
+    source, wheel = build(folder.resolve())
+    with tempfile.TemporaryDirectory(prefix="fedtempo-package-") as scratch:
+        environment = Path(scratch, "venv")
+        venv.create(environment, with_pip=True)
+        python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+        constraints = ["--constraint", str(ROOT / "requirements.lock")]
+        _call(python, "-m", "pip", "install", "--quiet", *pip_options, *constraints, str(wheel))
+        try_out(python, Path(scratch, "from-wheel"))
+        _call(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *pip_options, str(source))
+        try_out(python, Path(scratch, "from-source"))
+    print(f"{source}\n{wheel}\nboth install and run")
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """The source distribution and the wheel, made anew in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("fedtempo-*.tar.gz"), *folder.glob("fedtempo-*.whl")]:
+        old.unlink()
+    backend = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    _call(sys.executable, "-c", backend, str(folder), cwd=ROOT)
+    (source,) = folder.glob("fedtempo-*.tar.gz")
+    pip_wheel = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    _call(sys.executable, *pip_wheel, str(source))
+    (wheel,) = folder.glob("fedtempo-*.whl")
+    return source, wheel
+
+
+def try_out(python: Path, folder: Path) -> None:
+    """Ask the fedtempo of this environment for its version, what it lacks, and a small run, outside the source tree."""
+    folder.mkdir()
+    (folder / "small.toml").write_text(SMALL, encoding="utf-8")
+    program = python.with_name("fedtempo")
+    assert _call(program, "--version", cwd=folder).startswith("fedtempo ")
+    where = _call(python, "-c", "import fedtempo; print(fedtempo.__file__)", cwd=folder).strip()
+    assert Path(where).is_relative_to(python.parents[1]), f"{where} is not what was installed"
+    assert json.loads(_call(program, "doctor", "--json", cwd=folder))["ok"]
+    _call(program, "run", "small.toml", "--out", "out", cwd=folder)
+    summary = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))
+    assert summary["ended"] == "horizon", summary
+    assert (folder / "out/report.html").is_file()
+
+
+def _call(*command: str | Path, cwd: Path | None = None) -> str:
+    """What a program printed; shows what it complained about where it fails."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    ended = subprocess.run(  # noqa: S603  this project's own programs, and pip
+        [str(part) for part in command],
+        cwd=cwd,
+        env=clean,
+        text=True,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return ended.stdout
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

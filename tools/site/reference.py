@@ -1,0 +1,111 @@
+"""Pages of the reference that are made of the program itself: commands, the configuration, parts by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import tomli_w
+import typer.main
+
+from fedtempo import cli
+from fedtempo.catalogue import SECTIONS, kinds, options_of
+from tools.site.pieces import fields_table
+
+_INTROS = {
+    "strategies": "Each has [a page of its own](../strategies/index.md). In a configuration: `[strategy] name = ...`.",
+    "networks": "In a configuration: `[model] network = ...`; `module:Class` names your own.",
+    "partitions": "In a configuration: `[data] partition = { kind = ... }`.",
+    "links": "In a configuration: `[fleet] link = { kind = ... }`.",
+    "distributions": "Wherever each client has its own number: `[fleet] compute`, rates of a link.",
+    "availability": "In a configuration: `[fleet] availability = { kind = ... }`.",
+    "estimates": "What the server believes of visits: `[fleet] estimates = ...`.",
+    "fleets": "In a configuration: `[fleet] preset = ...`; the tables that it stands for are shown.",
+    "sources": "In a configuration: `[data] source = ...`, with `[data] options = { ... }`.",
+}
+
+
+def commands() -> str:
+    """Every command: what it does, how it is called, its arguments and options."""
+    lines = [
+        "# Commands",
+        "",
+        "`fedtempo COMMAND --help` says the same on the terminal. `fedtempo --install-completion` makes the shell "
+        "complete commands and options ([installing](../install.md#shell-completion)).",
+    ]
+    for words, command in _walk(typer.main.get_command(cli.app), ("fedtempo",)):
+        lines += ["", f"## `{' '.join(words)}`", "", inspect.cleandoc(command.help or ""), ""]
+        arguments = [each.name for each in command.params if each.param_type_name == "argument"]
+        usage = " ".join([*words, *(f"<{name}>" for name in arguments)])
+        lines += ["```text", f"{usage} [options]", command.epilog.strip(), "```", ""]
+        rows = []
+        for each in command.params:
+            option = each.param_type_name == "option"
+            name = ", ".join(f"`{opt}`" for opt in each.opts) if option else f"`<{each.name}>`"
+            default = "required" if each.required else _plain(each.default)
+            rows.append(f"| {name} | {default} | {(each.help or '').replace(chr(92) + '[', '[')} |")
+        lines += ["| argument or option | default | meaning |", "|---|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def configuration() -> str:
+    """The tables of a configuration and of a client's file."""
+    lines = [
+        "# Configuration",
+        "",
+        "A configuration is one TOML file. What has no default must be given; an unknown key is an error, which names "
+        "the nearest known one. `fedtempo describe NAME` prints what stands here.",
+    ]
+    for name, part in SECTIONS.items():
+        lines += ["", f"## `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", fields_table(part)]
+    return "\n".join(lines) + "\n"
+
+
+def parts() -> str:
+    """All that has a name, with its fields."""
+    lines = ["# Parts by name", "", "What `fedtempo list` lists, with the settings of each."]
+    for kind, known in kinds().items():
+        if kind == "sections" or not known:
+            continue
+        lines += ["", f"## {kind.capitalize()}", "", _INTROS.get(kind, "")]
+        if kind == "strategies":
+            continue
+        for name, part in sorted(known.items()):
+            if isinstance(part, EntryPoint):  # of a package that happens to be installed here
+                continue
+            lines += ["", f"### `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", _settings(kind, part)]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "reference/commands.md": commands,
+    "reference/configuration.md": configuration,
+    "reference/parts.md": parts,
+}
+
+
+def _settings(kind: str, part: Any) -> str:
+    if kind == "fleets":
+        return f"```toml\n{tomli_w.dumps({'fleet': part()}).strip()}\n```"
+    if kind == "sources":
+        return f"Options: {options_of(part)}."
+    return fields_table(part) if dataclasses.is_dataclass(part) else ""
+
+
+def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Commands that do something, with the words that call them."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield words, command
+    for name, inner in (below or {}).items():
+        yield from _walk(inner, (*words, name))
+
+
+def _plain(default: Any) -> str:
+    """A default as a reader would type it; nothing where there is none."""
+    if callable(default) or default in (None, False, (), []):
+        return ""
+    return f"`{getattr(default, 'value', default)}`"
