@@ -287,7 +287,7 @@ def new(
 def reproduce(
     what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="the names alone, for scripts")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="the papers' names alone, for scripts")] = False,
     index: Annotated[
         Path | None, typer.Option(help="write index.md over all results below this folder", show_default=False)
     ] = None,
@@ -296,6 +296,10 @@ def reproduce(
         str | None, typer.Option(help="a source in place of the paper's data, like fashion-mnist", show_default=False)
     ] = None,
     out: Out = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="keep the result below this folder, in place of an earlier one", show_default=False),
+    ] = None,
 ) -> None:
     """A paper's figure, its numbers beside the measured ones."""
     from fedtempo import commands
@@ -303,7 +307,7 @@ def reproduce(
     if index is not None:
         commands.index_results(console, index)
         return
-    commands.reproduce(console, what, list_only, ids, scale, data, out)
+    commands.reproduce(console, what, list_only, ids, scale, data, out, results)
 
 
 @app.command(epilog="Example: fedtempo doctor --json")

@@ -20,7 +20,8 @@ from fedtempo.comparing import competitors, new_folder
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, overall, write_rows
+from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, named, overall
+from fedtempo.experiments.results import in_place_of, run_experiment
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
@@ -264,29 +265,44 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
 
 
 def reproduce(
-    console: Console, what: str | None, list_only: bool, ids: bool, scale: str, data: str | None, out: Path | None
+    console: Console,
+    what: str | None,
+    list_only: bool,
+    ids: bool,
+    scale: str,
+    data: str | None,
+    out: Path | None,
+    results: Path | None,
 ) -> None:
     """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
     from fedtempo.experiments.registry import EXPERIMENTS
 
     if ids:
-        print(*EXPERIMENTS, sep="\n")
+        print(*(name for name, experiment in EXPERIMENTS.items() if experiment.printed), sep="\n")
         return
     if list_only or what is None:
-        console.print(_experiments_table(EXPERIMENTS.values()))
+        printed = [experiment for experiment in EXPERIMENTS.values() if experiment.printed]
+        others = [experiment for experiment in EXPERIMENTS.values() if not experiment.printed]
+        console.print(_experiments_table(f"the papers' {len(printed)} figures and tables", printed))
+        console.print(_experiments_table("beside the papers", others))
         return
     if what not in EXPERIMENTS:
         raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXPERIMENTS)}")
     if scale not in SCALES:
         raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
+    if out is not None and results is not None:
+        raise ConfigError("--out and --results both say where the result goes: give one of them")
     experiment = EXPERIMENTS[what]
-    name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
-    folder = new_folder(out or unused(RUNS / name))
-    asked = Asked(scale, folder, data)
-    with console.status(experiment.titled(asked)):
-        rows = experiment.reproduce(asked)
-    write_rows(experiment, asked, rows)
-    console.print(_rows_table(experiment.titled(asked), rows))
+    with contextlib.ExitStack() as stack:
+        if results is not None:
+            folder = results / what
+            place = stack.enter_context(in_place_of(folder, experiment))
+        else:
+            name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
+            folder = place = new_folder(out or unused(RUNS / name))
+        with console.status(experiment.titled(scale)):
+            title, rows = run_experiment(experiment, Asked(scale, place, data))
+    console.print(_rows_table(title, rows))
     if (verdict := overall(rows)) is not None:
         console.print(f"{experiment.name}: {verdict}", style="bold")
     console.print(f"{folder}", style="cyan", soft_wrap=True)
@@ -299,14 +315,15 @@ def index_results(console: Console, folder: Path) -> None:
     console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
 
 
-def _experiments_table(experiments: Iterable[Experiment]) -> Table:
-    table = Table(box=None, header_style="dim")
-    for column in ("name", "what", "the paper's data", "minutes on two cores: small", "medium", "full"):
-        right = column[0] == "m" or column == "full"
-        table.add_column(column, justify="right" if right else "left", no_wrap=column == "name")
+def _experiments_table(title: str, experiments: Iterable[Experiment]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
+    for column in ("name", "in the paper", "what", "the paper's data", *(f"{scale}, min" for scale in SCALES)):
+        table.add_column(
+            column, justify="right" if column.endswith("min") else "left", no_wrap=column in ("name", "in the paper")
+        )
     for experiment in experiments:
         minutes = (f"{minutes:g}" for minutes in experiment.minutes)
-        table.add_row(experiment.name, experiment.title, experiment.data or "none", *minutes)
+        table.add_row(experiment.name, experiment.printed, experiment.title, named(experiment.data) or "-", *minutes)
     return table
 
 

@@ -248,11 +248,20 @@ def test_list_and_describe_teach(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_reproduce_draws_and_tells_the_papers_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fedtempo("reproduce", "--list") == 0
-    assert "fedhusky/fig5" in capsys.readouterr().out
+    assert "the papers' 31 figures and tables" in capsys.readouterr().out
+    assert fedtempo("reproduce", "--list", "--ids") == 0
+    assert len(capsys.readouterr().out.split()) == 31
     out = tmp_path / "out"
-    assert fedtempo("reproduce", "fedhusky/fig8", "--out", out) == 0
+    assert fedtempo("reproduce", "csgd/example1", "--out", out) == 0
     left = {path.name for path in out.iterdir()}
-    assert left == {"fig8.png", "fig8.svg", "result.json", "result.md", "fedhusky.toml"}
+    assert left == {"fig3.png", "fig3.svg", "fig3.json", "result.json", "result.md"}
+    results = tmp_path / "results"
+    for _ in range(2):  # the second takes the place of the first
+        assert fedtempo("reproduce", "csgd/example1", "--results", results) == 0
+        assert {path.name for path in (results / "csgd" / "example1").iterdir()} == left
+    assert fedtempo("reproduce", "--index", results) == 0
+    assert (results / "index.md").exists()
+    assert fedtempo("reproduce", "csgd/example1", "--results", results, "--out", tmp_path / "other") == 2
     assert fedtempo("reproduce", "fedhusky/fig9") == 2
     assert fedtempo("reproduce", "fedhusky/fig8", "--scale", "huge") == 2
 

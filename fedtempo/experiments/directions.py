@@ -202,9 +202,9 @@ def _lr(study: Study, label: str) -> str:
 
 
 EXPERIMENTS = (
-    Experiment("psfl/direction", "parallel sequences reach the target sooner", psfl, (4, 40, 900), "CIFAR-10"),
-    Experiment("psfl/limits", "where parallel sequences do not pay", psfl_limits, (1, 20, 200), "CIFAR-10"),
-    Experiment("fch/direction", "the adjusted loss ends higher", fch, (2, 40, 900), "CIFAR-10"),
-    Experiment("csgd/direction", "more clusters need fewer rounds", csgd, (1, 20, 200), "MNIST"),
-    Experiment("hybrid-fl/direction", "uploads help, one class a client", hybrid_fl, (3, 60, 3000), "CIFAR-10"),
+    Experiment("psfl/direction", "parallel sequences reach the target sooner", psfl, (4, 40, 900), ("cifar10",)),
+    Experiment("psfl/limits", "where parallel sequences do not pay", psfl_limits, (1, 20, 200), ("cifar10",)),
+    Experiment("fch/direction", "the adjusted loss ends higher", fch, (2, 40, 900), ("cifar10",)),
+    Experiment("csgd/direction", "more clusters need fewer rounds", csgd, (1, 20, 200), ("mnist",)),
+    Experiment("hybrid-fl/direction", "uploads help, one class a client", hybrid_fl, (3, 60, 3000), ("cifar10",)),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedtempo.config import Config
+from fedtempo.config import Config, parse
 from fedtempo.experiments.reproduction import Asked, Budget, Row, claim, drawn
 from fedtempo.experiments.study import Study, tuned_study
 from fedtempo.record import Records, time_to_target, write_json
@@ -30,8 +31,22 @@ def study_panels(asked: Asked, stem: str, bases: Mapping[str, Config], labels: S
         )
         for name, base in bases.items()
     }
+    for name, study in panels.items():
+        leave_comparison(asked, stem if len(panels) == 1 else f"{stem}-{slug(name)}", bases[name], study)
     write_json(asked.folder / f"{stem}.json", {name: study.facts() for name, study in panels.items()})
     return panels
+
+
+def leave_comparison(asked: Asked, stem: str, base: Config, study: Study) -> None:
+    """Leave the configuration of a study with its competitors and what the tuning chose: `fedtempo compare` runs it."""
+    kept = parse({**base.given, "compare": {label: base.variants.get(label, {}) for label in study.runs}})
+    chosen = {f"compare.{label}.{key}": value for label in study.trials for key, value in study.chosen(label).items()}
+    asked.leave(kept.with_changes(chosen), stem)
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's name: "Dir(0.2)" is "dir-0.2"."""
+    return re.sub(r"[^\w.]+", "-", name.lower()).strip("-")
 
 
 def draw_curves(asked: Asked, stem: str, panels: Panels, **named: Any) -> None:
@@ -49,18 +64,6 @@ def first_of(
         measured = ", ".join(f"{label} {said(value, axis)}" for label, value in reached.items())
         holds = reached[ours] < min(reached[label] for label in others)
         rows.append(claim(f"{name}: {axis} to {level[name]:.0%}", paper, measured, holds, lrs(study)))
-    return rows
-
-
-def highest(panels: Panels, ours: str, others: Sequence[str], paper: Mapping[str, str]) -> list[Row]:
-    """In each panel: does `ours` end with the highest accuracy, by means over seeds?"""
-    rows = []
-    for name, study in panels.items():
-        ends = {label: final_accuracies(study, label) for label in (ours, *others)}
-        measured = ", ".join(f"{label} {points(values)}" for label, values in ends.items())
-        best = max(statistics.fmean(ends[label]) for label in others)
-        holds = statistics.fmean(ends[ours]) > best
-        rows.append(claim(f"{name}: final accuracy", paper[name], measured, holds, lrs(study)))
     return rows
 
 

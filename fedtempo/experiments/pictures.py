@@ -1,4 +1,4 @@
-"""Pictures of the papers that are no curves of runs: lines over a parameter, boxes over groups."""
+"""Pictures of the papers that are no curves of runs: lines over a parameter, boxes, bars, points."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fedtempo.report.figures import plain_axes, write_figure
 from fedtempo.report.palette import strategy_colours
@@ -38,6 +39,8 @@ def draw_lines(
             axes.errorbar(x_values, values, bands[name], color=colour, marker="o", markersize=4, capsize=2, label=name)
     for mark in marks:
         axes.axvline(mark, color="0.5", linestyle=":", linewidth=0.9)
+    if all(isinstance(value, int) for value in x_values):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if len(lines) > 1:
@@ -45,30 +48,63 @@ def draw_lines(
     write_figure(figure, path)
 
 
-def draw_boxes(groups: Mapping[str, Mapping[str, npt.ArrayLike]], path: Path | str, *, y: str) -> None:
-    """Groups of boxes (quartiles, whiskers at the 5th and 95th percentiles), a colour for each name in a group."""
-    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+def draw_boxes(panels: Mapping[str, Mapping[str, Mapping[str, npt.ArrayLike]]], path: Path | str, *, y: str) -> None:
+    """Groups of boxes (quartiles, whiskers at the 5th and 95th percentiles), a colour for each name in a group.
+
+    panels: values by the panel's name, by group, by name.
+    """
+    names = list(dict.fromkeys(name for panel in panels.values() for group in panel.values() for name in group))
     colours = strategy_colours(names)
-    figure = Figure(figsize=(0.75 * len(groups) + 1.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(2.4 * len(panels) + 0.6, 3.2), layout="constrained")
+    width = 0.8 / len(names)
+    for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        plain_axes(axes)
+        for place, group in enumerate(panel.values()):
+            for number, name in enumerate(names):
+                boxes = axes.boxplot(
+                    [np.asarray(group[name])],
+                    positions=[place + (number - (len(names) - 1) / 2) * width],
+                    widths=0.85 * width,
+                    whis=(5, 95),
+                    showfliers=False,
+                    patch_artist=True,
+                    medianprops={"color": "white"},
+                )
+                boxes["boxes"][0].set(facecolor=colours[name], edgecolor=colours[name])
+        axes.set_xticks(range(len(panel)), list(panel), fontsize=8)
+        axes.set_title(title, loc="left", fontsize=9, fontweight="bold")
+    figure.axes[0].set_ylabel(y)
+    for name in names:
+        figure.axes[0].plot([], [], color=colours[name], linewidth=6, label=name)
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
+    write_figure(figure, path)
+
+
+def draw_shares(bars: Mapping[str, Mapping[str, float]], path: Path | str, *, y: str) -> None:
+    """A bar for each name in each group."""
+    names = list(dict.fromkeys(name for group in bars.values() for name in group))
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
     axes = plain_axes(figure.add_subplot())
     width = 0.8 / len(names)
-    for place, group in enumerate(groups.values()):
-        for number, name in enumerate(names):
-            boxes = axes.boxplot(
-                [np.asarray(group[name])],
-                positions=[place + (number - (len(names) - 1) / 2) * width],
-                widths=0.85 * width,
-                whis=(5, 95),
-                showfliers=False,
-                patch_artist=True,
-                medianprops={"color": "white"},
-            )
-            boxes["boxes"][0].set(facecolor=colours[name], edgecolor=colours[name])
-    axes.set_xticks(range(len(groups)), list(groups), rotation=60, ha="right", fontsize=8)
+    for number, (name, colour) in enumerate(strategy_colours(names).items()):
+        places = np.arange(len(bars)) + (number - (len(names) - 1) / 2) * width
+        axes.bar(places, [group[name] for group in bars.values()], width=0.9 * width, color=colour, label=name)
+    axes.set_xticks(range(len(bars)), list(bars))
     axes.set_ylabel(y)
-    for name in names:
-        axes.plot([], [], color=colours[name], linewidth=6, label=name)
     figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
+    write_figure(figure, path)
+
+
+def draw_points(
+    points: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str, colour: str
+) -> None:
+    """A point for each (x, y, value), coloured by its value."""
+    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    axes = plain_axes(figure.add_subplot())
+    shown = axes.scatter(points[0], points[1], c=points[2], cmap="cividis", s=28)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    figure.colorbar(shown, label=colour)
     write_figure(figure, path)
 
 

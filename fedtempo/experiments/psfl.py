@@ -14,6 +14,7 @@ from fedtempo.experiments.panels import (
     draw_curves,
     final_accuracies,
     first_of,
+    leave_comparison,
     lrs,
     median_to,
     points,
@@ -36,7 +37,14 @@ _TABLE_ONE = {
     200: (16.95, 11.73, 25, 8),
 }
 """Clients a round: S and W by Eq. 21, S and W by training."""
-_HUNDRED = ("data.clients=100", 'data.partition={ kind = "iid" }', "data.examples_per_client=10")
+_HUNDRED = (
+    "data.source=digits",
+    "data.clients=100",
+    'data.partition={ kind = "iid" }',
+    "data.examples_per_client=10",
+    "data.test_examples=100",
+)
+"""For times of rounds, which no data change."""
 _LENGTHS = {
     10: (1, 2, 3, 5, 10),
     20: (1, 2, 4, 5, 10),
@@ -66,6 +74,8 @@ def _level(config: Config) -> float:
 def figure_1(asked: Asked) -> list[Row]:
     """Rounds and times of the three ways to train, with 9 clients a round and 3 sequences of 3."""
     base = _everyone(asked.settings("psfl"), 9, width=3, length=3)
+    assert base.run.horizon is not None
+    base = base.with_changes({"run.horizon": 2 * base.run.horizon})  # nine clients a round need more of them
     panels = study_panels(asked, "fig1", {"9 clients a round": base}, _LABELS, asked.budget("psfl"))
     draw_curves(asked, "fig1-rounds", panels, axis="rounds")
     draw_curves(asked, "fig1-time", panels)
@@ -147,29 +157,44 @@ def figure_5(asked: Asked) -> list[Row]:
 def figure_6(asked: Asked) -> list[Row]:
     """Times of rounds under three ways to sample, four distributions of clients' times and three lengths."""
     horizon = 2000.0 if asked.scale == "small" else 20_000.0
-    rows, groups = [], {}
+    ways, lengths = ("partition", "uniform", "weighted"), (3, 4, 5)
+    rows, panels, facts = [], {}, {}
     for preset in ("psfl-discrete", "psfl-normal", "psfl-uniform", "psfl-exponential"):
+        of = preset.removeprefix("psfl-")
         sets = ["executor.kind=none", f"fleet.preset={preset}", f"run.horizon={horizon}", *_HUNDRED]
-        base = asked.settings("psfl", sets)
-        for length in (3, 4, 5):
-            tables = {
-                f"compare.{how}": {
-                    "strategy": {"name": "psfl", "width": 20 // length, "length": length, "sampling": how}
-                }
-                for how in ("partition", "uniform", "weighted")
+        tables = {
+            f"compare.{how}-{length}.strategy": {
+                "name": "psfl",
+                "width": 20 // length,
+                "length": length,
+                "sampling": how,
             }
-            study = plain_study(base.with_changes(tables), ("partition", "uniform", "weighted"), (1,), workers=1)
-            # The server learns times as it goes: rounds count once it has seen most clients.
-            seconds = {how: np.diff(runs[0].commits["time"])[25:] for how, runs in study.records.items()}
-            groups[f"{preset.removeprefix('psfl-')}, S = {length}"] = seconds
-            means = {how: float(values.mean()) for how, values in seconds.items()}
-            stds = {how: float(values.std()) for how, values in seconds.items()}
-            words = ", ".join(f"{how} {means[how]:.2f} ± {stds[how]:.2f} s" for how in means)
-            shorter = means["partition"] < min(means["uniform"], means["weighted"])
-            steadier = stds["partition"] < min(stds["uniform"], stds["weighted"])
-            what = f"round, {preset.removeprefix('psfl-')}, {20 // length} sequences of {length}"
-            rows.append(claim(what, "partition shortest and steadiest", words, shorter and steadier))
-    drawn(draw_boxes, asked.folder, "fig6", groups, y="seconds of a round")
+            for length in lengths
+            for how in ways
+        }
+        config = asked.settings("psfl", sets).with_changes(tables)
+        study = plain_study(config, [key.split(".")[1] for key in tables], (1,), workers=1)
+        leave_comparison(asked, f"fig6-{of}", config, study)
+        # The server learns times as it goes: rounds count once it has seen most clients.
+        seconds = {label: np.diff(runs[0].commits["time"])[25:] for label, runs in study.records.items()}
+        panels[of] = {f"S = {length}": {how: seconds[f"{how}-{length}"] for how in ways} for length in lengths}
+        for length, group in panels[of].items():
+            for what, printed, measure in (("mean", "shortest", np.mean), ("spread", "steadiest", np.std)):
+                found = {how: float(measure(values)) for how, values in group.items()}
+                words = ", ".join(f"{how} {value:.2f} s" for how, value in found.items())
+                holds = found["partition"] < min(found["uniform"], found["weighted"])
+                rows.append(claim(f"{what} of rounds, {of}, {length}", f"partition {printed}", words, holds))
+        facts[of] = {
+            label: {
+                "rounds": values.size,
+                "mean_s": values.mean(),
+                "std_s": values.std(),
+                "percentiles_5_25_50_75_95_s": np.percentile(values, (5, 25, 50, 75, 95)),
+            }
+            for label, values in seconds.items()
+        }
+    drawn(draw_boxes, asked.folder, "fig6", panels, y="seconds of a round")
+    write_json(asked.folder / "fig6.json", facts)
     return rows
 
 
@@ -190,7 +215,9 @@ def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) ->
         f"compare.S{length}": {"strategy": {"name": "psfl", "width": width, "length": length}}
         for length, width in lengths.items()
     }
-    study = plain_study(at_best.with_changes(variants), [f"S{length}" for length in lengths], budget.seeds)
+    config = at_best.with_changes(variants)
+    study = plain_study(config, [f"S{length}" for length in lengths], budget.seeds)
+    leave_comparison(asked, f"lengths-{clients}", config, study)
     return {length: median_to(study.records[f"S{length}"], _level(base)) for length in lengths}, lrs(tuned)
 
 
@@ -237,13 +264,23 @@ def table_1(asked: Asked) -> list[Row]:
             number(f"S by Eq. 21, {clients} clients", length, [best.length], within=within, digits=2, remark=odd)
         )
         rows.append(number(f"W by Eq. 21, {clients} clients", width, [best.width], within=within, digits=2))
-    for clients, (_, _, length, _) in _TABLE_ONE.items():
-        what = f"S by training, {clients} clients"
+    times = {}
+    for clients, (_, _, length, width) in _TABLE_ONE.items():
+        what, printed = f"S by training, {clients} clients", f"{length} (W = {width})"
         if asked.scale == "small" and clients > 20:
-            rows.append(Row(what, f"{length}", "not measured at this scale"))
+            rows.append(Row(what, printed, "not measured at this scale"))
             continue
         measured, remark = _measured_lengths(asked, clients, {s: clients // s for s in _LENGTHS[clients]})
-        rows.append(_best_length(what, length, measured, remark) if measured else Row(what, f"{length}", remark))
+        rows.append(_best_length(what, length, measured, remark) if measured else Row(what, printed, remark))
+        times[clients] = {str(s): _finite(time) for s, time in measured.items()}
+    by_theory = {clients: StructureProblem(_CONSTANTS, clients).optimum().length for clients in _TABLE_ONE}
+    lines = {
+        "Eq. 21": list(by_theory.values()),
+        "Eq. 21 as printed": [float(length) for length, _, _, _ in _TABLE_ONE.values()],
+        "by training, as printed": [float(length) for _, _, length, _ in _TABLE_ONE.values()],
+    }
+    drawn(draw_lines, asked.folder, "table1", list(_TABLE_ONE), lines, x="clients a round", y="best length, S")
+    write_json(asked.folder / "table1.json", {"length_by_eq21": by_theory, "median_time_to_target_s": times})
     return rows
 
 
@@ -277,16 +314,16 @@ def figure_9(asked: Asked) -> list[Row]:
     return rows
 
 
-_CIFAR, _THREE = "CIFAR-10", "CIFAR-10, CIFAR-100, HAM10000"
+_CIFAR, _THREE = ("cifar10",), ("cifar10", "cifar100", "ham10000")
 
 EXPERIMENTS = (
-    Experiment("psfl/fig1", "parallel, sequential and mixed training", figure_1, (1, 20, 120), _CIFAR),
-    Experiment("psfl/fig3", "test accuracy over time", figure_3, (1, 20, 300), _THREE),
-    Experiment("psfl/fig4", "test loss over time", figure_4, (1, 20, 300), _THREE),
-    Experiment("psfl/fig5", "time to several accuracies", figure_5, (1, 20, 300), _THREE),
-    Experiment("psfl/fig6", "times of rounds under three ways to sample", figure_6, (0.5, 2, 2)),
-    Experiment("psfl/fig7", "the best length of sequences", figure_7, (1, 20, 300), _CIFAR),
-    Experiment("psfl/fig8", "accuracy under three ways to deal the data", figure_8, (2, 30, 300), _CIFAR),
-    Experiment("psfl/fig9", "accuracy with more clients a round", figure_9, (2, 30, 500), _CIFAR),
-    Experiment("psfl/table1", "best structures, by Eq. 21 and by training", table_1, (1, 25, 500), _CIFAR),
+    Experiment("psfl/fig1", "parallel, sequential and mixed training", figure_1, (0.3, 20, 120), _CIFAR, "Fig. 1"),
+    Experiment("psfl/fig3", "test accuracy over time", figure_3, (0.3, 20, 300), _THREE, "Fig. 3"),
+    Experiment("psfl/fig4", "test loss over time", figure_4, (0.3, 20, 300), _THREE, "Fig. 4"),
+    Experiment("psfl/fig5", "time to several accuracies", figure_5, (0.3, 20, 300), _THREE, "Fig. 5"),
+    Experiment("psfl/fig6", "times of rounds under three ways to sample", figure_6, (0.2, 2, 2), (), "Fig. 6"),
+    Experiment("psfl/fig7", "the best length of sequences", figure_7, (0.4, 20, 300), _CIFAR, "Fig. 7"),
+    Experiment("psfl/fig8", "accuracy under three ways to deal the data", figure_8, (0.7, 30, 300), _CIFAR, "Fig. 8"),
+    Experiment("psfl/fig9", "accuracy with more clients a round", figure_9, (0.5, 30, 500), _CIFAR, "Fig. 9"),
+    Experiment("psfl/table1", "best structures, by Eq. 21 and by training", table_1, (0.5, 25, 500), _CIFAR, "Table I"),
 )

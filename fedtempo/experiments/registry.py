@@ -1,4 +1,4 @@
-"""All figures and tables that `fedtempo reproduce` knows."""
+"""All figures and tables that `fedtempo reproduce` knows: those of the papers, and what is measured beside them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions)
     for experiment in module.EXPERIMENTS
 }
+"""By name. Those of the papers are the ones with `printed`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,6 @@ from pydantic.dataclasses import dataclass as component
 from fedtempo.config import Config, assignment, flat, parse
 from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.parts import construct
-from fedtempo.record import write_json
 
 Scale = Literal["small", "medium", "full"]
 SCALES: tuple[Scale, ...] = ("small", "medium", "full")
@@ -44,21 +43,28 @@ class Asked:
     data: str | None = None
 
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
-        """The paper's configuration at this scale, which is also left in the folder, to be run by itself."""
+        """The paper's configuration at this scale."""
         tables = _tables(paper)
         changes: dict[str, Any] = {}
         for key, value in tables["scale"].get(self.scale, {}).items():
             changes |= flat(key, value)
         if self.data is not None:
             changes["data.source"] = self.data
-        given = {name: table for name, table in tables.items() if name not in ("scale", "study")}
-        config = parse(given).with_changes(changes | dict(map(assignment, sets)))
-        (self.folder / f"{paper}.toml").write_text(config.dump(), encoding="utf-8")
+        given = {name: table for name, table in tables.items() if name not in _NOT_OF_RUNS}
+        return parse(given).with_changes(changes | dict(map(assignment, sets)))
+
+    def budget(self, paper: str, of: str = "study") -> Budget:
+        """What studies of this paper may cost at this scale: the table `[<of>.<scale>]` of its settings."""
+        return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
+
+    def leave(self, config: Config, stem: str) -> Config:
+        """Put a configuration that was used into the folder, to be run by itself; returns it."""
+        (self.folder / f"{stem}.toml").write_text(config.dump(), encoding="utf-8")
         return config
 
-    def budget(self, paper: str) -> Budget:
-        """What studies of this paper may cost at this scale."""
-        return construct(Budget, _tables(paper)["study"][self.scale], f"study.{self.scale}")
+
+_NOT_OF_RUNS = ("scale", "study", "variants")
+"""Tables of the settings that are no part of a run's configuration."""
 
 
 def _tables(paper: str) -> dict[str, Any]:
@@ -98,17 +104,20 @@ def number(
     digits: int = 1,
     unit: str = "",
     remark: str = "",
+    judged: bool = True,
 ) -> Row:
     """A printed number against measured ones, one a seed.
 
     Reached if their mean is off by at most `within`, a share of the printed number; if not, in the same direction where
-    `direction` says so: the paper's order of things holds, with other factors.
+    `direction` says so: the paper's order of things holds, with other factors. judged: False for a number that stands
+    beside the printed one for comparison only.
     """
     mean = sum(measured) / len(measured)
     near = abs(mean - paper) <= within * abs(paper)
     verdict = Verdict.REACHED if near else Verdict.DIRECTION if direction else Verdict.NOT_REACHED
     ratio = f"{mean / paper:.2f}" if paper else ""
-    return Row(quantity, f"{paper:.{digits}f}{unit}", spread(measured, digits, unit), remark, ratio, verdict)
+    printed = f"{paper:.{digits}f}{unit}"
+    return Row(quantity, printed, spread(measured, digits, unit), remark, ratio, verdict if judged else None)
 
 
 def claim(quantity: str, paper: str, measured: str, holds: bool, remark: str = "") -> Row:
@@ -117,60 +126,57 @@ def claim(quantity: str, paper: str, measured: str, holds: bool, remark: str = "
 
 
 def overall(rows: Sequence[Row]) -> Verdict | None:
-    """The verdict on a figure: that of its rows if they agree; in the same direction where some are, and some not."""
-    verdicts = {row.verdict for row in rows if row.verdict is not None}
-    if len(verdicts) <= 1:
-        return next(iter(verdicts), None)
-    return Verdict.DIRECTION
+    """The verdict on a figure: reached where all its rows are; in the same direction where at least half of them are
+    reached or in the same direction; None where no row says anything.
+    """
+    verdicts = [row.verdict for row in rows if row.verdict is not None]
+    if not verdicts:
+        return None
+    if set(verdicts) == {Verdict.REACHED}:
+        return Verdict.REACHED
+    kept = sum(verdict != Verdict.NOT_REACHED for verdict in verdicts)
+    return Verdict.DIRECTION if 2 * kept >= len(verdicts) else Verdict.NOT_REACHED
+
+
+_NAMES = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "ham10000": "HAM10000",
+    "emnist": "EMNIST",
+    "femnist": "FEMNIST",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "shakespeare": "Shakespeare",
+}
+
+
+def named(sources: Sequence[str]) -> str:
+    """Sources of data as papers write them."""
+    return ", ".join(_NAMES.get(source, source) for source in sources)
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table that can be run: `reproduce(asked)` writes pictures into the folder, returns rows.
 
-    data: what the paper has, in words. minutes: roughly what the scales take on two cores.
+    minutes: roughly what the scales take on two cores. data: the sources that the paper has, none where nothing depends
+    on data. printed: what it is in the paper; empty for an experiment that no paper has.
     """
 
     name: str
     title: str
     reproduce: Callable[[Asked], Sequence[Row]]
     minutes: tuple[float, float, float]
-    data: str = ""
+    data: tuple[str, ...] = ()
+    printed: str = ""
 
-    def titled(self, asked: Asked) -> str:
-        """The title, with what was put in place of the paper's data or size."""
-        instead = f", on {asked.data} in place of the paper's {self.data}" if asked.data else ""
-        return f"{self.name}: {self.title} ({asked.scale} scale{instead})"
-
-
-def write_rows(experiment: Experiment, asked: Asked, rows: Sequence[Row]) -> None:
-    """`result.json` and `result.md`."""
-    facts = {
-        "experiment": experiment.name,
-        "title": experiment.titled(asked),
-        "scale": asked.scale,
-        "data": measured_on(asked.folder),
-        "verdict": overall(rows),
-    }
-    write_json(asked.folder / "result.json", {**facts, "rows": [asdict(row) for row in rows]})
-    pictures = "\n".join(f"![{path.stem}]({path.name})" for path in sorted(asked.folder.glob("*.png")))
-    page = f"# {experiment.titled(asked)}\n\n{pictures}\n\n{markdown(rows)}"
-    (asked.folder / "result.md").write_text(page, encoding="utf-8")
-
-
-def measured_on(folder: Path) -> str | None:
-    """The source of the data that the configurations left in a folder name; None where there are none."""
-    sources = {tomllib.loads(path.read_text(encoding="utf-8"))["data"]["source"] for path in folder.glob("*.toml")}
-    return ", ".join(sorted(sources)) or None
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| quantity | paper | measured | ratio | verdict | remark |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    def titled(self, scale: Scale, measured_on: Sequence[str] = ()) -> str:
+        """The title, with the scale and the data, and whose place these take where they are not the paper's."""
+        on = ""
+        if self.data and measured_on:
+            instead = set(measured_on) - set(self.data)
+            on = f", on {named(measured_on)}" + (f" in place of the paper's {named(self.data)}" if instead else "")
+        return f"{self.name}: {self.title} ({scale} scale{on})"
 
 
 def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
@@ -180,7 +186,7 @@ def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
     return text if len(values) == 1 else f"{text} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-def drawn(picture: Callable[..., None], folder: Path, stem: str, *arguments: Any, **named: Any) -> None:
+def drawn(picture: Callable[..., None], folder: Path, stem: str, *arguments: Any, **options: Any) -> None:
     """The same picture as PNG and as SVG."""
     for suffix in ("png", "svg"):
-        picture(*arguments, folder / f"{stem}.{suffix}", **named)
+        picture(*arguments, folder / f"{stem}.{suffix}", **options)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, TypeVar
@@ -91,6 +93,20 @@ class Finished:
     records: Records
 
 
+_KEPT: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept workers", default=None)
+
+
+@contextmanager
+def kept_workers(workers: int = 2) -> Iterator[None]:
+    """What runs within in worker processes shares these: each takes seconds to start, a run often takes less."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        token = _KEPT.set(pool)
+        try:
+            yield
+        finally:
+            _KEPT.reset(token)
+
+
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
     """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
     return _each(_finish, configs, workers)
@@ -104,6 +120,8 @@ def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished
 def _each(function: Callable[[Config], T], configs: Sequence[Config], workers: int) -> list[T]:
     if workers == 1 or len(configs) < 2:
         return list(map(function, configs))
+    if (kept := _KEPT.get()) is not None:
+        return list(kept.map(function, configs))
     with ProcessPoolExecutor(min(workers, len(configs)), mp_context=get_context("spawn")) as pool:
         return list(pool.map(function, configs))
 
