@@ -246,7 +246,7 @@ def rare_collections(n_clients: int) -> Iterator[None]:
     A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
     """
     thresholds = gc.get_threshold()
-    gc.set_threshold(max(50_000, 30 * n_clients), 20, 20)
+    gc.set_threshold(max(50_000, 100 * n_clients), 20, 20)
     try:
         yield
     finally:
