@@ -36,7 +36,7 @@ T = TypeVar("T")
 Asked = tuple[str, list[Any], list[int]]
 """What an operation is: its kind, what it is told, the numbers of the operations that made the models it is given."""
 
-_SHARE = 0.02
+_SHARE = 0.01
 """Checkpoints take no more than this share of the time, however large the models are."""
 
 _PATIENCE_S = 1.0
