@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from fedtempo.config import Config
 from fedtempo.launch import Watch
 from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.pulse import beside
 from fedtempo.runtime.runner import Driven
 
 _REFRESH_S = 0.25
@@ -36,25 +37,15 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
     ) as progress:
         task = progress.add_task(f"{config.label}, seed {config.run.seed}", total=total, state="starting")
-        stop = threading.Event()
-        threads: list[threading.Thread] = []
 
-        def watch(sim: Driven, evaluations: Evaluations) -> None:
-            def follow() -> None:
-                while not stop.wait(_REFRESH_S):
-                    now, accuracy = sim.now, evaluations.accuracy
-                    shown_accuracy = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
-                    state = f"{now:7.0f} s  {sim.visits_begun:,} visits{shown_accuracy}"
-                    done = now if config.run.horizon is not None else sim.model.version
-                    progress.update(task, completed=done, state=state)
-                    progress.refresh()
+        def follow(sim: Driven, evaluations: Evaluations, stop: threading.Event) -> None:
+            while not stop.wait(_REFRESH_S):
+                now, accuracy = sim.now, evaluations.accuracy
+                shown_accuracy = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
+                state = f"{now:7.0f} s  {sim.visits_begun:,} visits{shown_accuracy}"
+                done = now if config.run.horizon is not None else sim.model.version
+                progress.update(task, completed=done, state=state)
+                progress.refresh()
 
-            threads.append(threading.Thread(target=follow, name="progress", daemon=True))
-            threads[-1].start()
-
-        try:
+        with beside("progress", follow) as watch:
             yield watch
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()

@@ -27,6 +27,29 @@ _SHARE = 0.01
 
 
 @contextlib.contextmanager
+def beside(
+    name: str, follow: Callable[[Driven, Evaluations, threading.Event], None]
+) -> Iterator[Callable[[Driven, Evaluations], None]]:
+    """Let `follow` go along with a run in a thread called `name`; it ends when the event is set, as this block ends.
+
+    Yields what `simulate` takes as `watch`.
+    """
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def begin(run: Driven, evaluations: Evaluations) -> None:
+        threads.append(threading.Thread(target=follow, args=(run, evaluations, stop), name=name, daemon=True))
+        threads[-1].start()
+
+    try:
+        yield begin
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextlib.contextmanager
 def pulse(
     path: Path, watch: Callable[[Driven, Evaluations], None] | None = None, every_s: float = BEAT_S
 ) -> Iterator[Callable[[Driven, Evaluations], None]]:
@@ -36,33 +59,28 @@ def pulse(
     many visits were begun, and those in progress: client, group (-1 for none), started, received, computed; what is
     still to come is null, or lies after now_s.
     """
-    stop = threading.Event()
-    threads: list[threading.Thread] = []
 
-    def begin(run: Driven, evaluations: Evaluations) -> None:
-        if watch is not None:
-            watch(run, evaluations)
-
-        def beat() -> None:
-            pause_s = 0.0
-            while not stop.wait(pause_s):
-                began = time.perf_counter()
-                try:
-                    write_text(path, to_json(_state(run)))
-                except RunError as error:  # no reason to end the run, which needs the same disk and will say so
-                    log.warning("%s; who watches the run does not see what is in progress", error)
-                    return
-                pause_s = max(every_s, (time.perf_counter() - began) / _SHARE)
-
-        threads.append(threading.Thread(target=beat, name="pulse", daemon=True))
-        threads[-1].start()
+    def beat(run: Driven, _: Evaluations, stop: threading.Event) -> None:
+        pause_s = 0.0
+        while not stop.wait(pause_s):
+            began = time.perf_counter()
+            try:
+                write_text(path, to_json(_state(run)))
+            except RunError as error:  # no reason to end the run, which needs the same disk and will say so
+                log.warning("%s; who watches the run does not see what is in progress", error)
+                return
+            pause_s = max(every_s, (time.perf_counter() - began) / _SHARE)
 
     try:
-        yield begin
+        with beside("pulse", beat) as begin:
+
+            def both(run: Driven, evaluations: Evaluations) -> None:
+                if watch is not None:
+                    watch(run, evaluations)
+                begin(run, evaluations)
+
+            yield both
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
         path.unlink(missing_ok=True)
 
 
