@@ -5,6 +5,7 @@ import math
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 
@@ -187,10 +188,12 @@ def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
 
 
 def test_memory_is_measured():
+    ballast = np.ones(2**27)  # 1 GiB: what this process takes is not what the one it starts takes
     growth, schedule = [*memory.growth_figures(200, 1), *memory.clock_figures(2000)]
     assert -50 < growth.value < 50
     assert 0.05 < schedule.value < 1
     assert schedule.note == "2,000 visits"
+    assert ballast.nbytes == 2**30
 
 
 @pytest.mark.slow
