@@ -13,9 +13,6 @@ Preference = tuple[int, int, int, int, int]
 A plain tuple, since taking apart a named one takes twice as long and is most of what a search does.
 """
 
-_FEW = 8
-"""Where fewer than one in so many clients are meant, those are sorted, instead of looking for all in order."""
-
 _SHORT = 512
 """Bits. Operations on longer masks take a time that grows with them, so they are looked at bit by bit in bytes."""
 
@@ -45,7 +42,7 @@ class Order:
 
     def among(self, clients: int) -> Iterable[Preference]:
         """Those of a mask, all of which are here, preferred ones first."""
-        if _FEW * clients.bit_count() < len(self._sorted):
+        if clients.bit_count() ** 2 < len(self._sorted):  # the first of them is far down: to sort them takes less
             return sorted(map(self._of.__getitem__, positions(clients)))
         if clients.bit_length() <= _SHORT:
             return (each for each in self._sorted if clients & each[3])
