@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -24,9 +24,9 @@ class Order:
         self._sorted = sorted(preferences)
         self._of = {each[2]: each for each in self._sorted}
         self._all = max(self._of, default=-1) + 1
-
-    def __iter__(self) -> Iterator[Preference]:
-        return iter(self._sorted)
+        self._in: dict[int, list[Preference]] = {}
+        for each in self._sorted:
+            self._in.setdefault(each[4], []).append(each)
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -34,11 +34,18 @@ class Order:
     def put(self, preference: Preference) -> None:
         """A client comes in again, or elsewhere."""
         insort(self._sorted, preference)
+        insort(self._in[preference[4]], preference)
         self._of[preference[2]] = preference
 
     def drop(self, client: int) -> None:
         """A client is no longer among them."""
-        del self._sorted[bisect_left(self._sorted, self._of.pop(client))]
+        preference = self._of.pop(client)
+        for those in (self._sorted, self._in[preference[4]]):
+            del those[bisect_left(those, preference)]
+
+    def least(self, cluster_bit: int) -> list[Preference]:
+        """The two of a cluster that go first, or how many it has."""
+        return self._in.get(cluster_bit, [])[:2]
 
     def among(self, clients: int) -> Iterable[Preference]:
         """Those of a mask, all of which are here, preferred ones first."""

@@ -20,45 +20,54 @@ class StartMasks:
     """For each tick the clients whose calendars let them start a visit then: bit i for client i.
 
     Ticks before the last booked end are stored; from there on everyone may start. The horizon is not looked at.
-    durations and calendars are the planner's own, of all clients; `refresh` reads them again.
+    durations and calendars are the planner's own, of all clients; `refresh` reads them again. Stored masks are bytes,
+    in which a bit is changed at a cost that does not grow with the number of clients.
     """
 
     def __init__(self, clients: Iterable[int], durations: Sequence[int], calendars: Calendars, first_tick: int) -> None:
         self._durations = durations
         self._calendars = calendars
         self.first_tick = first_tick
-        self._masks: list[int] = []
+        self._masks: list[bytearray] = []
+        self._octets = -(-len(durations) // 8)
         self.everyone = 0
         for client in clients:
             self.refresh(client)
 
     def at(self, tick: int) -> int:
         position = tick - self.first_tick
-        return self._masks[position] if position < len(self._masks) else self.everyone
+        return int.from_bytes(self._masks[position], "little") if position < len(self._masks) else self.everyone
 
     def between(self, first: int, last: int) -> list[int]:
         """The masks of the ticks in [first, last)."""
-        stored = self._masks[first - self.first_tick : max(last - self.first_tick, 0)]
-        return stored + [self.everyone] * (last - first - len(stored))
+        kept = self._masks[first - self.first_tick : max(last - self.first_tick, 0)]
+        return [int.from_bytes(mask, "little") for mask in kept] + [self.everyone] * (last - first - len(kept))
 
     def book(self, client: int, begin: int, end: int) -> None:
         """Clear the starts of visits that would meet [begin, end)."""
-        masks, base, without = self._masks, self.first_tick, ~(1 << client)
-        masks.extend([self.everyone] * (end - base - len(masks)))
-        for position in range(max(begin - self._durations[client] + 1 - base, 0), end - base):
-            masks[position] &= without
+        masks, base = self._masks, self.first_tick
+        if (missing := end - base - len(masks)) > 0:
+            everyone = self.everyone.to_bytes(self._octets, "little")
+            masks.extend(bytearray(everyone) for _ in range(missing))
+        octet, others = client >> 3, 255 ^ 1 << (client & 7)
+        for mask in masks[max(begin - self._durations[client] + 1 - base, 0) : max(end - base, 0)]:
+            mask[octet] &= others
 
     def refresh(self, client: int) -> None:
         """Read the client's calendar and duration again."""
         self.everyone |= 1 << client
-        self._masks = [mask | 1 << client for mask in self._masks]
+        octet, own = client >> 3, 1 << (client & 7)
+        for mask in self._masks:
+            mask[octet] |= own
         for begin, end in self._calendars.intervals(client):
             self.book(client, begin, end)
 
     def remove(self, client: int) -> None:
         """The client never starts again."""
         self.everyone &= ~(1 << client)
-        self._masks = [mask & self.everyone for mask in self._masks]
+        octet, others = client >> 3, 255 ^ 1 << (client & 7)
+        for mask in self._masks:
+            mask[octet] &= others
 
     def forget_before(self, tick: int) -> None:
         del self._masks[: max(tick - self.first_tick, 0)]

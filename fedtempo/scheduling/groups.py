@@ -24,6 +24,8 @@ _STATES_WITHOUT_TABLE = 5000
 # To compute an entry takes a look at every kind of visit (a cluster and a duration), a state of a search one at every
 # client: a search turns to the table when it has looked at a fourteenth of what the table would.
 _LOOKS_OF_TABLE = 14
+_LOOKS_OF_STATE = 300
+"""The most that a state costs, in looks: of many clients most are passed over at once."""
 
 
 class _Laggard(NamedTuple):
@@ -77,6 +79,7 @@ class GroupPlanner(Planner):
         self._masks = [sum(1 << client for client in members) for members in self._members]
         self._order = Order(map(self._preference, range(len(durations))))
         self._no_group_at: int | None = None
+        self._longest = max(self._durations, default=0)
         self._start_over(self._now)
 
     def plan(self, t0: int, head: int | None = None) -> Plan:
@@ -120,20 +123,10 @@ class GroupPlanner(Planner):
     def _laggards(self, head: int | None) -> dict[int, _Laggard]:
         """The laggard of each cluster that has clients. In the head's cluster there is nothing to choose."""
         laggards: dict[int, _Laggard] = {}
-        settled: set[int] = set()
-        missing = sum(min(len(members), 2) for members in self._members)
-        for busy, duration, client, _, _ in self._order:
-            c = self._cluster[client]
-            if c in settled:
-                continue
-            if c not in laggards:
-                laggards[c] = _Laggard(client, busy, busy + duration)
-            else:  # the second least busy client of its cluster
-                laggards[c] = laggards[c]._replace(chosen=min(laggards[c].chosen, busy))
-                settled.add(c)
-            missing -= 1
-            if not missing:
-                break
+        for c in range(self._n_clusters):
+            if least := self._order.least(1 << c):
+                busy, duration, client, _, _ = least[0]
+                laggards[c] = _Laggard(client, busy, min([busy + duration, *(second[0] for second in least[1:])]))
         if head is not None:
             c = self._cluster[head]
             fixed = laggards[c].chosen if laggards[c].client == head else laggards[c].without
@@ -164,13 +157,13 @@ class GroupPlanner(Planner):
         table = self._knowledge
         if isinstance(table, FailedStates):
             return find(table, _STATES_WITHOUT_TABLE if self._node_budget is None else self._node_budget)
-        last_tick = t0 + self._n_clusters * (max(self._durations) + self._max_wait)
+        last_tick = t0 + self._n_clusters * (self._longest + self._max_wait)
         table.cover(last_tick)
         if head is None and not table.can_start(to_serve, t0):
             return Outcome(None, proved=True)
         entries = (table.exact_from if allowed is None else self.calendars.last_end) - t0
         looks = entries * table.kinds // _LOOKS_OF_TABLE
-        affordable = max(looks // len(self._durations), self._n_clusters)
+        affordable = max(looks // min(len(self._durations), _LOOKS_OF_STATE), self._n_clusters)
         outcome = find(table, affordable if self._node_budget is None else self._node_budget)
         if not outcome.proved:
             if allowed is not None:
@@ -233,6 +226,7 @@ class GroupPlanner(Planner):
 
     def _redefined(self, client: int) -> None:
         self._no_group_at = None
+        self._longest = max(self._durations)
         self._refresh(client)
         self._knowledge = self._know_nothing()
 

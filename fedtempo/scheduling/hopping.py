@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -65,6 +66,8 @@ class HoppingSchedule:
         self._last_attempt = -math.inf
         self._next_begin: dict[int, int] = {}
         """For each living group the tick from which on its next visit is booked."""
+        self._begins: list[tuple[int, int]] = []
+        """(that tick, the group's number) in a heap, with some that are no longer true."""
 
     @property
     def alive(self) -> bool:
@@ -91,7 +94,7 @@ class HoppingSchedule:
             return None
         self._last_attempt = now
         t0 = self._ticks_up(now)
-        self._planner.forget_before(min([self._ticks_down(now), *self._next_begin.values()]))
+        self._planner.forget_before(int(min(self._ticks_down(now), self._first_begin())))
         if isinstance(self._planner, PacedPlanner):
             assert self._rng is not None
             plan = self._planner.plan(t0, self._rng)
@@ -102,7 +105,7 @@ class HoppingSchedule:
         self._planner.book(plan)
         group = Group(self._formed, plan.stops)
         self._formed += 1
-        self._next_begin[group.number] = t0
+        self._set_begin(group, t0)
         return group
 
     def may_start(self, group: Group, position: int, now: float) -> float:
@@ -144,8 +147,18 @@ class HoppingSchedule:
         if end > planner.horizon:
             self._release(left)
             return False
-        self._next_begin[group.number] = left[0][1]
+        self._set_begin(group, left[0][1])
         return True
+
+    def _set_begin(self, group: Group, tick: int) -> None:
+        self._next_begin[group.number] = tick
+        heappush(self._begins, (tick, group.number))
+
+    def _first_begin(self) -> float:
+        """The earliest of the ticks at which living groups' next visits begin."""
+        while self._begins and self._next_begin.get(self._begins[0][1]) != self._begins[0][0]:
+            heappop(self._begins)
+        return self._begins[0][0] if self._begins else math.inf
 
     def _release(self, stops: Sequence[tuple[int, int]]) -> None:
         for client, begin in stops:
