@@ -14,6 +14,7 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
+from fedtempo.record.measure import measure_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -150,7 +151,7 @@ def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], ca
         *_section(
             "How good, how soon",
             cards.card(
-                f"{words.capital(words.measured(comparison))} over time",
+                f"{words.capital(measure_of_all(comparison).name)} over time",
                 f"The global model on the test data. {_band(groups)}",
                 charts.accuracy(groups, comparison["target_accuracy"]),
                 size="main",

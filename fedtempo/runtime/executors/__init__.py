@@ -6,6 +6,7 @@ memory is free again; an operation in progress keeps its inputs. Locations of on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -46,10 +47,11 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Mean credit and mean loss of test examples, see `fedtempo.learning.evaluation`."""
+    """Means over test examples, see `fedtempo.learning.evaluation`. mae: of numbers; NaN for what are none."""
 
     accuracy: float
     loss: float
+    mae: float = math.nan
 
 
 class Evaluator(Protocol):

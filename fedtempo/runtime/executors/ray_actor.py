@@ -35,7 +35,7 @@ class Actor:
     def train_rows(self, received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         return self._trained(self._trainer.train_rows, received, *visit)
 
-    def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, float]:
+    def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
         with fixed_numerics():
             return self._trainer.evaluate_part(vector, start, stop)
 
