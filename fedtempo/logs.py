@@ -58,7 +58,7 @@ class RunLog:
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._log.info("version %d", version, extra={"version": version, "run_s": time, "staleness": staleness})
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float) -> None:
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
         measure = self._measure
         told = {"version": version, "run_s": time, measure.key: accuracy, "loss": loss, **measure.beside(loss, mae)}
         self._log.info("version %d: %s %.3f", version, measure.name, accuracy, extra=told)

@@ -57,7 +57,7 @@ class Metrics:
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._staleness.observe(staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float) -> None:
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
         for score in self._scores:
             score.set(accuracy)
 

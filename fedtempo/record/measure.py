@@ -19,10 +19,11 @@ class Measure:
     key: str
     as_share: bool
 
-    def beside(self, loss: float, mae: float) -> dict[str, float]:
+    def beside(self, loss: float, mae: float | None) -> dict[str, float]:
         """What readers of such data are used to as well, by short name: of the loss, and the mean absolute error."""
         if self == NUMBERS:
-            return {"rmse": math.sqrt(loss) if loss >= 0 else math.nan, "mae": mae}
+            rmse = math.sqrt(loss) if loss >= 0 else math.nan
+            return {"rmse": rmse} if mae is None else {"rmse": rmse, "mae": mae}
         return {"perplexity": math.exp(min(loss, 700.0))} if self == TOKENS else {}
 
 

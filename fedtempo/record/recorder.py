@@ -36,7 +36,7 @@ VisitRow = tuple[
     float | None,  # loss
 ]
 CommitRow = tuple[int, float, int]
-EvaluationRow = tuple[float, int, float, float, float]
+EvaluationRow = tuple[float, int, float, float, float | None]
 
 
 class Observer(Protocol):
@@ -44,7 +44,7 @@ class Observer(Protocol):
 
     def visit(self, row: VisitRow) -> None: ...
     def commit(self, version: int, time: float, staleness: int) -> None: ...
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float) -> None: ...
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None: ...
     def traffic(self, down: int, up: int, relay: int) -> None: ...
     def fact(self, name: str, value: Any) -> None: ...
 
@@ -146,8 +146,8 @@ class Recorder:
         for observer in self._observers:
             observer.commit(version, time, staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float = math.nan) -> None:
-        """The global model was evaluated; NaN in a run without training. mae: of numbers, NaN for what are none."""
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
+        """The global model was evaluated; NaN in a run without training. mae: of numbers, None for what are none."""
         self._evaluations.append((time, version, accuracy, loss, mae))
         self._look()
         for observer in self._observers:

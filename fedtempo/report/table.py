@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -108,9 +107,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _beside(summary: Mapping[str, Any], measure: Measure) -> dict[str, str]:
     """What readers of numbers and of tokens are used to."""
-    loss, mae = summary.get("final_loss"), summary.get("final_mae")
-    if loss is None:
-        return {}
-    found = measure.beside(loss, math.nan if mae is None else mae)
+    loss = summary.get("final_loss")
+    found = {} if loss is None else measure.beside(loss, summary.get("final_mae"))
     names = {"rmse": "RMSE", "mae": "MAE"}
-    return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in found.items() if not math.isnan(value)}
+    return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in found.items()}

@@ -66,7 +66,7 @@ class Verified(Recorder):
         self._version = version
         super().commit(version, time, staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float = math.nan) -> None:
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
         """Recorded later than made."""
         if not self._evaluated_at <= time <= self._horizon_s or not self._evaluated <= version <= self._version:
             self._impossible(f"version {version} is evaluated at {time!r} s, after {self._evaluated_at!r} s")

@@ -118,7 +118,7 @@ class Points:
         if name == "data":
             self._measure = measure_of(value)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float) -> None:
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
         past = int(np.searchsorted(np.frombuffer(self._ended), time, side="right")) if self._ended else 0
         self._passed += past
         del self._ended[:past]

@@ -6,7 +6,6 @@ memory is free again; an operation in progress keeps its inputs. Locations of on
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -47,11 +46,11 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Means over test examples, see `fedtempo.learning.evaluation`. mae: of numbers; NaN for what are none."""
+    """Means over test examples, see `fedtempo.learning.evaluation`. mae: of numbers; None for what are none."""
 
     accuracy: float
     loss: float
-    mae: float = math.nan
+    mae: float | None = None
 
 
 class Evaluator(Protocol):
