@@ -13,9 +13,9 @@ from matplotlib.ticker import NullFormatter
 from fedtempo.config import Config
 from fedtempo.fleet.availability import Always
 from fedtempo.fleets import DAY_S, Rows, describe_fleet, windows
-from fedtempo.launch import World, build_world
 from fedtempo.report.figures import plain_axes
 from fedtempo.report.palette import category_colour
+from fedtempo.world import World, build_world
 
 _PARTS = ("download", "compute", "upload")
 _WIDE = 20

@@ -67,9 +67,13 @@ class Answers:
     def __init__(self, settings: ClientSettings) -> None:
         """Reads the client's examples. Raises ConfigError where they are not usable."""
         self._settings = settings
-        self._x, self._y, self._n_classes = settings.data.read()
+        own = settings.data.read()
+        self._x, self._y, self._n_outputs, self._task = own.x, own.y, own.n_outputs, own.task
         if not len(self._y):
             raise ConfigError("data: there are no examples to train on")
+        for name, agreed in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
+            if agreed and self._task != "classes":
+                raise ConfigError(f"{name} = true: it is by classes, and {settings.data.source} asks for {self._task}")
         self._built: _Built | None = None
         self.stay: Stay | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
@@ -131,7 +135,7 @@ class Answers:
     def description(self) -> dict[str, Any]:
         """What the client tells of itself."""
         settings = self._settings
-        histogram = np.bincount(self._y, minlength=self._n_classes).tolist() if settings.tell_labels else None
+        histogram = np.bincount(self._y, minlength=self._n_outputs).tolist() if settings.tell_labels else None
         return {
             "protocol": PROTOCOL,
             "name": settings.name,
@@ -139,6 +143,7 @@ class Answers:
             "label_histogram": histogram,
             "shares_examples": settings.share_examples,
             "input_shape": list(self._x.shape[1:]),
+            "task": self._task,
         }
 
     def _staying(self, content: Mapping[str, Any], *, trained: bool) -> Stay:
@@ -177,8 +182,12 @@ class Answers:
             return self._built
         self._built = None
         n_classes = int(job["n_classes"])
-        if self._y.max() >= n_classes:
+        if self._task == "classes" and self._y.max() >= n_classes:
             raise Refusal(f"its labels go to {self._y.max()}; the server has {n_classes} classes")
+        if self._task == "tokens" and (most := max(self._x.max(), self._y.max())) >= n_classes:
+            raise Refusal(f"its tokens go to {most}; the server has {n_classes} of them")
+        if self._task == "numbers" and self._n_outputs != n_classes:
+            raise Refusal(f"its labels are {self._n_outputs} numbers each; the server's are {n_classes}")
         network, shape = self._network(job["network"]), self._x.shape[1:]
         self._check_size(network, n_classes)
         keep_freed_memory()

@@ -17,8 +17,8 @@ from fedtempo.data.partitions import ByOwner
 from fedtempo.flower.grid import SuperLink
 from fedtempo.flower.superlink import end, tied
 from fedtempo.importing import search_path
-from fedtempo.launch import dealt_by, load_data
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.world import dealt_by, load_data
 
 _SHARED = ("source", "options", "transform", "examples_per_client", "partition")
 """Keys of [data] that clients have too."""

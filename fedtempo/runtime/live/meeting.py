@@ -31,12 +31,13 @@ def meet(
     at_least: int | None = None,
     names: Collection[str] = (),
     shape: tuple[int, ...] | None = None,
+    task: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Met]:
     """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
 
-    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
-    client that comes, and of those that are not taken.
+    names: the only ones that are wanted, where given. shape, task: of the examples that they must have, and what their
+    labels must ask for. say: told of each client that comes, and of those that are not taken.
     Raises RunError where too few come.
     """
     met: dict[str, Met] = {}
@@ -57,6 +58,8 @@ def meet(
                 told = Description.read(reply.content)
                 if shape is not None and told.input_shape != shape:
                     raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
+                if task is not None and told.task != task:
+                    raise ConfigError(f"client {told.name} has data that ask for {told.task}, not for {task}")
                 if names and told.name not in names:
                     raise ConfigError(f"client {told.name} is none of deploy.names")
                 if told.name in met:
