@@ -98,7 +98,7 @@ def test_a_run_is_told_with_the_name_of_its_measure(
     assert summary["measure"] == measure.key
     rows = dict(run_rows(summary))
     expected = [
-        "time to R² 0.5" if task == "numbers" else "time to 50%",
+        "time to R²\u00a00.5" if task == "numbers" else "time to 50%",
         f"final {measure.name}",
         f"best {measure.name}",
     ]
@@ -183,7 +183,7 @@ def test_pictures_of_numbers_have_no_percentages(tmp_path: Path) -> None:
     result = Experiment(**tables(tmp_path, "numbers")).run()
     figure = charts.accuracy(result.shown_runs, 0.5)
     assert figure.layout.yaxis.tickformat == ".2~f"
-    assert figure.layout.annotations[0].text == "target R² 0.5"
+    assert figure.layout.annotations[0].text == "target R²\u00a00.5"
     figures.accuracy(result.shown_runs, tmp_path / "curve.svg", target=0.5)
     assert figures.panels({"all": result.shown_runs}, tmp_path / "panels.svg") is None
 

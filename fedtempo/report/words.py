@@ -109,7 +109,7 @@ def scored(value: float, measure: Measure) -> str:
 
 def level(value: float, measure: Measure) -> str:
     """What is aimed at, where there is little room: "80%", "R² 0.8"."""
-    return percent(value) if measure.as_share else f"{measure.name} {value:.4g}"
+    return percent(value) if measure.as_share else f"{measure.name}\u00a0{value:.4g}"
 
 
 def aim(value: float, measure: Measure) -> str:

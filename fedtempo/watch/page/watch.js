@@ -244,7 +244,8 @@ function draw(id, traces, { height = 280, x = "time (s)", y, format, target = nu
   if (chart.dataset.state === state) return;
   chart.dataset.state = state;
   chart.setAttribute("aria-label", words);
-  chart.style.height = `${height}px`;
+  const room = chart.closest(".main") || traces.length < 2 ? 0 : 19 * traces.length; // for the legend of a narrow card
+  chart.style.height = `${height + room}px`;
   chart.classList.toggle("empty", !traces.length);
   if (!traces.length) {
     if (chart.figure) Plotly.purge(chart);
@@ -256,7 +257,7 @@ function draw(id, traces, { height = 280, x = "time (s)", y, format, target = nu
   chart.figure = {
     xaxis: { title: { text: x }, zeroline: false, rangemode: "tozero" },
     yaxis: { title: { text: y }, tickformat: format, rangemode: "tozero" },
-    height, margin: { l: 56, r: 16, t: 12, b: 46 }, hovermode: bars ? "closest" : "x unified", barmode: "overlay", bargap: 0, uirevision: "same",
+    height: height + room, margin: { l: 56, r: 16, t: 12, b: 46 }, hovermode: bars ? "closest" : "x unified", barmode: "overlay", bargap: 0, uirevision: "same",
     showlegend: traces.length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     shapes: target === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target, y1: target, line: { dash: "dash", width: 1.2, color: "#888888" } }],
     annotations: target === null ? [] : [{ text: `target ${plain(level(target))}`, xref: "paper", x: 0.006, xanchor: "left", y: target, yanchor: "bottom", showarrow: false }],
@@ -264,7 +265,7 @@ function draw(id, traces, { height = 280, x = "time (s)", y, format, target = nu
   Plotly.react(chart, traces, themed(chart.figure), { responsive: true, displaylogo: false, displayModeBar: false });
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+dark.addEventListener("change", () => {
   for (const chart of document.querySelectorAll(".chart")) {
     if (chart.figure) Plotly.react(chart, chart.data, themed(chart.figure));
   }
