@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import resource
 import tempfile
 import time
 import tracemalloc
@@ -20,17 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.clock import configuration
+from benchmarks.memory import resident_bytes
 from fedtempo.config import Config
 from fedtempo.folders import run_to_folder
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.world import build_world
 
 MIB = 2**20
-
-
-def resident_bytes() -> int:
-    """Memory of this process now (Linux)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def folder_bytes(folder: Path) -> int:
@@ -106,7 +101,7 @@ def main() -> None:
     print(f"{asked.strategy}, N = {asked.clients:,}, record = {asked.record}, visits so far: memory, folder")
     for tenth, (memory, folder) in enumerate(zip(watch.memory, watch.folder), start=1):
         print(f"{asked.visits * tenth // 10:>12,}: {memory / MIB:8.1f} MiB {folder / MIB:9.1f} MiB")
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resident_bytes(peak=True)
     growth, written = watch.memory[-1] / watch.memory[0] - 1, watch.folder[-1] - watch.folder[0]
     print(
         f"growth {growth:+.1%} (gate: less than 5 %), peak {peak / MIB:.0f} MiB; "

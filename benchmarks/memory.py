@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import tempfile
 import threading
 from multiprocessing.connection import Connection
@@ -81,10 +80,14 @@ def figures(clients: int = 10_000, examples: int = 60_000, per_round: int = 200,
     return [figure("memory_10000_clients_gib", [gib], "GiB", 3.0, lower=True)]
 
 
-def resident_bytes(process: int) -> int:
-    """Of one process (Linux)."""
+def resident_bytes(process: int | str = "self", peak: bool = False) -> int:
+    """Of one process, now or at its most since its program began (Linux).
+
+    getrusage's maximum would not do: a process begins with that of the one that started it.
+    """
+    name = "VmHWM:" if peak else "VmRSS:"
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def growth_figures(visits: int = 10_000, workers: int = 2) -> list[Figure]:
@@ -109,7 +112,7 @@ def _schedule(rounds: int, sender: Connection) -> None:
     config = clock.configuration(200, rounds=rounds)
     with tempfile.TemporaryDirectory() as folder:
         summary = run_to_folder(config, Path(folder) / "run")
-    sender.send((summary["visits"], 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    sender.send((summary["visits"], resident_bytes(peak=True)))
 
 
 def clock_figures(visits: int = 10_000_000) -> list[Figure]:

@@ -96,7 +96,7 @@ class Durations:
         return self.download_s + self.compute_s + self.upload_s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Update:
     """What a visit brought back.
 
@@ -113,6 +113,23 @@ class Update:
     started: float
     computed: float
     finished: float
+
+    def __init__(
+        self,
+        client: Client,
+        received: Model,
+        model: Model,
+        num_examples: int,
+        statistics: Mapping[str, float],
+        started: float,
+        computed: float,
+        finished: float,
+    ) -> None:
+        # There is one for each visit: what a frozen dataclass makes of this takes three times as long.
+        fields = self.__dict__
+        fields["client"], fields["received"], fields["model"] = client, received, model
+        fields["num_examples"], fields["statistics"] = num_examples, statistics
+        fields["started"], fields["computed"], fields["finished"] = started, computed, finished
 
     @property
     def base_version(self) -> int:

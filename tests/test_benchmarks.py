@@ -5,10 +5,11 @@ import math
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 
-from benchmarks import clock, figures, flat, memory, overhead, planner, run, solvers, starting, visits
+from benchmarks import clock, figures, flat, journal, memory, overhead, planner, run, solvers, starting, visits
 from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
@@ -187,10 +188,30 @@ def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
 
 
 def test_memory_is_measured():
+    ballast = np.ones(2**27)  # 1 GiB: what this process takes is not what the one it starts takes
     growth, schedule = [*memory.growth_figures(200, 1), *memory.clock_figures(2000)]
     assert -50 < growth.value < 50
     assert 0.05 < schedule.value < 1
     assert schedule.note == "2,000 visits"
+    assert ballast.nbytes == 2**30
+
+
+def test_two_runs_take_turns(tmp_path):
+    without, journalled = journal.costs(
+        tmp_path, [journal.configuration("none", every, 100.0) for every in (0.0, 30.0)], stride=100
+    )
+    assert without.visits == journalled.visits > 500
+    assert len(without.turns_s) == len(journalled.turns_s) == without.visits // 100 + 1
+    assert min(*without.turns_s, *journalled.turns_s) > 0
+    assert journalled.size_bytes > 1000
+
+
+def test_a_cost_is_a_share_with_its_error():
+    same = journal.Cost([1.0] * 40, 40, 0)
+    assert journal.excess(same, journal.Cost([1.5] * 40, 40, 0)) == (0.5, 0.0)
+    share, error = journal.excess(same, journal.Cost([1.0, 1.0, 2.0, 2.0] * 10, 40, 0))
+    assert share == 0.5
+    assert error == pytest.approx(0.5 * math.sqrt(20 / 19) / math.sqrt(20))
 
 
 @pytest.mark.slow

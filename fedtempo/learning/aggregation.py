@@ -56,6 +56,8 @@ def _weighted_sum(vectors: Sequence[V], weights: Sequence[float]) -> V:
     """Sum of weight * vector in the order given."""
     factors = [float(weight) for weight in weights]  # plain floats: NumPy's would widen float32 vectors
     total: V = vectors[0] * factors[0]
+    if not len(total):
+        return total  # schedules alone have nothing else, of many clients
     for vector, factor in zip(vectors[1:], factors[1:]):
         total += vector * factor
     return total

@@ -7,7 +7,8 @@ import math
 import operator
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +58,8 @@ _NUMBER_BYTES = 8
 _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
+_ROWS_A_STATEMENT = 10
+"""Takes two thirds of the time of one by one; more take no less."""
 
 
 class Recorder:
@@ -231,7 +234,9 @@ class Recorder:
         )
         try:
             with self._connection as connection:
-                connection.executemany("INSERT INTO visits VALUES(?,?,?,?,?,?,?,?,?,?,?,?)", visits)
+                single = len(visits) % _ROWS_A_STATEMENT
+                connection.executemany(_insert(_ROWS_A_STATEMENT), _joined(visits[single:], _ROWS_A_STATEMENT))
+                connection.executemany(_insert(1), visits[:single])
                 connection.executemany("INSERT INTO commits VALUES(?,?,?)", commits)
                 connection.executemany("INSERT INTO evaluations VALUES(?,?,?,?,?)", evaluations)
                 connection.executemany("INSERT INTO notes VALUES(?,?)", notes)
@@ -277,6 +282,17 @@ class Recorder:
         else:
             self._between_looks = min(_ROWS_BETWEEN_LOOKS, 2 * self._between_looks)
         self._look_at = len(self._visits) + self._between_looks
+
+
+def _insert(rows: int) -> str:
+    """Statement that inserts so many visits."""
+    return "INSERT INTO visits VALUES" + ",".join(["(?,?,?,?,?,?,?,?,?,?,?,?)"] * rows)
+
+
+def _joined(visits: list[VisitRow], rows: int) -> Iterator[list[Any]]:
+    """Visits one after the other, as many to a list as there are `rows` in a statement."""
+    for start in range(0, len(visits), rows):
+        yield list(chain.from_iterable(visits[start : start + rows]))
 
 
 def _numbers(visits: list[VisitRow]) -> np.ndarray[Any, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from fedtempo.runtime.executors import Pending, Trained
 from fedtempo.runtime.turns import Turns
 
 
-@dataclass(slots=True)
 class Stay:
     """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
 
@@ -25,10 +23,6 @@ class Stay:
     update, where nothing is trained that could show it. neighbour: to which it sends its model directly.
     """
 
-    number: int
-    group: int | None
-    queued: float
-    trains: bool = True
     at: float = 0.0
     link_factor: float = 1.0
     download_s: float = 0.0
@@ -42,6 +36,9 @@ class Stay:
     upload_s: float = 0.0
     neighbour: ClientState | None = None
 
+    def __init__(self, number: int, group: int | None, queued: float, trains: bool = True) -> None:
+        self.number, self.group, self.queued, self.trains = number, group, queued, trains
+
 
 class ClientState:
     """A client's turns, its mean times, and what it holds.
@@ -54,7 +51,9 @@ class ClientState:
         "_delivered",
         "_failures",
         "_fleet",
+        "_planned",
         "_rng",
+        "_training",
         "client",
         "download_s",
         "turns",
@@ -79,6 +78,8 @@ class ClientState:
         self._fleet, self._rng = fleet, rng
         self._failures: np.random.Generator | None = None
         self._configured = max(1, training.examples_per_visit(client.num_examples))
+        self._training: Training | None = None
+        self._planned = 0, 0.0
 
     def failures(self) -> np.random.Generator:
         """Says which of the client's visits fail, and when."""
@@ -98,6 +99,13 @@ class ClientState:
         if self._delivered is None:
             self._delivered = set()
         self._delivered.add(model)
+
+    def planned(self, training: Training) -> tuple[int, float]:
+        """Examples that a visit with this training processes, and the mean seconds to compute on them."""
+        if training is not self._training:
+            examples = training.examples_per_visit(self.client.num_examples)
+            self._training, self._planned = training, (examples, self.mean_compute_s(examples))
+        return self._planned
 
     def mean_compute_s(self, examples: int | None = None) -> float:
         """Mean seconds to compute on so many examples, those of a configured visit by default.

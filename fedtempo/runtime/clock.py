@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 import math
+from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context, copy_context
+from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from fedtempo.errors import DeadlockError
@@ -48,7 +49,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle | asyncio.Future[None]]] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle | Future[None]]] = []
         self._order = itertools.count()
         self._cancelled_timers = 0
 
@@ -77,16 +78,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise ValueError(f"a timer needs a finite time, not {when!r}")
         self._check_closed()  # type: ignore[attr-defined]
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, next(self._order), timer))
+        heappush(self._timers, (when, next(self._order), timer))
         timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
-    def wake_at(self, when: float) -> asyncio.Future[None]:
+    def wake_at(self, when: float) -> Future[None]:
         """A future that is done at virtual time `when`; to await it is a sleep, at less cost than a timer's."""
         if not math.isfinite(when):
             raise ValueError(f"a sleep needs a finite time, not {when!r}")
-        future: asyncio.Future[None] = self.create_future()
-        heapq.heappush(self._timers, (when, next(self._order), future))
+        future: Future[None] = Future(loop=self)
+        heappush(self._timers, (when, next(self._order), future))
         return future
 
     def call_later(
@@ -101,7 +102,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._cancelled_timers += 1
         if self._cancelled_timers > 100 and self._cancelled_timers * 2 > len(self._timers):
             self._timers[:] = [entry for entry in self._timers if not entry[2].cancelled()]
-            heapq.heapify(self._timers)
+            heapify(self._timers)
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
@@ -109,14 +110,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         if not ready and not self._stopping:  # type: ignore[attr-defined]
             while timers and timers[0][2].cancelled():
-                if not isinstance(heapq.heappop(timers)[2], asyncio.Future):
+                if not isinstance(heappop(timers)[2], Future):
                     self._cancelled_timers -= 1
             if not timers:
                 self._deadlock()
             self.now = max(self.now, timers[0][0])
-        while timers and timers[0][0] <= self.now:
-            timer = heapq.heappop(timers)[2]
-            if isinstance(timer, asyncio.Future):
+        now = self.now
+        while timers and timers[0][0] <= now:
+            timer = heappop(timers)[2]
+            if isinstance(timer, Future):
                 if not timer.done():
                     timer.set_result(None)
             elif timer.cancelled():
@@ -127,7 +129,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
-                handle._run()
+                try:  # as the handle's own method does, without the call
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001  as in asyncio, the handler decides
+                    self.call_exception_handler(
+                        {"message": f"Exception in callback {handle!r}", "exception": error, "handle": handle}
+                    )
 
     def _deadlock(self) -> NoReturn:
         waiting = sorted((task for task in asyncio.all_tasks(self)), key=_creation)

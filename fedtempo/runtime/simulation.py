@@ -266,7 +266,8 @@ class Simulation(Central):
         if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        self._tolerance.wait(visit, self.estimate)
+        if self._tolerance.deadlines:
+            self._tolerance.wait(visit, self.estimate)
         if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
             return self._receive_late(visit, waiting)
         stay.received_at = stay.at
@@ -280,11 +281,12 @@ class Simulation(Central):
         """The executor begins with it at once."""
         client, stay, state = visit.client, visit.state, self._states[visit.client.id]
         training = self._training if work is None else resolve(self._training, work)
-        examples = training.examples_per_visit(client.num_examples)
-        mean_s = state.mean_compute_s(examples)
+        examples, mean_s = state.planned(training)
         state.visits += 1
-        fault = self._tolerance.fault(client, state.visits)
-        seconds = mean_s * self._compute_factors.next(client.id) * self._tolerance.compute_factor(fault)
+        seconds, fault = mean_s * self._compute_factors.next(client.id), None
+        if self._tolerance.faulty:
+            fault = self._tolerance.fault(client, state.visits)
+            seconds *= self._tolerance.compute_factor(fault)
         stay.compute_s = state.as_configured_s(seconds, examples)
         if self._tolerance.deadlines:
             self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
@@ -294,7 +296,7 @@ class Simulation(Central):
         if fault == "hang":
             stay.silent = True
             return self._visits.phase(visit, math.inf, "computing", None)
-        if not self._executor.trains:
+        if fault is not None and not self._executor.trains:
             stay.flaw = self._tolerance.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
         if waiting := self._visits.phase(visit, seconds, "computing", None):
@@ -338,7 +340,8 @@ class Simulation(Central):
             stay.neighbour.deliver(model)
         self._averaging.arrived(model, client)
         stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
-        self._recorder.told(statistics=len(told))
+        if told:
+            self._recorder.told(statistics=len(told))
         computed = visit.computed
         assert computed is not None
         update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)

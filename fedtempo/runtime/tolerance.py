@@ -14,12 +14,12 @@ from fedtempo.runtime.server import ServerSettings
 
 
 class Tolerance:
-    """deadlines: whether there are any. refused: updates so far."""
+    """deadlines, faulty: whether there are deadlines, and faults. refused: updates so far."""
 
     def __init__(self, server: ServerSettings, faults: Faults, rng: Callable[..., np.random.Generator]) -> None:
         self._server, self._rng = server, rng
         self._faults = faults if faults.total else None
-        self.deadlines = server.deadline is not None
+        self.deadlines, self.faulty = server.deadline is not None, self._faults is not None
         self.refused = 0
 
     def fault(self, client: Client, visit: int) -> Fault | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
-from fedtempo.fleet.availability import Availability
+from fedtempo.fleet.presence import Availability, Present
 from fedtempo.fleet.variation import Factors
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState, Stay
@@ -44,6 +44,7 @@ class Visits:
     ) -> None:
         """link_factors: each visit's times on the link over their means."""
         self._loop, self._states, self._availability = loop, states, availability
+        self._stays = isinstance(availability, Present)
         self._link_factors = link_factors
         self._recorder, self._horizon = recorder, horizon
         self.begun = 0
@@ -89,8 +90,13 @@ class Visits:
         the visit is over then. The clock follows by `catch_up`: phases that nothing else waits for then cost it one
         wait together.
         """
+        stay = visit.state
         if channels is not None and seconds:
             return self._slow_phase(visit, seconds, doing, channels)
+        if self._stays and stay.patience_s == math.inf and 0.0 <= seconds < math.inf and not self.preparing:
+            now = self._loop.now  # nothing can come between
+            stay.at = (stay.at if stay.at > now else now) + seconds
+            return None
         obstacle = self._obstacle(visit, seconds, doing)
         return None if obstacle is None else self._slow_phase(visit, seconds, doing, obstacle)
 
@@ -161,7 +167,10 @@ class Visits:
         visit.finish()
         self._held.discard(visit)
         stay: Stay = visit.state
-        ended = self._loop.now if outcome == "done" else self.end_s
+        ended, received, computed = self._loop.now, stay.received_at, visit.computed
+        if outcome != "done":
+            ended = self.end_s
+            received, computed = _if_passed(received, ended), _if_passed(computed, ended)
         self._recorder.visit(
             (
                 stay.number,
@@ -170,8 +179,8 @@ class Visits:
                 visit.received.version,
                 stay.queued,
                 visit.started,
-                _if_passed(stay.received_at, ended),
-                _if_passed(visit.computed, ended),
+                received,
+                computed,
                 ended,
                 outcome,
                 visit.client.num_examples if stay.trains else 0,

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fedtempo.scheduling.group_order import Order
 from fedtempo.scheduling.group_table import Knowledge, StartMasks
-
-Preference = tuple[int, int, int, int, int]
-"""(booked ticks, duration, client, the client's bit, its cluster's bit): smaller ones go first.
-
-A plain tuple, since taking apart a named one takes twice as long and is most of what a search does.
-"""
-
-
-_FEW = 8
-"""Where fewer than one in so many clients are free, those are sorted, instead of asking all in order."""
 
 
 class Outcome(NamedTuple):
@@ -29,8 +20,7 @@ class Outcome(NamedTuple):
 def search(
     rest: int,
     start: int,
-    clients: Sequence[Preference],
-    preference: Callable[[int], Preference],
+    order: Order,
     members: Sequence[int],
     starts: StartMasks,
     knowledge: Knowledge,
@@ -40,11 +30,11 @@ def search(
     max_wait: int = 0,
     budget: float = math.inf,
 ) -> Outcome:
-    """The first group, by the order of `clients`, that serves the clusters `rest` (not empty) from tick `start` on.
+    """The first group, by the order of the clients, that serves the clusters `rest` (not empty) from tick `start` on.
 
     As the first client that can still be followed by others is taken at each position, the group's sequence of
     (wait, preference) is the lexicographically smallest of all.
-    preference: of a client, by number. members: mask of each cluster's clients, or of more. head: the client that goes
+    members: mask of each cluster's clients, or of more. head: the client that goes
     first. allowed: mask of the clients to consider, where not all; what fails then is proved for this search alone and
     not handed to `knowledge`. budget: number of states to look into; where the knowledge is exact the search never
     turns back and needs one a position.
@@ -61,11 +51,8 @@ def search(
                 wanted |= mask
         for begin in range(tick, tick + wait + 1):
             if free := starts.at(begin) & candidates & wanted:
-                few = _FEW * free.bit_count() < len(clients)
-                for _, duration, client, client_bit, cluster_bit in (
-                    sorted(map(preference, _bits(free))) if few else clients
-                ):
-                    if free & client_bit and rest & cluster_bit and possible(rest ^ cluster_bit, begin + duration):
+                for _, duration, client, _, cluster_bit in order.among(free):
+                    if rest & cluster_bit and possible(rest ^ cluster_bit, begin + duration):
                         yield client, begin, begin + duration, rest ^ cluster_bit
 
     stops: list[tuple[int, int]] = []
@@ -93,11 +80,3 @@ def search(
                 else:
                     failed_here.add((rest, tick))
     return Outcome(None, proved=True)
-
-
-def _bits(mask: int) -> Iterator[int]:
-    """Positions of the bits that are set, in ascending order."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest

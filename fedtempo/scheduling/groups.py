@@ -6,13 +6,15 @@ Zhou, Shi, Lou, Hou: FedHusky: Accelerating Hybrid Federated Learning with Clien
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from fedtempo.scheduling.calendars import Calendars
-from fedtempo.scheduling.group_search import Outcome, Preference, search
+from fedtempo.scheduling.group_order import Order, Preference
+from fedtempo.scheduling.group_search import Outcome, search
 from fedtempo.scheduling.group_table import FailedStates, ServiceTable, StartMasks
 from fedtempo.scheduling.plan import Plan
 from fedtempo.scheduling.planner import Planner
@@ -73,7 +75,7 @@ class GroupPlanner(Planner):
         self._max_wait = max_wait
         self._node_budget = node_budget
         self._masks = [sum(1 << client for client in members) for members in self._members]
-        self._preferences = sorted(self._preference(client) for client in range(len(durations)))
+        self._order = Order(map(self._preference, range(len(durations))))
         self._no_group_at: int | None = None
         self._start_over(self._now)
 
@@ -85,7 +87,7 @@ class GroupPlanner(Planner):
         self._check_start(t0)
         if head is not None and head not in self._members[self._cluster[head]]:
             raise ValueError(f"head = {head} was removed from the planner")
-        if not self._preferences or t0 >= self.horizon or (head is None and self._no_group_at == t0):
+        if not len(self._order) or t0 >= self.horizon or (head is None and self._no_group_at == t0):
             return Plan("infeasible")
         if not self._starts.first_tick <= t0 <= max(self.calendars.last_end, self._starts.first_tick):
             self._start_over(t0)
@@ -120,7 +122,7 @@ class GroupPlanner(Planner):
         laggards: dict[int, _Laggard] = {}
         settled: set[int] = set()
         missing = sum(min(len(members), 2) for members in self._members)
-        for busy, duration, client, _, _ in self._preferences:
+        for busy, duration, client, _, _ in self._order:
             c = self._cluster[client]
             if c in settled:
                 continue
@@ -143,18 +145,13 @@ class GroupPlanner(Planner):
         to_serve = sum(1 << c for c, members in enumerate(self._members) if members)
         allowed = None
         if forced is not None:
-            allowed = sum(
-                1 << client
-                for c, members in enumerate(self._members)
-                for client in ([forced[c]] if c in forced else members)
-            )
+            allowed = reduce(or_, (1 << forced[c] if c in forced else mask for c, mask in enumerate(self._masks)))
 
         def find(knowledge: ServiceTable | FailedStates, budget: float) -> Outcome:
             return search(
                 to_serve,
                 t0,
-                self._preferences,
-                self._preference,
+                self._order,
                 self._masks,
                 self._starts,
                 knowledge,
@@ -218,12 +215,12 @@ class GroupPlanner(Planner):
     def _changing(self, client: int) -> Iterator[None]:
         """Keep the order of preference."""
         if client in self._members[self._cluster[client]]:
-            del self._preferences[bisect_left(self._preferences, self._preference(client))]
+            self._order.drop(client)
         try:
             yield
         finally:
             if client in self._members[self._cluster[client]]:
-                insort(self._preferences, self._preference(client))
+                self._order.put(self._preference(client))
 
     def _booked(self, client: int, begin: int, end: int) -> None:
         self._starts.book(client, begin, end)

@@ -219,6 +219,39 @@ def test_a_timer_needs_a_finite_time(when: float) -> None:
         clock.run(main())
 
 
+def test_what_a_callback_raises_reaches_the_loops_handler_and_the_rest_goes_on() -> None:
+    heard, after = [], []
+
+    def fail() -> None:
+        raise KeyError("lost")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: heard.append(context))
+        loop.call_soon(fail)
+        loop.call_later(1, fail)
+        loop.call_later(2, after.append, "all the same")
+        await asyncio.sleep(3)
+
+    clock.run(main())
+    assert [type(context["exception"]) for context in heard] == [KeyError, KeyError]
+    assert all("fail" in context["message"] and context["handle"] for context in heard)
+    assert after == ["all the same"]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_what_ends_the_program_ends_the_clock(kind: type[BaseException]) -> None:
+    def stop() -> None:
+        raise kind
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(1, stop)
+        await asyncio.sleep(2)
+
+    with pytest.raises(kind):
+        clock.run(main())
+
+
 def test_threads_are_refused_with_a_reason() -> None:
     async def main() -> None:
         await asyncio.to_thread(time.sleep, 0)
