@@ -150,6 +150,7 @@ def _deploy(
                 names=settings.names,
                 shape=dataset.test_x.shape[1:],
                 task=dataset.task,
+                class_names=dataset.class_names,
                 say=say,
             )
             if config.run.checkpoint_every:
@@ -234,6 +235,7 @@ def _play(
                 rules=config.server,
                 recorder=recorder,
                 seed=seed,
+                class_names=dataset.class_names,
                 **run,
             )
 

@@ -68,6 +68,7 @@ class Answers:
         """Reads the client's examples. Raises ConfigError where they are not usable."""
         self._settings = settings
         own = settings.data.read()
+        self._own, self._numbered_by = own, own.class_names
         self._x, self._y, self._n_outputs, self._task = own.x, own.y, own.n_outputs, own.task
         if not len(self._y):
             raise ConfigError("data: there are no examples to train on")
@@ -112,6 +113,7 @@ class Answers:
         return reply
 
     def _answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        self._number_by(content.get("class_names"))
         if kind == "describe":
             return self.description(), ()
         if kind == "train":
@@ -131,6 +133,21 @@ class Answers:
         if kind == "examples":
             return {}, self._examples(content)
         raise Refusal(f"there is no {kind!r}")
+
+    def _number_by(self, names: Any) -> None:
+        """Number the classes as the server does: data that lack some of its classes number the others otherwise.
+
+        Raises Refusal for a class that the server has not.
+        """
+        own = self._own
+        if not names or not own.class_names or tuple(names) == self._numbered_by:
+            return
+        place = {str(name): number for number, name in enumerate(names)}
+        if unknown := [name for name in own.class_names if name not in place]:
+            raise Refusal(f"its class {unknown[0]!r} is none of the server's: {', '.join(place)}")
+        numbers = np.array([place[name] for name in own.class_names], dtype=np.int64)
+        self._y, self._n_outputs, self._numbered_by = numbers[own.y], len(place), tuple(place)
+        self._built = None
 
     def description(self) -> dict[str, Any]:
         """What the client tells of itself."""

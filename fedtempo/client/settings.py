@@ -27,12 +27,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OwnExamples:
-    """What a client trains on. n_outputs: classes, kinds of tokens, or numbers, as its data have them."""
+    """What a client trains on. n_outputs, class_names: as its data alone have them."""
 
     x: Array
     y: Array
     n_outputs: int
     task: Task
+    class_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -71,7 +72,9 @@ class ClientData:
             function = imported(self.transform, "data.transform")
             dataset = dataset.transformed(function, f"data.transform = {self.transform!r}")
         rows = self._own(dataset)
-        return OwnExamples(dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes, dataset.task)
+        return OwnExamples(
+            dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes, dataset.task, dataset.class_names
+        )
 
     def _own(self, dataset: Dataset) -> Array:
         if self.part is None or self.clients is None:

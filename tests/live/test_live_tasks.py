@@ -131,3 +131,35 @@ def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, 
         ConfigError, match=f"data.{key}: real clients count and share by classes, and live_data:numbers"
     ):
         deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
+
+
+def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
+    """A client's file lacks a class: its others keep their numbers."""
+    rng = np.random.default_rng(3)
+    kinds = ["ash", "birch", "cedar"]
+
+    def table(name: str, of: list[str], rows: int = 20) -> str:
+        lines = [f"{rng.normal(kinds.index(kind)):.3f},{rng.normal():.3f},{kind}" for kind in of for _ in range(rows)]
+        (tmp_path / name).write_text("\n".join(["height,width,tree", *lines]))
+        return f"table:{tmp_path / name}"
+
+    held = [["cedar"], ["birch", "cedar"], kinds]
+    clients = [
+        Answers(parse_client({"name": f"c{i}", "insecure": True, "tell_labels": True, "data": data}))
+        for i, of in enumerate(held)
+        if (data := {"source": table(f"client{i}.csv", of), "options": {"label": "tree"}})
+    ]
+    assert clients[0]._y.max() == 0
+    grid = Loopback(clients)
+    asked = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
+    deploy_to_folder(asked.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
+    assert set(clients[0]._y) == {2}
+    assert set(clients[1]._y) == {1, 2}
+    counts = np.array(load_run(tmp_path / "run").facts["label_histograms"])
+    assert (counts > 0).tolist() == [[False, False, True], [False, True, True], [True, True, True]]
+    stranger = {"source": table("stranger.csv", kinds).replace("server", "stranger"), "options": {"label": "tree"}}
+    (tmp_path / "stranger.csv").write_text((tmp_path / "stranger.csv").read_text().replace("ash", "willow"))
+    odd = Answers(parse_client({"name": "odd", "insecure": True, "data": stranger}))
+    reply, _ = odd.answer("describe", {"class_names": kinds}, ())
+    assert reply == {"refused": "its class 'willow' is none of the server's: ash, birch, cedar"}
+    grid.close()
