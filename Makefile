@@ -23,13 +23,15 @@ test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
 
 test-ray: .venv-ray/.ready
-	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/test_own_parts_in_workers.py
 
-# The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error.
+# The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error. The notebooks run in
+# a kernel of Jupyter's, as a reader would run them.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict --quiet
 	.venv-docs/bin/python -m tools.site.check site
+	.venv-docs/bin/python -m pytest tests/test_notebooks.py
 
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800

@@ -22,8 +22,8 @@ from benchmarks.clock import configuration
 from benchmarks.memory import resident_bytes
 from fedtempo.config import Config
 from fedtempo.folders import run_to_folder
-from fedtempo.launch import build_world
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.world import build_world
 
 MIB = 2**20
 

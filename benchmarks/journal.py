@@ -28,12 +28,12 @@ from unittest import mock
 from fedtempo import folders
 from fedtempo.config import Config, parse
 from fedtempo.folders import complete
-from fedtempo.launch import World, build_world
 from fedtempo.record import RunFolder
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.world import World, build_world
 
 
 def configuration(kind: str, checkpoint_every: float, horizon_s: float) -> Config:

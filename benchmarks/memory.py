@@ -15,9 +15,10 @@ from benchmarks.figures import Figure, figure
 from benchmarks.visits import make_job
 from fedtempo.config import parse
 from fedtempo.folders import run_to_folder
-from fedtempo.launch import build_world, run
+from fedtempo.launch import run
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.processes import Processes
+from fedtempo.world import build_world
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

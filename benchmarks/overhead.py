@@ -22,8 +22,9 @@ from typing import Any
 from benchmarks.figures import Figure, figure, interleaved, ratios
 from fedtempo.config import Config, parse
 from fedtempo.folders import run_to_folder
-from fedtempo.launch import World, build_world, make_executor
+from fedtempo.launch import make_executor
 from fedtempo.learning.aggregation import average
+from fedtempo.world import World, build_world
 
 CLIENTS = 50
 

@@ -25,20 +25,26 @@ from fedtempo.federation import (
 
 if TYPE_CHECKING:
     from fedtempo.advice import Advice
+    from fedtempo.checking import Check
     from fedtempo.experiment import Experiment, Tuning, resume
+    from fedtempo.reproducing import Reproduction, reproduce, reproducible
     from fedtempo.results import Comparison, Plan, Result, open_comparison, open_run
 
 __version__ = "0.1.0"
 
 _LATER = {
     "Advice": "advice",
+    "Check": "checking",
     "Comparison": "results",
     "Experiment": "experiment",
     "Plan": "results",
+    "Reproduction": "reproducing",
     "Result": "results",
     "Tuning": "experiment",
     "open_comparison": "results",
     "open_run": "results",
+    "reproduce": "reproducing",
+    "reproducible": "reproducing",
     "resume": "experiment",
 }
 """Names whose modules load PyTorch and much else."""
@@ -59,6 +65,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Advice",
+    "Check",
     "Client",
     "ClientUnavailable",
     "Comparison",
@@ -72,6 +79,7 @@ __all__ = [
     "FedtempoError",
     "Model",
     "Plan",
+    "Reproduction",
     "Result",
     "RunError",
     "Strategy",
@@ -82,5 +90,7 @@ __all__ = [
     "WorkerError",
     "open_comparison",
     "open_run",
+    "reproduce",
+    "reproducible",
     "resume",
 ]

@@ -20,6 +20,7 @@ from fedtempo.evidence import (
 )
 from fedtempo.experiments.tuning_report import comparison_lines
 from fedtempo.gathering import gather
+from fedtempo.record.measure import Measure
 from fedtempo.record.strict_json import plain
 from fedtempo.report import words
 from fedtempo.report.columns import Column, best
@@ -84,8 +85,8 @@ class Advice:
             said.append(f"Its learning rate, {best.changes['training.lr']:g}, is at the end of those tried: tune it.")
         if best.trained.time_s is None and self.setting.target_accuracy is not None:
             said.append(
-                f"No short training reached {words.percent(self.setting.target_accuracy)}: what is compared is how far "
-                "they came; a longer --short or a lower target would say more."
+                f"No short training reached {words.aim(self.setting.target_accuracy, self.setting.measure)}: what is "
+                "compared is how far they came; a longer --short or a lower target would say more."
             )
         return said
 
@@ -111,8 +112,10 @@ class Advice:
     def _does(self, trained: Outcome) -> str:
         target, time_s = self.setting.target_accuracy, trained.time_s
         if target is not None and time_s is not None:
-            return f"reaches {words.percent(target)} after {words.seconds(time_s)}"
-        return f"comes to {words.share(trained.accuracy)} in {words.seconds(self.setting.short_s)}"
+            return f"reaches {words.aim(target, self.setting.measure)} after {words.seconds(time_s)}"
+        return (
+            f"comes to {words.scored(trained.accuracy, self.setting.measure)} in {words.seconds(self.setting.short_s)}"
+        )
 
     def toml(self) -> str:
         """The best strategy's settings, to paste into the configuration."""
@@ -191,16 +194,16 @@ def advise(
 
 def evidence_columns(advice: Advice) -> list[Column]:
     """Short trainings and schedules, a row a strategy; what they took is to the target, or else to their end."""
-    each, target = advice.evidence, advice.setting.target_accuracy
+    each, target, measure = advice.evidence, advice.setting.target_accuracy, advice.setting.measure
     columns = [Column("strategy", tuple(e.label for e in each))]
     if target is not None:
         times = [e.trained.time_s for e in each]
         columns.append(
-            Column(f"time to\u00a0{words.percent(target)}", tuple(map(words.seconds, times)), best(times, min))
+            Column(f"time to\u00a0{words.level(target, measure)}", tuple(map(words.seconds, times)), best(times, min))
         )
     accuracies = [e.trained.accuracy for e in each]
     columns += [
-        Column("accuracy", tuple(map(words.share, accuracies)), best(accuracies, max)),
+        Column(measure.name, tuple(words.score(a, measure) for a in accuracies), best(accuracies, max)),
         Column("learning rate", tuple(f"{e.changes['training.lr']:g}" for e in each)),
         Column("moved", tuple(words.size(e.cost.moved_bytes) for e in each)),
         Column("clients' time", tuple(_hours(e.cost.client_hours) for e in each)),
@@ -217,23 +220,23 @@ def evidence_columns(advice: Advice) -> list[Column]:
 
 def sensitivity_columns(advice: Advice) -> list[Column]:
     """What changes where estimates are wrong or visits are lost: the first few trained, all scheduled."""
-    trained = any(each.under for each in advice.evidence)
+    trained, measure = any(each.under for each in advice.evidence), advice.setting.measure
     columns = [Column("strategy", tuple(each.label for each in advice.evidence))]
     if trained:
-        cells = tuple(_came_to(each.trained) if each.under else "" for each in advice.evidence)
+        cells = tuple(_came_to(each.trained, measure) if each.under else "" for each in advice.evidence)
         columns.append(Column(AS_CONFIGURED, cells))
     names = {ESTIMATES: f"estimates off by {ESTIMATES_OFF:.0%}", LOSSES: f"{LOST_VISITS:.0%} of visits lost"}
     for scenario, name in names.items():
         if trained:
-            cells = tuple(_came_to(e.under[scenario]) if scenario in e.under else "" for e in advice.evidence)
+            cells = tuple(_came_to(e.under[scenario], measure) if scenario in e.under else "" for e in advice.evidence)
             columns.append(Column(name, cells))
         changes = [each.visits_change(scenario) for each in advice.evidence]
         columns.append(Column("visits", tuple("" if change is None else f"{change:+.0%}" for change in changes)))
     return columns
 
 
-def _came_to(trained: Outcome) -> str:
-    return words.share(trained.accuracy) if trained.time_s is None else words.seconds(trained.time_s)
+def _came_to(trained: Outcome, measure: Measure) -> str:
+    return words.score(trained.accuracy, measure) if trained.time_s is None else words.seconds(trained.time_s)
 
 
 def _ahead(first: Outcome, second: Outcome) -> bool:

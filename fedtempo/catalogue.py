@@ -17,7 +17,8 @@ from rich.text import Text
 from typing_extensions import Doc
 
 from fedtempo.client.settings import ClientData, ClientSettings, Limits
-from fedtempo.config import REGISTRIES, DataSettings, ExecutorSettings
+from fedtempo.config import REGISTRIES
+from fedtempo.data.settings import DataSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.fleet.compute import Compute
@@ -27,6 +28,7 @@ from fedtempo.fleet.presets import PRESETS
 from fedtempo.importing import imported, installed
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
+from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings

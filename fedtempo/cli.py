@@ -12,14 +12,25 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from fedtempo import __version__
+from fedtempo import __version__, deploy_cli
+from fedtempo.cli_options import (
+    ConfigFile,
+    Group,
+    LogFormat,
+    Out,
+    Runs,
+    Sets,
+    Strategies,
+    Track,
+    console,
+    errors,
+)
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.fleet_cli import fleet
-from fedtempo.logs import Format
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
@@ -28,26 +39,7 @@ app = typer.Typer(
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
 
-
 app.add_typer(fleet, name="fleet")
-console = Console(emoji=False)
-errors = Console(stderr=True, emoji=False)
-
-ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
-Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
-Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
-Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of \\[compare.<label>] tables, or all")]
-Local = Annotated[
-    int | None,
-    typer.Option(help="start so many clients and a SuperLink on this machine; \\[deploy] counts if not given"),
-]
-Track = Annotated[
-    str | None, typer.Option(help="where numbers go as well: tensorboard, mlflow, wandb; comma-separated")
-]
-LogFormat = Annotated[
-    Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
-]
-Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
 
 
 def _show_version(asked: bool) -> None:
@@ -322,82 +314,11 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="as one JSON object
     raise typer.Exit(show(console, findings, json=json))
 
 
-@app.command(epilog="Example: fedtempo client client.toml --log-format json")
-def client(
-    config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
-    log_format: Annotated[Format, typer.Option(help="how it logs, on stderr")] = Format.text,
-) -> None:
-    """Be a client of a deployment.
-
-    Trains on this machine's data whenever the server asks.
-    """
-    from fedtempo import deploy_commands
-
-    deploy_commands.client(config, log_format)
-
-
-@app.command(epilog="Example: fedtempo deploy configs/fedhusky-local.toml --local 5")
-def deploy(
-    config: ConfigFile,
-    local: Local = None,
-    out: Out = None,
-    set_: Sets = [],  # noqa: B006
-    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
-    log_format: LogFormat = None,
-) -> None:
-    """Run one strategy on real clients, through Flower.
-
-    Leaves a folder like a simulation's.
-    """
-    from fedtempo import deploy_commands
-
-    raise typer.Exit(deploy_commands.deploy(console, config, local, out, set_, seed, log_format))
-
-
-@app.command(epilog="Example: fedtempo keys keys --host server.example.org --client ward-1 --client ward-2")
-def keys(
-    folder: Annotated[Path, typer.Argument(help="where certificates and keys lie", show_default=False)],
-    host: Annotated[
-        list[str], typer.Option(help="name or address by which clients reach the server; may be repeated")
-    ] = [],  # noqa: B006
-    client: Annotated[list[str], typer.Option(help="client that gets a key; may be repeated")] = [],  # noqa: B006
-    renew_server: Annotated[bool, typer.Option(help="make a new certificate and key for the server")] = False,
-    register: Annotated[
-        str | None, typer.Option(help="host:port of a running SuperLink that is to let these clients in")
-    ] = None,
-) -> None:
-    """Make certificates and keys for a deployment.
-
-    An authority, a server's certificate and clients' keys; what is there stays.
-    """
-    from fedtempo import deploy_commands
-
-    deploy_commands.keys(console, folder, host, client, renew_server, register)
-
-
-@fleet.command(epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml")
-def measure(
-    config: ConfigFile,
-    out: Annotated[Path, typer.Option(help="new TOML file")],
-    local: Local = None,
-    visits: Annotated[int, typer.Option(min=1, help="visits of each client")] = 3,
-    set_: Sets = [],  # noqa: B006
-) -> None:
-    """Ask each live client for a few visits of the real model, and write the fleet that they are."""
-    from fedtempo import deploy_commands
-
-    deploy_commands.measure(console, config, local, visits, out, set_)
-
-
-@fleet.command(name="compare", epilog="Example: fedtempo fleet compare runs/simulated runs/deployed")
-def fleet_compare(
-    simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
-    deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
-) -> None:
-    """How well a simulation predicted a deployment: times, how busy clients are, time to target."""
-    from fedtempo import commands
-
-    commands.compare_with_real(console, simulated, deployed)
+app.command(epilog="Example: fedtempo client client.toml --log-format json")(deploy_cli.client)
+app.command(epilog="Example: fedtempo deploy configs/fedhusky-local.toml --local 5")(deploy_cli.deploy)
+app.command(epilog="Example: fedtempo keys keys --host server.example.org --client ward-1 --client ward-2")(
+    deploy_cli.keys
+)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,18 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo import comparing, logs, progress
+from fedtempo import checking, comparing, logs, progress, reproducing
 from fedtempo.comparing import competitors, new_folder
 from fedtempo.config import Config, load
-from fedtempo.errors import ConfigError, nearest
+from fedtempo.errors import ConfigError
 from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import SCALES, Asked, Experiment, Row, named, overall
-from fedtempo.experiments.results import in_place_of, run_experiment
+from fedtempo.experiments.reproduction import SCALES, Experiment, Row, named
 from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
-from fedtempo.launch import build_world
-from fedtempo.launch import run as run_in_memory
 from fedtempo.planning import Prediction, predict
 from fedtempo.planning_views import explain_plan
 from fedtempo.record import RunFolder, default_name, load_run
@@ -239,29 +235,17 @@ def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
 
 def check(console: Console, path: Path, sets: list[str]) -> int:
     """The same run on different executors and worker counts; returns 0 where every bit agrees, else 3."""
-    base = load(path, sets)
+    found = checking.check(load(path, sets), watching=partial(progress.shown, console))
+    if found is None:
+        return INTERRUPTED
     table = Table(title="The same run, executed differently", title_justify="left", header_style="dim")
     for column in ("executor", "model_sha256", "events_sha256", "seconds"):
         table.add_column(column, justify="right" if column == "seconds" else "left")
-    world = build_world(base)
-    results = set()
-    ways = [("inline", 1), *(("processes", workers) for workers in (1, 2, 3))]
-    if base.executor.kind == "ray":
-        ways += [("ray", workers) for workers in (1, 2)]
-    for kind, workers in ways:
-        config = base.with_changes({"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"})
-        with progress.shown(console, config) as watch:
-            summary, _, _ = run_in_memory(config, world=world, watch=watch)
-        if summary["ended"] == "interrupted":
-            return INTERRUPTED
-        hashes = summary["model_sha256"], summary["events_sha256"]
-        results.add((*hashes, json.dumps([summary["final_accuracy"], summary["best_accuracy"]])))
-        name = kind if kind == "inline" else f"{kind}, {workers}"
-        table.add_row(name, *(value[:16] for value in hashes), f"{summary['wall_s']:.1f}")
+    for cells in found.cells():
+        table.add_row(*cells)
     console.print(table)
-    same = len(results) == 1
-    console.print("every bit agrees" if same else "the runs differ", style="green" if same else "red")
-    return 0 if same else 3
+    console.print(found.headline, style="green" if found.agree else "red")
+    return 0 if found.agree else 3
 
 
 def reproduce(
@@ -286,26 +270,12 @@ def reproduce(
         console.print(_experiments_table(f"the papers' {len(printed)} figures and tables", printed))
         console.print(_experiments_table("beside the papers", others))
         return
-    if what not in EXPERIMENTS:
-        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXPERIMENTS)}")
-    if scale not in SCALES:
-        raise ConfigError(f"--scale {scale}: it can be {', '.join(SCALES)}")
-    if out is not None and results is not None:
-        raise ConfigError("--out and --results both say where the result goes: give one of them")
-    experiment = EXPERIMENTS[what]
-    with contextlib.ExitStack() as stack:
-        if results is not None:
-            folder = results / what
-            place = stack.enter_context(in_place_of(folder, experiment))
-        else:
-            name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
-            folder = place = new_folder(out or unused(RUNS / name))
-        with console.status(experiment.titled(scale)):
-            title, rows = run_experiment(experiment, Asked(scale, place, data))
-    console.print(_rows_table(title, rows))
-    if (verdict := overall(rows)) is not None:
-        console.print(f"{experiment.name}: {verdict}", style="bold")
-    console.print(f"{folder}", style="cyan", soft_wrap=True)
+    with console.status(f"{what} ({scale} scale)"):
+        made = reproducing.reproduce(what, out, scale=scale, data=data, results=results)  # type: ignore[arg-type]
+    console.print(_rows_table(made.title, made.rows))
+    if made.verdict is not None:
+        console.print(f"{made.name}: {made.verdict}", style="bold")
+    console.print(f"{made.folder}", style="cyan", soft_wrap=True)
 
 
 def index_results(console: Console, folder: Path) -> None:

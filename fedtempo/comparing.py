@@ -13,7 +13,7 @@ import tomli_w
 from fedtempo.config import Config, assignment, parse
 from fedtempo.errors import ConfigError
 from fedtempo.folders import complete
-from fedtempo.launch import Watch, World, build_world
+from fedtempo.launch import Watch
 from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
 from fedtempo.record.recorder import Observer
@@ -21,6 +21,7 @@ from fedtempo.record.strict_json import write_text
 from fedtempo.report.html import write_report
 from fedtempo.strategies import STRATEGIES
 from fedtempo.trackers.tracking import tracked
+from fedtempo.world import World, build_world
 
 PLAN = "comparison.toml"
 """What a comparison's folder says of the runs that are to be in it."""

@@ -6,17 +6,15 @@ import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import tomli_w
-from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass
 
 from fedtempo.data.partitions import PARTITIONS, Partition
+from fedtempo.data.settings import DataSettings
 from fedtempo.data.sources import located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive, Share
 from fedtempo.fleet.availability import AVAILABILITY
 from fedtempo.fleet.distributions import DISTRIBUTIONS
 from fedtempo.fleet.estimates import ESTIMATES
@@ -28,110 +26,13 @@ from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts import construct
 from fedtempo.record.schema import DATABASE
+from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
 
 Table = dict[str, Any]
-
-
-def pair(value: Any) -> Any:
-    """A list of TOML as the tuple that a field wants."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True, config=STRICT)
-class DataSettings:
-    """The `[data]` table: which examples there are and who holds them."""
-
-    source: Annotated[str, Doc("as `fedtempo list sources` says, idx:<folder>, ..., or module:function")] = "digits"
-    options: Annotated[dict[str, Any], Doc("options of the source, by name; `fedtempo describe SOURCE` says which")] = (
-        dataclasses.field(default_factory=dict)
-    )
-    clients: Annotated[
-        Count | None,
-        Doc("number of clients, N; where not given those that the data name, or 50 where they name none"),
-    ] = None
-    transform: Annotated[
-        str | None,
-        Doc(
-            "module:function that is given the inputs of all examples, to train on and then to test on, and returns new"
-        ),
-    ] = None
-    examples_per_client: Annotated[
-        Count | tuple[Count, Count] | None,
-        BeforeValidator(pair),
-        Doc("examples that each client holds, or [smallest, largest]; all there are where not given"),
-    ] = None
-    test_examples: Annotated[Count | None, Doc("test examples used in evaluations; all where not given")] = None
-    tell_labels: Annotated[bool, Doc("whether clients tell the server how many examples of each class they hold")] = (
-        False
-    )
-    label_noise_epsilon: Annotated[
-        Positive | None,
-        Doc(
-            "clients add Laplace noise of scale 1 / this to each count that they tell: differential privacy of whether "
-            "one example is among theirs, but for their number of examples; no noise where not given"
-        ),
-    ] = None
-    label_pseudo_count: Annotated[
-        NonNegative, Doc("examples added to each class where the classes' shares are taken from what clients tell")
-    ] = 1.0
-    share_examples: Annotated[Share, Doc("share of the clients that agree to upload raw examples")] = 0.0
-
-    def __post_init__(self) -> None:
-        if self.label_noise_epsilon is not None and not self.tell_labels:
-            raise ValueError(
-                f"label_noise_epsilon = {self.label_noise_epsilon}: without tell_labels = true clients tell no counts"
-            )
-
-
-@dataclass(frozen=True, config=STRICT)
-class ExecutorSettings:
-    """The `[executor]` table: where training really happens.
-
-    No result depends on `kind` and `workers`. Results on a CUDA device differ from those on processors by rounding.
-    """
-
-    kind: Annotated[
-        Literal["processes", "inline", "ray", "none"],
-        Doc("worker processes, this process, a Ray cluster's nodes, or no training at all (the schedule only)"),
-    ] = "processes"
-    workers: Annotated[
-        Count | None,
-        Doc("processes, or Ray's actors; as many as there are processors, or as the cluster has room for, by default"),
-    ] = None
-    start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
-    address: Annotated[
-        str | None,
-        Doc("of the Ray cluster: auto (the one that this machine belongs to) or host:port; one of its own by default"),
-    ] = None
-    num_cpus: Annotated[NonNegative, Doc("processors that each of Ray's actors claims; it trains on one thread")] = 1.0
-    num_gpus: Annotated[NonNegative, Doc("GPUs, or shares of one, that each of Ray's actors claims")] = 0.0
-    resources: Annotated[dict[str, Positive], Doc("what else each of Ray's actors claims, by the cluster's names")] = (
-        dataclasses.field(default_factory=dict)
-    )
-    device: Annotated[
-        str,
-        Field(pattern=r"^(cpu|cuda(:\d+)?)$"),
-        Doc(
-            "'cpu', or the device that this process trains on, 'cuda' or 'cuda:<number>', without worker processes; "
-            "kind = 'none' trains nowhere"
-        ),
-    ] = "cpu"
-    streams: Annotated[Count, Doc("CUDA device: visits that it works on at once; each needs memory for a model")] = 16
-    graphs: Annotated[
-        bool,
-        Doc(
-            "CUDA device: record steps as CUDA graphs and repeat them, which is many times faster; false for a network "
-            "whose forward pass depends on anything but its input and parameters, such as a counter of its own"
-        ),
-    ] = True
-
-    def __post_init__(self) -> None:
-        if self.kind == "ray" and self.device != "cpu":
-            raise ValueError(f"device = {self.device!r}: Ray's actors train on processors; leave kind out, or device")
 
 
 DEFAULT_CLIENTS = 50

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -30,9 +29,6 @@ from fedtempo.record.recorder import Observer
 from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
 from fedtempo.trackers.tracking import tracked
-
-if TYPE_CHECKING:
-    from fedtempo.flower.grid import FlowerGrid, Session, SuperLink
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -58,11 +54,13 @@ def deploy(
 ) -> int:
     """One run on real clients into a folder; returns the exit code."""
     config = _config(path, local, sets, seed)
+    from fedtempo.flower import service
+
     folder = out or unused(RUNS / default_name(config.label, config.run.seed))
     with tracked(config, folder) as trackers:
         observing = _observed(console, config, log_format, trackers)
-        with observing as seen, _grid(console, config, local, folder) as grid:
-            summary = deploy_to_folder(config, folder, grid, remember=_to_resume(grid, local), **seen)
+        with observing as seen, service.grid(config, folder, local, say=_plainly(console)) as grid:
+            summary = deploy_to_folder(config, folder, grid, remember=service.to_resume(grid, local), **seen)
         return _show(console, folder, summary)
 
 
@@ -74,6 +72,7 @@ def is_deployment(folder: Path) -> bool:
 def resume(console: Console, path: Path, sets: list[str], force: bool, log_format: Format | None) -> int:
     """Go on with a run on real clients whose server was killed or interrupted; returns the exit code."""
     need_flower()
+    from fedtempo.flower import service
     from fedtempo.flower.grid import Session
 
     told = remembered(path) or {}
@@ -85,13 +84,10 @@ def resume(console: Console, path: Path, sets: list[str], force: bool, log_forma
         former = None if told.get("session") is None else Session(**told["session"])
         with tracked(config, path) as trackers:
             observing = _observed(console, config, log_format, trackers)
-            with observing as seen, _grid(console, config, local, path, former) as grid:
-                summary = resume_deployment(config, folder, grid, remember=_to_resume(grid, local), force=force, **seen)
+            with observing as seen, service.grid(config, path, local, former, say=_plainly(console)) as grid:
+                remember = service.to_resume(grid, local)
+                summary = resume_deployment(config, folder, grid, remember=remember, force=force, **seen)
             return _show(console, path, summary)
-
-
-def _to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
-    return {"local": local, "session": dataclasses.asdict(grid.session)}
 
 
 @contextlib.contextmanager
@@ -143,6 +139,7 @@ def measure(console: Console, path: Path, local: int | None, visits: int, out: P
     if out.exists():
         raise ConfigError(f"{out} is there already: nothing is overwritten; choose another file with --out")
     config = _config(path, local, sets, None)
+    from fedtempo.flower import service
     from fedtempo.flower.measuring import Measure, as_toml
 
     unlimited = config.with_changes({"run.horizon": 1e9, "run.stop_at_target": False, "run.evaluate_every": 1e9})
@@ -150,7 +147,8 @@ def measure(console: Console, path: Path, local: int | None, visits: int, out: P
     measured = dataclasses.replace(unlimited, strategy=Measure(visits), run=run, label="measure")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"
-        with _grid(console, config, local, target) as grid, console.status(f"{visits} visits of each client"):
+        joined = service.grid(config, target, local, say=_plainly(console))
+        with joined as grid, console.status(f"{visits} visits of each client"):
             deploy_to_folder(measured, target, grid, say=lambda line: console.print(line, style="dim", soft_wrap=True))
         out.write_text(as_toml(load_run(target)), encoding="utf-8")
     console.print(f"{out}", style="cyan", soft_wrap=True)
@@ -176,83 +174,16 @@ def keys(
             console.print(f"{name} is registered at {register_at}", soft_wrap=True)
 
 
+def _plainly(console: Console) -> Callable[[str], None]:
+    return lambda line: console.print(line, soft_wrap=True)
+
+
 def _config(path: Path, local: int | None, sets: list[str], seed: int | None) -> Config:
     need_flower()
     if local is not None and local < 1:
         raise ConfigError(f"--local {local}: give the number of clients, 1 or more")
     own = [] if local is None else [f"data.clients={local}"]
     return load(path, [*sets, *own, *([] if seed is None else [f"run.seed={seed}"])])
-
-
-@contextlib.contextmanager
-def _grid(
-    console: Console, config: Config, local: int | None, folder: Path, former: Session | None = None
-) -> Iterator[FlowerGrid]:
-    """The grid of a run. What is started for it ends with the block, and its logs go to the run's folder.
-
-    former: see `fedtempo.flower.grid.joined`.
-    """
-    from fedtempo.flower.grid import SuperLink, joined
-    from fedtempo.flower.local import clients
-    from fedtempo.flower.superlink import answers, end, free_port, started
-
-    settings = config.deploy
-    with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtempo-")))
-        stack.callback(_keep_logs, work, folder)
-        if local is not None:
-            superlink = SuperLink(f"127.0.0.1:{free_port()}")
-            processes = stack.enter_context(clients(config, superlink, work))  # they load while the SuperLink starts
-            stack.enter_context(started(work, address=superlink.address))
-            stack.callback(end, processes)  # and end before it does
-        else:
-            authority = settings.root_certificates
-            superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
-            if answers(superlink):
-                console.print(f"joining the SuperLink at {superlink.address}", soft_wrap=True)
-            else:
-                superlink = stack.enter_context(_own_superlink(console, config, work))
-        yield stack.enter_context(joined(superlink, settings.outage_s, former))
-
-
-@contextlib.contextmanager
-def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[SuperLink]:
-    """Start the SuperLink that `[deploy]` describes."""
-    from fedtempo.flower.keys import register
-    from fedtempo.flower.superlink import Certificates, started
-
-    settings = config.deploy
-    host, colon, port = settings.superlink.rpartition(":")
-    if not colon or not port.isdigit():
-        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: write it as host:port")
-    certificates = None
-    if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
-        files = (settings.root_certificates, settings.certificate, settings.key)
-        certificates = Certificates(*(Path(file).expanduser() for file in files))
-    elif host not in ("127.0.0.1", "localhost"):
-        raise ConfigError(
-            f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "
-            "127.0.0.1 only; give deploy.certificate and deploy.key, which `fedtempo keys` makes"
-        )
-    with started(
-        work,
-        address=settings.superlink,
-        certificates=certificates,
-        keys=settings.client_keys is not None,
-        database=None if settings.database is None else Path(settings.database),
-    ) as superlink:
-        console.print(f"a SuperLink is started at {settings.superlink}", soft_wrap=True)
-        if settings.client_keys is not None:
-            register(superlink, Path(settings.client_keys).expanduser())
-        yield superlink
-
-
-def _keep_logs(work: Path, folder: Path) -> None:
-    if folder.exists():
-        logs = folder / "logs"
-        logs.mkdir(exist_ok=True)
-        for log in work.glob("*.log"):
-            shutil.copy(log, logs)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.identity import identity, must_agree
-from fedtempo.launch import Watch, check_loss, chosen_test_examples, dealt_by, load_data, rare_collections
+from fedtempo.launch import Watch, rare_collections
 from fedtempo.learning.losses import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, write_json
@@ -43,6 +43,7 @@ from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.pulse import pulse
 from fedtempo.runtime.runner import simulate
+from fedtempo.world import check_loss, chosen_test_examples, dealt_by, load_data
 
 _DEPLOYMENT = "deployment.json"
 """The file by which a folder is known as a deployment's, until that has finished."""
@@ -131,8 +132,11 @@ def _deploy(
     recorder: Callable[..., Recorder],
 ) -> dict[str, Any]:
     dataset = load_data(config)
-    if dataset.task != "classes":
-        raise ConfigError(f"{dataset.name} asks for {dataset.task}: clients of a deployment can tell classes alone")
+    for name, asked in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
+        if asked and dataset.task != "classes":
+            raise ConfigError(
+                f"data.{name}: real clients count and share by classes, and {dataset.name} asks for {dataset.task}"
+            )
     check_loss(config.training, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)
@@ -145,6 +149,8 @@ def _deploy(
                 at_least=settings.min_clients,
                 names=settings.names,
                 shape=dataset.test_x.shape[1:],
+                task=dataset.task,
+                class_names=dataset.class_names,
                 say=say,
             )
             if config.run.checkpoint_every:
@@ -229,6 +235,7 @@ def _play(
                 rules=config.server,
                 recorder=recorder,
                 seed=seed,
+                class_names=dataset.class_names,
                 **run,
             )
 
@@ -291,6 +298,8 @@ def _facts(
             "train": sum(client.num_examples for client in clients),
             "test": n_test,
             "sha256": dataset.sha256,
+            "task": dataset.task,
+            "about": dataset.about,
         },
         "version": fedtempo.__version__,
         "size_bytes": server.size_bytes,

@@ -12,6 +12,7 @@ from fedtempo.config import Config
 from fedtempo.errors import ConfigError
 from fedtempo.experiments.tuning import Changes
 from fedtempo.fleet.availability import Always, Dropout
+from fedtempo.record.measure import CLASSES, Measure
 
 ESTIMATES_OFF = 0.5
 """Largest relative error of the server's estimates where it is asked what they matter."""
@@ -51,7 +52,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> float:
-        """Mean over seeds of the best accuracy."""
+        """Mean over seeds of the best accuracy, or of what else was measured."""
         return statistics.fmean(self.accuracies)
 
     @property
@@ -146,7 +147,8 @@ def parse_budget(text: str) -> int | float:
 
 @dataclass(frozen=True)
 class Setting:
-    """How it was found out. short_s: seconds that a short training lasts; trainings: how many there were, at most."""
+    """How it was found out. short_s: seconds that a short training lasts; trainings: how many there were, at most;
+    measure: what the target and all accuracies are of."""
 
     target_accuracy: float | None
     horizon_s: float
@@ -155,3 +157,4 @@ class Setting:
     tuning_seed: int
     effort: Effort
     trainings: int
+    measure: Measure = CLASSES

@@ -11,22 +11,28 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo import comparing, folders, frames, launch
 from fedtempo.advice import Advice, advise
+from fedtempo.checking import Check, check
 from fedtempo.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
+from fedtempo.deployment import remembered
 from fedtempo.errors import ConfigError, RunError, nearest
 from fedtempo.evidence import parse_budget
 from fedtempo.experiments.halving import Placed, multiplicative_grid, successive_halving
 from fedtempo.experiments.tuning import Changes
 from fedtempo.fleets import describe_fleet
 from fedtempo.planning import predict
+from fedtempo.record import Recorder
 from fedtempo.record.strict_json import write_text
 from fedtempo.results import Comparison, Plan, Result, open_run
+from fedtempo.trackers.tracking import tracked
+from fedtempo.world import World, build_world
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -110,12 +116,18 @@ class Experiment:
         return Path(path)
 
     def run(self, folder: Path | str | None = None) -> Result:
-        """One run, in memory or in a new folder, as `fedtempo run` leaves it.
+        """One run, in memory or in a new folder, as `fedtempo run` leaves it, followed by the trackers of `run.track`.
 
         Ctrl-C ends it where it is; `summary["ended"]` is "interrupted" then, and `resume` goes on with one in a folder.
         Raises ConfigError or RunError for what cannot run, ConfigError where the folder holds something.
         """
-        return _finished(self._config, launch.build_world(self._config), None if folder is None else Path(folder))
+        if folder is None:
+            _untracked(self._config)
+            return _in_memory(self._config, build_world(self._config))
+        path = Path(folder)
+        with tracked(self._config, path) as observers:
+            folders.run_to_folder(self._config, path, observers=observers)
+            return _left_in(path)
 
     def compare(
         self, strategies: str | Iterable[str], seeds: int | Iterable[int] = 1, folder: Path | str | None = None
@@ -136,8 +148,9 @@ class Experiment:
                 runs = (comparing.run_folder(Path(folder), label, seed) for seed in numbers)
                 results[label] = [open_run(run) for run in runs]
             return Comparison(results)
+        _untracked(self._config)
         for config, world in comparing.runs_of(self._config, labels, numbers):
-            result = _finished(config, world, None)
+            result = _in_memory(config, world)
             if result.summary["ended"] == "interrupted":
                 raise RunError(f"{config.label}, seed {config.run.seed}: interrupted")
             results[config.label].append(result)
@@ -191,6 +204,42 @@ class Experiment:
         """
         wanted = parse_budget(budget) if isinstance(budget, str) else budget
         return advise(self._config, strategies, budget=wanted, short_s=short_s, workers=workers)
+
+    def check(self) -> Check:
+        """Whether the run has the same bits in this process, in one, two and three others, and on Ray where it asks for
+        that (`fedtempo check`). The answer is true where they agree.
+
+        Raises RunError where it was interrupted.
+        """
+        found = check(self._config)
+        if found is None:
+            raise RunError("the check was interrupted")
+        return found
+
+    def deploy(
+        self, folder: Path | str, *, local: int | None = None, say: Callable[[str], None] = lambda line: None
+    ) -> Result:
+        """One run of the same strategy on real clients through Flower, in a new folder (`fedtempo deploy`).
+
+        local: start so many clients and a SuperLink on this machine; the SuperLink that the section deploy names where
+        None. say: told of each client that comes. `summary["ended"]` is "interrupted" after Ctrl-C; `fedtempo resume`
+        goes on then. Raises ConfigError where Flower is not installed, RunError where too few clients come.
+        """
+        from fedtempo.flower import need_flower
+
+        need_flower()
+        from fedtempo.deployment import deploy_to_folder
+        from fedtempo.flower import service
+
+        if local is not None and local < 1:
+            raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
+        config = self._config if local is None else self._config.with_changes({"data.clients": local}, self.label)
+        path = Path(folder)
+        with tracked(config, path) as observers:
+            with service.grid(config, path, local, say=say) as grid:
+                remember, recorder = service.to_resume(grid, local), partial(Recorder, observers=observers)
+                deploy_to_folder(config, path, grid, remember=remember, say=say, recorder=recorder)
+            return _left_in(path)
 
     def fleet_figure(self) -> MatplotlibFigure:
         """The fleet in one picture (`fedtempo fleet plot`), with Matplotlib."""
@@ -257,17 +306,33 @@ class Tuning:
 def resume(folder: Path | str, *, force: bool = False) -> Result:
     """Go on with the run in a folder that was interrupted or killed; the same as if it had never been.
 
-    Raises ConfigError where there is none, or what it depends on has changed (force: but for versions and code).
+    Raises ConfigError where there is none, or what it depends on has changed (force: but for versions and code), or it
+    is on real clients: that is for `fedtempo resume`.
     """
     folder = Path(folder)
-    folders.complete(folders.configuration(folder, []), folder, force=force)
-    return open_run(folder)
+    if remembered(folder) is not None:
+        raise ConfigError(f"{folder} holds a run on real clients: `fedtempo resume {folder}` goes on with it")
+    config = folders.configuration(folder, [])
+    with tracked(config, folder) as observers:
+        folders.complete(config, folder, force=force, observers=observers)
+        return _left_in(folder)
 
 
-def _finished(config: Config, world: launch.World, folder: Path | None) -> Result:
-    if folder is not None:
-        folders.run_to_folder(config, folder, world=world)
-        return open_run(folder)
+def _left_in(folder: Path) -> Result:
+    """The run that has just ended in a folder, with its page written."""
+    found = open_run(folder)
+    if found.summary["ended"] != "interrupted":
+        found.report(folder / "report.html")
+    return found
+
+
+def _untracked(config: Config) -> None:
+    """Raises ConfigError for trackers of a run in memory: they follow what lies in a folder."""
+    if config.run.track:
+        raise ConfigError(f"run.track = {list(config.run.track)}: trackers follow runs in folders; name one")
+
+
+def _in_memory(config: Config, world: World) -> Result:
     summary, records, model = launch.run(config, world=world)
     return Result(records, summary, config.tables, None, model)
 

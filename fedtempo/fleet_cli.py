@@ -1,4 +1,4 @@
-"""The arguments of `fedtempo fleet import`, `fit`, `export` and `plot`; see `fedtempo.cli`."""
+"""The arguments of the commands below `fedtempo fleet`; see `fedtempo.cli`."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from fedtempo.cli_options import ConfigFile, Group, Local, Sets, console
 
 fleet = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     help="Fleets: who the clients are.",
     epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml",
 )
-console = Console(emoji=False)
-
-ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
-Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
 
 
 @fleet.command(name="import", epilog="Example: fedtempo fleet import phones.csv --compute seconds --out phones.toml")
@@ -99,3 +97,28 @@ def plot(
     from fedtempo import fleet_commands
 
     fleet_commands.plot(console, config, out, set_)
+
+
+@fleet.command(epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml")
+def measure(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="new TOML file")],
+    local: Local = None,
+    visits: Annotated[int, typer.Option(min=1, help="visits of each client")] = 3,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Ask each live client for a few visits of the real model, and write the fleet that they are."""
+    from fedtempo import deploy_commands
+
+    deploy_commands.measure(console, config, local, visits, out, set_)
+
+
+@fleet.command(name="compare", epilog="Example: fedtempo fleet compare runs/simulated runs/deployed")
+def fleet_compare(
+    simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
+    deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
+) -> None:
+    """How well a simulation predicted a deployment: times, how busy clients are, time to target."""
+    from fedtempo import commands
+
+    commands.compare_with_real(console, simulated, deployed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 
 import numpy as np
@@ -13,15 +14,24 @@ from matplotlib.ticker import NullFormatter
 from fedtempo.config import Config
 from fedtempo.fleet.availability import Always
 from fedtempo.fleets import DAY_S, Rows, describe_fleet, windows
-from fedtempo.launch import World, build_world
 from fedtempo.report.figures import plain_axes
 from fedtempo.report.palette import category_colour
+from fedtempo.world import World, build_world
 
 _PARTS = ("download", "compute", "upload")
 _WIDE = 20
 """Rates that spread over more than this factor are drawn by their logarithms."""
 _MOST_ROWS = 100
 """Clients whose comings and goings are drawn, evenly over the fleet."""
+
+
+class _Shown(Figure):
+    """A figure that a notebook shows, though it was made without pyplot, which alone would tell the notebook."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=100)
+        return file.getvalue()
 
 
 def draw_fleet(config: Config) -> Figure:
@@ -37,7 +47,7 @@ def draw_fleet(config: Config) -> Figure:
         panels.append(lambda axes: _presence(axes, world, config.run.horizon or DAY_S))
     columns = 2
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(9.6, 3.4 * lines), layout="constrained")
+    figure = _Shown(figsize=(9.6, 3.4 * lines), layout="constrained")
     places = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, draw in zip(places, panels):
         draw(plain_axes(axes))

@@ -11,9 +11,10 @@ import tomli_w
 from fedtempo.config import Config, toml_value
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.fleet.presence import Availability
-from fedtempo.launch import World, build_world, make_executor
+from fedtempo.launch import make_executor
 from fedtempo.planning import schedule_only
 from fedtempo.record.strict_json import to_json, write_text
+from fedtempo.world import World, build_world
 
 FORMATS = (".csv", ".parquet", ".json", ".toml")
 DAY_S = 86_400.0

@@ -10,13 +10,14 @@ from typing import Any
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError
 from fedtempo.identity import identity, must_agree, settings
-from fedtempo.launch import Watch, World, build_world, run_in_folder
+from fedtempo.launch import Watch, run_in_folder
 from fedtempo.record import RunFolder, load_run, write_json
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
 from fedtempo.runtime.pulse import pulse
+from fedtempo.world import World, build_world
 
 
 def run_to_folder(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.measure import NUMBERS, measure_of
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.record.run import Records, Table
 from fedtempo.report.series import visit_seconds
@@ -45,8 +46,12 @@ def joined(parts: Sequence[tuple[Mapping[str, Any], DataFrame]]) -> DataFrame:
 
 
 def evaluations(records: Records) -> DataFrame:
-    """A row an evaluation of the global model: time (s), version, accuracy, loss."""
-    return _table(records.evaluations)
+    """A row an evaluation of the global model: time (s), version, accuracy, loss; of numbers also mae.
+
+    accuracy: or what is measured instead, R^2 of numbers, say.
+    """
+    numeric = measure_of(records.facts.get("data")) == NUMBERS
+    return _table({name: values for name, values in records.evaluations.items() if name != "mae" or numeric})
 
 
 def visits(records: Records) -> DataFrame:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedtempo.comparing import competitors
@@ -32,6 +32,7 @@ from fedtempo.evidence import (
 )
 from fedtempo.experiments.tuning import Changes, Finished, attempt_all
 from fedtempo.planning import predict
+from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import client_seconds, energy_wh
 
 SHORT = 0.25
@@ -115,6 +116,7 @@ def gather(
             trained[each.label] = runs
     if not trained:
         raise ConfigError(f"no strategy can train here: {_reasons(left_out)}")
+    setting = replace(setting, measure=measure_of(next(iter(trained.values()))[0].summary["data"]))
     ranked = sorted(trained, key=lambda label: outcome(trained[label]).order)
     under: dict[str, dict[str, Outcome]] = {label: {} for label in ranked}
     finalists = [(each, changes) for each, changes in asked if each.label in ranked[: effort.finalists]]

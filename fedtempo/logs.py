@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedtempo.record.recorder import VisitRow
@@ -46,6 +46,11 @@ class RunLog:
 
     _log = logging.getLogger("fedtempo.run")
 
+    def __init__(self) -> None:
+        from fedtempo.record.measure import CLASSES
+
+        self._measure = CLASSES
+
     def visit(self, row: VisitRow) -> None:
         told = {"visit": row[0], "client": row[1], "outcome": row[9], "started_s": row[5], "ended_s": row[8]}
         self._log.info("visit %d of client %d: %s", row[0], row[1], row[9], extra=told)
@@ -53,12 +58,19 @@ class RunLog:
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._log.info("version %d", version, extra={"version": version, "run_s": time, "staleness": staleness})
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        told = {"version": version, "run_s": time, "accuracy": accuracy, "loss": loss}
-        self._log.info("version %d: accuracy %.3f", version, accuracy, extra=told)
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
+        measure = self._measure
+        told = {"version": version, "run_s": time, measure.key: accuracy, "loss": loss, **measure.beside(loss, mae)}
+        self._log.info("version %d: %s %.3f", version, measure.name, accuracy, extra=told)
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         """Said of each visit already."""
+
+    def fact(self, name: str, value: Any) -> None:
+        from fedtempo.record.measure import measure_of
+
+        if name == "data":
+            self._measure = measure_of(value)
 
 
 def configure(form: Format) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.config import Config
-from fedtempo.launch import Watch, World, build_world, run
+from fedtempo.launch import Watch, run
 from fedtempo.record import Records
+from fedtempo.world import World, build_world
 
 
 @dataclass(frozen=True, eq=False)

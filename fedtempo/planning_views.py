@@ -13,13 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo.config import Config, ExecutorSettings
+from fedtempo.config import Config
 from fedtempo.federation import Durations, Federation
-from fedtempo.launch import World, run
+from fedtempo.launch import run
+from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.scheduling.pipeline import Clusters, cluster_by_time, largest_n_clusters, utilisation
 from fedtempo.scheduling.structure import Structure, StructureProblem
 from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.psfl import Psfl
+from fedtempo.world import World
 
 _ROWS = 24
 _BAR = 24

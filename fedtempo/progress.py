@@ -1,4 +1,4 @@
-"""A run as it goes: the clock, visits, accuracy, and how long it will take."""
+"""A run as it goes: the clock, visits, how good the model is, and how long it will take."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
 
         def follow(sim: Driven, evaluations: Evaluations, stop: threading.Event) -> None:
             while not stop.wait(_REFRESH_S):
-                now, accuracy = sim.now, evaluations.accuracy
-                shown_accuracy = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
-                state = f"{now:7.0f} s  {sim.visits_begun:,} visits{shown_accuracy}"
+                now, latest = sim.now, evaluations.accuracy
+                good = "" if latest is None else f"  {evaluations.measure.name} {latest:.3f}"
+                state = f"{now:7.0f} s  {sim.visits_begun:,} visits{good}"
                 done = now if config.run.horizon is not None else sim.model.version
                 progress.update(task, completed=done, state=state)
                 progress.refresh()

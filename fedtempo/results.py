@@ -67,7 +67,8 @@ class Result(Pictures):
         return ModelFiles(self.folder / "models").read(sha256)
 
     def curve(self) -> DataFrame:
-        """A row an evaluation of the global model: time (s), version, accuracy, loss."""
+        """A row an evaluation of the global model: time (s), version, accuracy (or what else summary["measure"] says),
+        loss; for data that ask for numbers also mae, the mean absolute error."""
         return frames.evaluations(self.records)
 
     def visits(self) -> DataFrame:

@@ -62,7 +62,7 @@ def test_the_best_in_short_trainings_is_recommended(advice: Advice) -> None:
     assert advice.evidence[-1].trained.time_s is None
     orders = [each.trained.order for each in advice.evidence]
     assert orders == sorted(orders)
-    assert advice.headline.startswith(f"{advice.best.label}: reaches 60% after ")
+    assert advice.headline.startswith(f"{advice.best.label}: reaches 60% accuracy after ")
 
 
 def test_what_cannot_run_is_left_out_with_its_reason(advice: Advice) -> None:
@@ -244,7 +244,7 @@ def test_the_command_prints_it_and_as_json(
     arguments = ["advise", str(path), "--strategies", "fedavg,hopeless", "--budget", "2", "--short", "20"]
     cli.app([*arguments, "--workers", "1"], standalone_mode=False)
     out = capsys.readouterr().out
-    assert "fedavg: reaches 60% after" in out or "fedavg: comes to" in out
+    assert "fedavg: reaches 60% accuracy after" in out or "fedavg: comes to" in out
     assert "--budget 2" in out
     assert "[compare.fedavg]" in out
     cli.app([*arguments, "--workers", "1", "--json"], standalone_mode=False)

@@ -14,8 +14,8 @@ from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
 from fedtempo.fleet import variation
-from fedtempo.launch import build_world
 from fedtempo.record import alive
+from fedtempo.world import build_world
 
 TURNED = {"seconds": 2.0, "loss_before": 2.3, "loss_after": 2.2}
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedtempo.config import parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import build_world
+from fedtempo.world import build_world
 
 TABLES = {
     "run": {"horizon": 10.0},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -356,3 +357,86 @@ def test_clients_of_the_fleet(experiment: Experiment) -> None:
     assert len(clients) == 10
     assert clients.compute_s.between(1, 10).all()
     assert np.allclose(clients.visit_s, clients.download_s + clients.compute_s + clients.upload_s)
+
+
+def test_a_run_in_a_folder_is_followed_by_trackers(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.trackers.test_tracking import Remembers
+
+    Remembers.made.clear()
+    followed = experiment.with_({"run.track": ["tests.trackers.test_tracking:Remembers"]})
+    followed.run(tmp_path / "run")
+    (tracker,) = Remembers.made
+    assert any("evaluation/accuracy" in point.values for point in tracker.points)
+    assert tracker.files == ["config.toml", "environment.json", "summary.json", "report.html"]
+    followed.compare(["fedavg", "momentum"], folder=tmp_path / "both")
+    assert len(Remembers.made) == 3
+    for in_memory in (followed.run, lambda: followed.compare("fedavg")):
+        with pytest.raises(ConfigError, match="trackers follow runs in folders; name one"):
+            in_memory()
+
+
+def test_a_run_that_goes_on_is_followed_too(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.trackers.test_tracking import Remembers
+
+    Remembers.made.clear()
+    stopping = experiment.with_({"run.track": ["tests.trackers.test_tracking:Remembers"]}, strategy=OneByOne)
+    monkeypatch.setattr(OneByOne, "interrupt_at_s", 20.0)
+    assert stopping.run(tmp_path / "run").summary["ended"] == "interrupted"
+    assert not (tmp_path / "run/report.html").exists()
+    monkeypatch.setattr(OneByOne, "interrupt_at_s", math.inf)
+    assert fedtempo.resume(tmp_path / "run", force=True).summary["ended"] == "horizon"
+    assert [tracker.files[-1] for tracker in Remembers.made] == ["summary.json", "report.html"]
+
+
+def test_a_check_says_whether_executors_agree(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = experiment.with_(run={"horizon": 10.0}).check()
+    assert found
+    assert found.table().executor.tolist() == ["inline", "processes, 1", "processes, 2", "processes, 3"]
+    assert found.table().model_sha256.nunique() == 1
+    assert str(found).startswith("every bit agrees\n  inline ")
+    assert "<table" in found._repr_html_()
+    other = fedtempo.Check([*found.ways, dataclasses.replace(found.ways[0], events_sha256="0" * 64)])
+    assert not other
+    assert other.headline == "the runs differ"
+
+
+def test_a_figure_of_a_paper_from_python(tmp_path: Path) -> None:
+    there = fedtempo.reproducible()
+    assert there["fedhusky/fig6"] == "busy ratio of each client"
+    made = fedtempo.reproduce("csgd/example1", tmp_path / "example")
+    assert made.verdict == "reached"
+    assert [path.name for path in made.pictures] == ["fig3.png"]
+    assert made.table().verdict.eq("reached").any()
+    assert str(made).endswith("csgd/example1: reached")
+    assert "<table" in made._repr_html_()
+    kept = fedtempo.reproduce("csgd/example1", results=tmp_path / "results")
+    assert (kept.folder, kept.rows) == (tmp_path / "results/csgd/example1", made.rows)
+    for arguments, said in (
+        ({"what": "csgd/example"}, "did you mean 'csgd/example1'"),
+        ({"what": "csgd/example1", "scale": "huge"}, "scale huge: it can be small, medium, full"),
+        ({"what": "csgd/example1", "folder": tmp_path / "example"}, "is not empty"),
+        ({"what": "csgd/example1", "folder": "a", "results": "b"}, "give one of them"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            fedtempo.reproduce(**arguments)
+
+
+def test_real_clients_need_flower_and_go_on_by_the_command(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib import metadata
+
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with pytest.raises(ConfigError, match="Flower is not installed"):
+        experiment.deploy(tmp_path / "run", local=2)
+    (tmp_path / "deployed").mkdir()
+    (tmp_path / "deployed/deployment.json").write_text("{}")
+    with pytest.raises(ConfigError, match="a run on real clients: `fedtempo resume"):
+        fedtempo.resume(tmp_path / "deployed")

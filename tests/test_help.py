@@ -86,7 +86,9 @@ def test_a_wrong_command_suggests_the_right_one(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _ends_with(monkeypatch, *path[:-1], _misspelt(path[-1])) == 2
-    assert f"Did you mean '{path[-1]}'" in " ".join(capsys.readouterr().err.split())
+    answer = " ".join(capsys.readouterr().err.split())
+    assert f"Did you mean '{path[-1]}'" in answer
+    assert answer.count("Did you mean") == 1
 
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path], ids=" ".join)

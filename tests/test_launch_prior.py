@@ -9,7 +9,8 @@ import pytest
 
 from fedtempo.config import Config, parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import build_world, run, training_of
+from fedtempo.launch import run
+from fedtempo.world import build_world, training_of
 
 TABLES: dict[str, Any] = {
     "run": {"max_commits": 2},

@@ -16,8 +16,9 @@ from rich.console import Console
 from fedtempo import commands, importing
 from fedtempo.client.settings import parse_client
 from fedtempo.config import load
-from fedtempo.launch import build_world, run
+from fedtempo.launch import run
 from fedtempo.strategies import STRATEGIES
+from fedtempo.world import build_world
 
 ROOT = Path(__file__).parents[1]
 CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"

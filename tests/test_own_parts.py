@@ -19,7 +19,8 @@ from fedtempo.data.dataset import from_arrays
 from fedtempo.data.partitions import ByOwner, Iid
 from fedtempo.errors import ConfigError
 from fedtempo.identity import code_sha256
-from fedtempo.launch import build_world, dealt_by, load_data, run, training_of
+from fedtempo.launch import run
+from fedtempo.world import build_world, dealt_by, load_data, training_of
 
 FLEET = {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"}
 TABLES: dict[str, Any] = {
@@ -461,13 +462,19 @@ def test_a_server_does_not_choose_what_a_client_imports(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("number_data")
-def test_a_clients_own_data_are_classes_and_may_be_transformed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_counts_and_shares_by_classes_and_may_transform_its_data(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(folder)
     tables = {"name": "a", "insecure": True, "data": {"source": "number_data:make"}}
-    with pytest.raises(ConfigError, match=r"data.source = 'number_data:make': a client's labels must be classes"):
-        Answers(parse_client(tables))
-    x, _, _ = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
-    assert x.max() == 0.5
+    assert Answers(parse_client(tables)).description()["task"] == "numbers"
+    for name in ("tell_labels", "share_examples"):
+        with pytest.raises(
+            ConfigError, match=f"{name} = true: it is by classes, and number_data:make asks for numbers"
+        ):
+            Answers(parse_client({**tables, name: True}))
+    own = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
+    assert own.x.max() == 0.5
 
 
 def test_data_files_lie_beside_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

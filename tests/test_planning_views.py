@@ -13,9 +13,9 @@ from fedtempo import commands
 from fedtempo.comparing import competitors
 from fedtempo.config import parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import build_world
 from fedtempo.planning_views import explain_plan
 from fedtempo.strategies import STRATEGIES
+from fedtempo.world import build_world
 
 TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5, "visit_variance": 1.0}
 

@@ -67,9 +67,14 @@ class Answers:
     def __init__(self, settings: ClientSettings) -> None:
         """Reads the client's examples. Raises ConfigError where they are not usable."""
         self._settings = settings
-        self._x, self._y, self._n_classes = settings.data.read()
+        own = settings.data.read()
+        self._own, self._numbered_by = own, own.class_names
+        self._x, self._y, self._n_outputs, self._task = own.x, own.y, own.n_outputs, own.task
         if not len(self._y):
             raise ConfigError("data: there are no examples to train on")
+        for name, agreed in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
+            if agreed and self._task != "classes":
+                raise ConfigError(f"{name} = true: it is by classes, and {settings.data.source} asks for {self._task}")
         self._built: _Built | None = None
         self.stay: Stay | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
@@ -108,6 +113,7 @@ class Answers:
         return reply
 
     def _answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        self._number_by(content.get("class_names"))
         if kind == "describe":
             return self.description(), ()
         if kind == "train":
@@ -128,10 +134,25 @@ class Answers:
             return {}, self._examples(content)
         raise Refusal(f"there is no {kind!r}")
 
+    def _number_by(self, names: Any) -> None:
+        """Number the classes as the server does: data that lack some of its classes number the others otherwise.
+
+        Raises Refusal for a class that the server has not.
+        """
+        own = self._own
+        if not names or not own.class_names or tuple(names) == self._numbered_by:
+            return
+        place = {str(name): number for number, name in enumerate(names)}
+        if unknown := [name for name in own.class_names if name not in place]:
+            raise Refusal(f"its class {unknown[0]!r} is none of the server's: {', '.join(place)}")
+        numbers = np.array([place[name] for name in own.class_names], dtype=np.int64)
+        self._y, self._n_outputs, self._numbered_by = numbers[own.y], len(place), tuple(place)
+        self._built = None
+
     def description(self) -> dict[str, Any]:
         """What the client tells of itself."""
         settings = self._settings
-        histogram = np.bincount(self._y, minlength=self._n_classes).tolist() if settings.tell_labels else None
+        histogram = np.bincount(self._y, minlength=self._n_outputs).tolist() if settings.tell_labels else None
         return {
             "protocol": PROTOCOL,
             "name": settings.name,
@@ -139,6 +160,7 @@ class Answers:
             "label_histogram": histogram,
             "shares_examples": settings.share_examples,
             "input_shape": list(self._x.shape[1:]),
+            "task": self._task,
         }
 
     def _staying(self, content: Mapping[str, Any], *, trained: bool) -> Stay:
@@ -177,8 +199,12 @@ class Answers:
             return self._built
         self._built = None
         n_classes = int(job["n_classes"])
-        if self._y.max() >= n_classes:
+        if self._task == "classes" and self._y.max() >= n_classes:
             raise Refusal(f"its labels go to {self._y.max()}; the server has {n_classes} classes")
+        if self._task == "tokens" and (most := max(self._x.max(), self._y.max())) >= n_classes:
+            raise Refusal(f"its tokens go to {most}; the server has {n_classes} of them")
+        if self._task == "numbers" and self._n_outputs != n_classes:
+            raise Refusal(f"its labels are {self._n_outputs} numbers each; the server's are {n_classes}")
         network, shape = self._network(job["network"]), self._x.shape[1:]
         self._check_size(network, n_classes)
         keep_freed_memory()

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.config import pair, partition_from
-from fedtempo.data.dataset import Dataset
+from fedtempo.config import partition_from
+from fedtempo.data.dataset import Dataset, Task
+from fedtempo.data.settings import pair
 from fedtempo.data.sources import load, located
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
@@ -22,6 +23,17 @@ from fedtempo.parts import construct
 from fedtempo.runtime.keyed import keyed_generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OwnExamples:
+    """What a client trains on. n_outputs, class_names: as its data alone have them."""
+
+    x: Array
+    y: Array
+    n_outputs: int
+    task: Task
+    class_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,25 +65,24 @@ class ClientData:
         if self.part is not None and self.clients is not None and self.part >= self.clients:
             raise ValueError(f"part = {self.part}: there are {self.clients}, numbered from 0")
 
-    def read(self) -> tuple[Array, Array, int]:
-        """Inputs and labels of the client's examples, and the number of classes. Raises ConfigError."""
+    def read(self) -> OwnExamples:
+        """The client's examples. Raises ConfigError."""
         dataset = load(self.source, **self.options)
-        if dataset.task != "classes":
-            raise ConfigError(f"data.source = {self.source!r}: a client's labels must be classes, not {dataset.task}")
         if self.transform is not None:
             function = imported(self.transform, "data.transform")
             dataset = dataset.transformed(function, f"data.transform = {self.transform!r}")
         rows = self._own(dataset)
-        return dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes
+        return OwnExamples(
+            dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes, dataset.task, dataset.class_names
+        )
 
     def _own(self, dataset: Dataset) -> Array:
         if self.part is None or self.clients is None:
             return np.arange(len(dataset.train_y))
         partition = partition_from(self.partition)
         rng = keyed_generator(self.seed, "partition")
-        parts = partition.assign(
-            dataset.train_y, dataset.n_classes, self.clients, self.examples_per_client, rng, dataset.train_owners
-        )
+        labels, n_labels = dataset.strata
+        parts = partition.assign(labels, n_labels, self.clients, self.examples_per_client, rng, dataset.train_owners)
         return parts[self.part]
 
 

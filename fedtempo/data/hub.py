@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.images import MODES
 from fedtempo.data.splitting import both, check_share, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.errors import ConfigError
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
 _SPLITS = ("train", "test")
+_NUMBERS = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32", "float64"}
+_SAVED = ("dataset_dict.json", "state.json")
 
 
 def load_hub(
@@ -27,7 +31,7 @@ def load_hub(
     length: int = 128,
     test_share: float = 0.2,
 ) -> Dataset:
-    """The data set `name` of the hub, or of a local folder that `datasets` reads: its splits train and test.
+    """The data set `name` of the hub, or of a local folder that `datasets` reads or saved: its splits train and test.
 
     subset: its configuration, where it has several. feature, label: columns; found by their type without them: one of
     images, arrays or sequences, or else of text; and one of class labels, or else integers, or else numbers. Text is
@@ -54,17 +58,21 @@ def from_hub(
     """As `load_hub`; known_as: what the data set is called from then on. test_share: None for one with a split test."""
     splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
     features: Mapping[str, Any] = splits["train"].features
+    need_columns(name, features, [column for column in (feature, label, client) if column is not None])
     feature = feature or _feature(name, [column for column in features if column not in (label, client)], features)
     label = label or _label(name, [column for column in features if column not in (feature, client)], features, feature)
     used = [column for column in (feature, label, client) if column is not None]
-    need_columns(name, features, used)
     parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
     is_text = _is_text(features[feature])
     x, y, owners = {}, {}, {}
     for part, rows in parts.items():
-        x[part] = padded(rows[feature], length) if is_text else stacked(f"hf:{name}", rows[feature])
+        x[part] = (
+            padded(rows[feature], length)
+            if is_text
+            else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
+        )
         y[part] = np.asarray(rows[label])
         owners[part] = np.asarray([str(each) for each in rows[client]] if client else [])
     if "test" not in parts:
@@ -110,11 +118,20 @@ def _next_bytes(
 
 def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
     """The splits of a data set as the library has them. Raises ConfigError where one is missing."""
-    splits: Mapping[str, Any] = _asked(name, lambda library: library.load_dataset(name, subset))
+    splits: Mapping[str, Any] = _asked(name, lambda library: _splits(library, name, subset))
     for split in needed:
         if split not in splits:
             raise ConfigError(f"hf:{name}: has no split {split!r}, only {', '.join(map(str, splits))}")
     return splits
+
+
+def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
+    """What `load_dataset` has, or `load_from_disk` of a folder that `save_to_disk` wrote; one split is to train on."""
+    if not any((Path(name) / file).is_file() for file in _SAVED):
+        found: Mapping[str, Any] = library.load_dataset(name, subset)
+        return found
+    saved = library.load_from_disk(name)
+    return saved if isinstance(saved, Mapping) else {"train": saved}
 
 
 def hub_files(name: str, files: Iterable[str]) -> list[Path]:
@@ -141,6 +158,30 @@ def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
     except Exception as error:  # errors of the library, the network and files
         reason = " ".join(str(error).split())
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
+
+
+def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
+    """Examples as arrays of the type that their column says: the library gives lists, or pictures."""
+    modes = {getattr(row, "mode", None) for row in rows}
+    if modes <= MODES:
+        mode = "L" if modes <= {"1", "L"} else "RGB"
+        return [np.asarray(row.convert(mode)) for row in rows]
+    kind, arrays = _number_type(feature), []
+    for number, row in enumerate(rows):
+        try:
+            arrays.append(np.asarray(row, kind))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(f"hf:{name}: example {number} of {column!r} is no array of {kind}: {error}") from error
+    return arrays
+
+
+def _number_type(feature: Any) -> str | None:
+    """The type of the numbers in a column of arrays or of lists, of lists of lists too; None where they are none."""
+    while feature is not None:
+        if (dtype := getattr(feature, "dtype", None)) is not None:
+            return str(dtype) if str(dtype) in _NUMBERS else None
+        feature = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
+    return None
 
 
 def _kind(feature: object) -> str:

@@ -17,7 +17,7 @@ from fedtempo.errors import ConfigError
 # Formats that Pillow decodes by itself: none that start another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
-_MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
+MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
 _SPLITS = ("train", "test")
 _LARGEST_BYTES = 2**31
 
@@ -103,7 +103,7 @@ def _pixels(images: Sequence[_Image], side: int | None) -> npt.NDArray[np.uint8]
     """All images as bytes, (n, channels, height, width)."""
     sizes = [_opened(image.file) for image in images]
     for image, (mode, _, _) in zip(images, sizes):
-        if mode not in _MODES:
+        if mode not in MODES:
             raise ConfigError(f"{image.file}: has pixels of kind {mode}, not of 8 bits; convert it first")
     grey = all(mode in ("1", "L") for mode, _, _ in sizes)
     _, width, height = sizes[0]

@@ -187,7 +187,7 @@ PREFIXES: dict[str, Callable[..., Dataset]] = {
     "table": table,
     "text": text,
 }
-_FILES = ("folder", "idx", "npz", "table", "text")
+_FILES = ("folder", "hf", "idx", "npz", "table", "text")
 
 
 def load(source: str, /, **options: Any) -> Dataset:

@@ -13,9 +13,9 @@ from fedtempo.experiments.panels import leave_comparison, lrs, median_to, said, 
 from fedtempo.experiments.pictures import draw_bars, draw_lines
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, Verdict, claim, drawn, number
 from fedtempo.experiments.study import plain_study
-from fedtempo.launch import build_world
 from fedtempo.record import write_json
 from fedtempo.scheduling.pipeline import lower_hull, relaxed_sizes
+from fedtempo.world import build_world
 
 _CHANNELS = (1, 2, 4, 8)
 _TABLES = {  # rounds for K = 1 to 4, N = 1, 2, 4, 8

@@ -25,8 +25,8 @@ from fedtempo.experiments.panels import (
 from fedtempo.experiments.pictures import draw_lines
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number
 from fedtempo.experiments.study import Study
-from fedtempo.launch import build_world
 from fedtempo.record import Records
+from fedtempo.world import build_world
 
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
 _ROUNDS = {"one-cluster": 981, "two-clusters": 754, "three-clusters": 613, "four-clusters": 506}

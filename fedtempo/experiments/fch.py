@@ -23,10 +23,10 @@ from fedtempo.experiments.panels import (
 from fedtempo.experiments.pictures import draw_lines, draw_points, draw_shares
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, Verdict, claim, drawn, number, spread
 from fedtempo.experiments.study import Study, plain_study
-from fedtempo.launch import build_world
 from fedtempo.record import write_json
 from fedtempo.record.measures import participation
 from fedtempo.report.series import visit_seconds
+from fedtempo.world import build_world
 
 _OTHERS = ("fedavg", "fedprox", "oort")
 _LONG_TAIL = {"kind": "long-tail", "imbalance": 0.5, "clients_share": 0.5}

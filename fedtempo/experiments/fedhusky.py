@@ -13,11 +13,11 @@ from fedtempo.experiments.panels import leave_comparison
 from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, Verdict, claim, drawn, number, spread
 from fedtempo.experiments.study import Study, plain_study, tuned_study
 from fedtempo.experiments.tuning import Grid
-from fedtempo.launch import build_world
 from fedtempo.record import Records, time_to_target, write_json
 from fedtempo.record.measures import busy_ratios, group_spans, groups_alive
 from fedtempo.report import figures
 from fedtempo.report.series import cluster_positions
+from fedtempo.world import build_world
 
 _LITERAL, _HUSKY, _THIN, _PACED = "fedhusky-paper", "fedhusky", "fedhusky-thin", "fedhusky-paced"
 _FIGURE_5 = (_HUSKY, _LITERAL, "hybrid", "sequential", "fedavg", "fedavg-momentum")

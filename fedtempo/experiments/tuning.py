@@ -17,6 +17,7 @@ from fedtempo.config import Config
 from fedtempo.errors import FedtempoError
 from fedtempo.launch import run
 from fedtempo.record import Records
+from fedtempo.record.measure import CLASSES, Measure, measure_of
 
 T = TypeVar("T")
 Changes = dict[str, Any]
@@ -31,6 +32,8 @@ class Trial:
     changes: Changes
     times_s: tuple[float | None, ...]
     accuracies: tuple[float, ...]
+    measure: Measure = CLASSES
+    """What the accuracies are."""
 
     @property
     def order(self) -> tuple[float, float]:
@@ -81,7 +84,8 @@ def run_trials(
     for number, (label, changes) in enumerate(asked):
         own = summaries[number * len(seeds) : (number + 1) * len(seeds)]
         times = tuple(summary["time_to_target_s"] for summary in own)
-        trials.append(Trial(label, changes, times, tuple(summary["best_accuracy"] for summary in own)))
+        accuracies = tuple(summary["best_accuracy"] for summary in own)
+        trials.append(Trial(label, changes, times, accuracies, measure_of(own[0]["data"])))
     return trials
 
 

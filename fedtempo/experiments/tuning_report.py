@@ -17,8 +17,9 @@ from fedtempo.experiments.tuning import Changes
 
 def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> Table:
     """One row a learning rate, the best first: how long it was tried, time to target by seed, best accuracy."""
+    measure = found[0].trial.measure
     table = Table(
-        title=f"{label}: seconds to the target by seed, mean of the best accuracies",
+        title=f"{label}: seconds to the target by seed, mean of the best {measure.name}",
         title_style="bold",
         title_justify="left",
         header_style="dim",

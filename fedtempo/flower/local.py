@@ -17,8 +17,8 @@ from fedtempo.data.partitions import ByOwner
 from fedtempo.flower.grid import SuperLink
 from fedtempo.flower.superlink import end, tied
 from fedtempo.importing import search_path
-from fedtempo.launch import dealt_by, load_data
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.world import dealt_by, load_data
 
 _SHARED = ("source", "options", "transform", "examples_per_client", "partition")
 """Keys of [data] that clients have too."""
@@ -65,7 +65,7 @@ def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list
 
 def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
     """A client's process, which finds a user's modules where this one does."""
-    path = [*search_path(), os.environ.get("PYTHONPATH")]
+    path = dict.fromkeys([*search_path(), *sys.path])
     with logfile.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
             tied([sys.executable, "-m", "fedtempo", "client", str(settings)]),

@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.measure import measure_of
 from fedtempo.record.recorder import VisitRow
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.runtime.evaluations import Evaluations
@@ -33,7 +34,7 @@ class Metrics:
             self._visits.labels(outcome)
         self._took_s = Histogram("visit_seconds", "Time of a visit that brought a model.", buckets=_SECONDS, **made)
         self._staleness = Histogram("staleness", "Commits since a commit's base.", buckets=_STALENESS, **made)
-        self._accuracy = Gauge("accuracy", "The latest evaluation, 0 to 1.", **made)
+        self._scores: list[Gauge] = []
         self._bytes = Counter("bytes", "Bytes of models and examples.", ["direction"], **made)
         self._run: LiveFederation | None = None
         for name, meaning, value in (
@@ -56,12 +57,19 @@ class Metrics:
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._staleness.observe(staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        self._accuracy.set(accuracy)
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
+        for score in self._scores:
+            score.set(accuracy)
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         self._bytes.labels("down").inc(down)
         self._bytes.labels("up").inc(up)
+
+    def fact(self, name: str, value: Any) -> None:
+        if name == "data":  # what it asks for says what is measured
+            measure = measure_of(value)
+            about = f"The latest evaluation: {measure.name}, at most 1."
+            self._scores = [Gauge(measure.key, about, namespace="fedtempo", registry=self.registry)]
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Whether all is well, and how the run stands."""

@@ -3,7 +3,7 @@
 An example earns credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
 1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2, the
 share of the variance that is explained, reported as -1 where it is less. The loss is the mean cross-entropy (nats, of a
-class or a token), or the mean squared error, whatever was minimised.
+class or a token), or the mean squared error, whatever was minimised. Numbers have their mean absolute error beside it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ def parts(num_examples: int) -> list[tuple[int, int]]:
     return [(start, min(start + BATCH, num_examples)) for start in range(0, num_examples, BATCH)]
 
 
-def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, float]:
-    """Sums of credit and of loss over the examples of one batch."""
-    credit, loss = sums(model, examples, start, stop).tolist()
-    return credit, loss
+def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, ...]:
+    """Sums of credit and of loss over the examples of one batch; for numbers also of absolute errors."""
+    return tuple(sums(model, examples, start, stop).tolist())
 
 
 def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
-    """Likewise, as a tensor (2,) of float64 where the model lies: nobody waits for it yet."""
+    """Likewise, as a tensor (2 or 3,) of float64 where the model lies: nobody waits for it yet."""
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
         outputs = model.module(x)
         if y.is_floating_point():
-            squares = (numbers_like(outputs, y).double() - y).square().reshape(len(y), -1).mean(dim=1)
+            errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)
+            squares = errors.square().mean(dim=1)
             credit, loss = (1 - squares / examples.variance).sum(), squares.sum()
-        elif y.dim() == 2:
+            return torch.stack([credit.double(), loss.double(), errors.abs().mean(dim=1).sum()])
+        if y.dim() == 2:
             logits = tokens_last(outputs, y)
             right, losses = logits.argmax(dim=1) == y, F.cross_entropy(logits, y, reduction="none")
             credit, loss = right.double().mean(dim=1).sum(), losses.mean(dim=1).sum()
@@ -52,19 +53,20 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
         return torch.stack([credit.double(), loss.double()])
 
 
-def combine(results: Sequence[tuple[float, float]], num_examples: int) -> tuple[float, float]:
-    """Mean credit and mean loss from the results of all parts, in order; NaN without examples.
+def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[float, ...]:
+    """Mean credit, mean loss and, for numbers, mean absolute error from the results of all parts, in order.
 
-    So is the credit for numbers that are all the same, whose variance nobody can explain.
+    NaN without examples. So is the credit for numbers that are all the same, whose variance nobody can explain.
     """
     if not num_examples:
         return math.nan, math.nan
-    credit = sum(result[0] for result in results)
+    credits, *others = zip(*results, strict=True)
+    credit = sum(credits)
     mean = max(credit / num_examples, -1.0) if not math.isnan(credit) else math.nan
-    return mean, math.fsum(result[1] for result in results) / num_examples
+    return mean, *(math.fsum(values) / num_examples for values in others)
 
 
-def evaluate(model: FlatModel, examples: Examples) -> tuple[float, float]:
-    """Mean credit and mean loss of the model as loaded."""
+def evaluate(model: FlatModel, examples: Examples) -> tuple[float, ...]:
+    """Mean credit and mean loss of the model as loaded, and for numbers the mean absolute error."""
     size = len(examples)
     return combine([evaluate_part(model, examples, start, stop) for start, stop in parts(size)], size)

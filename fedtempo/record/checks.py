@@ -138,6 +138,7 @@ def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients
     _within("evaluations.time", evaluations["time"], 0, LARGEST_TIME_S)
     _within("evaluations.version", evaluations["version"], 0, _LARGEST_NUMBER)
     _within("evaluations.accuracy", evaluations["accuracy"], -1, 1, absent=True)
+    _within("evaluations.mae", evaluations["mae"], 0, np.inf, absent=True)
 
 
 def check_clusters(noted: Any) -> None:

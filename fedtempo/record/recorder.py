@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.measure import measure_of
 from fedtempo.record.run import Records, read_facts, read_records, read_rows
 from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
@@ -36,7 +37,7 @@ VisitRow = tuple[
     float | None,  # loss
 ]
 CommitRow = tuple[int, float, int]
-EvaluationRow = tuple[float, int, float, float]
+EvaluationRow = tuple[float, int, float, float, float | None]
 
 
 class Observer(Protocol):
@@ -44,8 +45,9 @@ class Observer(Protocol):
 
     def visit(self, row: VisitRow) -> None: ...
     def commit(self, version: int, time: float, staleness: int) -> None: ...
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None: ...
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None: ...
     def traffic(self, down: int, up: int, relay: int) -> None: ...
+    def fact(self, name: str, value: Any) -> None: ...
 
 
 # Without an adapter SQLite takes a NumPy number for a string of bytes, and stores that without a word.
@@ -64,14 +66,14 @@ class Recorder:
     """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
 
     rows: False where those of visits and commits are counted and left out, so that the file does not grow with them.
-    observers: hear all visits, commits, evaluations and bytes; what one of them raises ends the run.
+    observers: hear all visits, commits, evaluations, bytes and facts; what one of them raises ends the run.
 
     Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
     an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
     others in that file stay.
 
     Facts in use. From the start: strategy, label (where it differs), seed, n_clients, horizon_s (None without one),
-    target_accuracy, data (an object: source, train, test, sha256), version, size_bytes (of the model),
+    target_accuracy, data (an object: source, train, test, sha256, task, about), version, size_bytes (of the model),
     label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
     without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
     positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
@@ -94,6 +96,8 @@ class Recorder:
         self._evaluations: list[EvaluationRow] = []
         self._notes: list[tuple[str, str]] = []
         self._facts: dict[str, str] = {}
+        self.measure = measure_of(None)
+        """What evaluations measure, once the fact "data" is known."""
         self._down = self._up = self._relay = self._examples = 0
         self._statistics = self._histograms = 0
         self._tally = Tally()
@@ -114,6 +118,8 @@ class Recorder:
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(TABLES)
             with connection:
+                if "mae" not in {row[1] for row in connection.execute("PRAGMA table_info(evaluations)")}:
+                    connection.execute("ALTER TABLE evaluations ADD COLUMN mae REAL")  # begun by an earlier version
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
                     connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
         except sqlite3.DatabaseError as error:
@@ -143,12 +149,12 @@ class Recorder:
         for observer in self._observers:
             observer.commit(version, time, staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        """The global model was evaluated; NaN in a run without training."""
-        self._evaluations.append((time, version, accuracy, loss))
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
+        """The global model was evaluated; NaN in a run without training. mae: of numbers, None for what are none."""
+        self._evaluations.append((time, version, accuracy, loss, mae))
         self._look()
         for observer in self._observers:
-            observer.evaluation(time, version, accuracy, loss)
+            observer.evaluation(time, version, accuracy, loss, mae)
 
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
         """Bytes that were moved: from the server, to it, and from one client to the next.
@@ -174,6 +180,10 @@ class Recorder:
     def fact(self, name: str, value: Any) -> None:
         """What holds for the whole run (JSON values or arrays); a later value replaces an earlier one."""
         self._facts[name] = to_json(value)
+        if name == "data":
+            self.measure = measure_of(value)
+        for observer in self._observers:
+            observer.fact(name, value)
 
     @property
     def events_sha256(self) -> str:
@@ -228,7 +238,7 @@ class Recorder:
                 connection.executemany(_insert(_ROWS_A_STATEMENT), _joined(visits[single:], _ROWS_A_STATEMENT))
                 connection.executemany(_insert(1), visits[:single])
                 connection.executemany("INSERT INTO commits VALUES(?,?,?)", commits)
-                connection.executemany("INSERT INTO evaluations VALUES(?,?,?,?)", evaluations)
+                connection.executemany("INSERT INTO evaluations VALUES(?,?,?,?,?)", evaluations)
                 connection.executemany("INSERT INTO notes VALUES(?,?)", notes)
                 connection.executemany("INSERT OR REPLACE INTO facts VALUES(?,?)", facts.items())
         except sqlite3.OperationalError as error:

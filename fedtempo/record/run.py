@@ -150,7 +150,7 @@ def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = N
 def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
     """A table's columns, in the order of one of them. Raises sqlite3.Error."""
     columns = COLUMNS[table]
-    names = column_names(table)
+    names = column_names(connection, table)
     (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
     arrays = {name: np.empty(size, dtype=kind) for name, kind in columns.items()}
     cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
@@ -169,9 +169,10 @@ def as_columns(table: str, rows: Sequence[tuple[Any, ...]]) -> Table:
     return {name: _column(values, kind) for values, (name, kind) in zip(zip(*rows), columns.items())}
 
 
-def column_names(table: str) -> str:
-    """A table's columns in their order, as SQL."""
-    return ", ".join(f'"{name}"' for name in COLUMNS[table])
+def column_names(connection: sqlite3.Connection, table: str) -> str:
+    """A table's columns in their order, as SQL. A column that the run's version did not have yet is NULL."""
+    there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    return ", ".join(f'NULL AS "{name}"' if there and name not in there else f'"{name}"' for name in COLUMNS[table])
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:

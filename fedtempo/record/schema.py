@@ -8,14 +8,15 @@ from types import MappingProxyType
 DATABASE = "run.sqlite"
 
 # A row for each visit that has ended, however it ended. For a visit that was not "done", `finished` is when its client
-# became free, and the phases that it did not reach are NULL. `loss` is NULL in a run without training.
+# became free, and the phases that it did not reach are NULL. `loss` is NULL in a run without training. `accuracy` is
+# what `record.measure` says; `mae`, the mean absolute error, is NULL where the data ask for no numbers.
 TABLES = """
 CREATE TABLE IF NOT EXISTS visits(
     number INTEGER PRIMARY KEY, client INTEGER, "group" INTEGER, base_version INTEGER,
     queued REAL, started REAL, received REAL, computed REAL, finished REAL,
     outcome TEXT, examples INTEGER, loss REAL);
 CREATE TABLE IF NOT EXISTS commits(version INTEGER PRIMARY KEY, time REAL, staleness INTEGER);
-CREATE TABLE IF NOT EXISTS evaluations(time REAL, version INTEGER, accuracy REAL, loss REAL);
+CREATE TABLE IF NOT EXISTS evaluations(time REAL, version INTEGER, accuracy REAL, loss REAL, mae REAL);
 CREATE TABLE IF NOT EXISTS notes(name TEXT, value TEXT);
 CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT);
 """
@@ -44,6 +45,6 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "loss": "f8",
         },
         "commits": {"version": "i8", "time": "f8", "staleness": "i8"},
-        "evaluations": {"time": "f8", "version": "i8", "accuracy": "f8", "loss": "f8"},
+        "evaluations": {"time": "f8", "version": "i8", "accuracy": "f8", "loss": "f8", "mae": "f8"},
     }
 )

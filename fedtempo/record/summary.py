@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
 from fedtempo.record.run import Records, Table
 from fedtempo.record.schema import OUTCOMES
@@ -26,8 +27,8 @@ SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "
 def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "final_accuracy" and "best_accuracy" are what the data ask for (`fedtempo.learning.evaluation`): accuracy, accuracy
-    of tokens, or the share of the variance that is explained.
+    "final_accuracy" and "best_accuracy" are what the data ask for, and "measure" says what that is: "accuracy",
+    "token_accuracy", or "r2", the share of the variance that is explained. Only numbers have a "final_mae".
     "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
     what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
     the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
@@ -52,6 +53,7 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
     times, accuracies = evaluations["time"], evaluations["accuracy"]
     measured = accuracies[~np.isnan(accuracies)]
     losses = evaluations["loss"][~np.isnan(evaluations["loss"])]
+    errors = evaluations["mae"][~np.isnan(evaluations["mae"])]
     target, end_s, missing = facts.get("target_accuracy"), facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
     ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
     visits_done = np.pad(totals.visits_done, (0, missing))
@@ -63,6 +65,8 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
         "final_accuracy": measured[-1] if measured.size else None,
         "best_accuracy": measured.max() if measured.size else None,
         "final_loss": losses[-1] if losses.size else None,
+        "final_mae": errors[-1] if errors.size else None,
+        "measure": measure_of(facts.get("data")).key,
         "target_accuracy": target,
         "time_to_target_s": None if target is None else time_to_target(times, accuracies, target),
         "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),

@@ -89,6 +89,14 @@ function themed(layout) {
   }
   return look;
 }
+
+// Dark colours of bars do not show on a dark card.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function readable(tone) {
+  if (!dark.matches || !/^#[0-9a-f]{6}$/i.test(tone)) return tone;
+  const parts = [1, 3, 5].map((i) => Math.round(0.7 * parseInt(tone.slice(i, i + 2), 16) + 0.3 * 255));
+  return `rgb(${parts.join(" ")})`;
+}
 """
 
 SCRIPT = (
@@ -98,14 +106,25 @@ const charts = [...document.querySelectorAll(".chart")];
 for (const chart of charts) {
   const figure = JSON.parse(document.getElementById(chart.id + "-data").textContent);
   chart.figure = figure;
-  Plotly.newPlot(chart, figure.data, themed(figure.layout), {
+  Plotly.newPlot(chart, shaded(chart), themed(figure.layout), {
     responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
     displayModeBar: false,
   });
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const chart of charts) Plotly.react(chart, chart.data, themed(chart.figure.layout));
+// The traces, those hidden that are, bars in colours that show.
+function shaded(chart) {
+  return chart.figure.data.map((trace, i) => {
+    const visible = chart.data?.[i]?.visible ?? trace.visible ?? true;
+    if (trace.type !== "bar") return { ...trace, visible };
+    const given = trace.marker.color;
+    const color = Array.isArray(given) ? given.map(readable) : readable(given);
+    return { ...trace, visible, marker: { ...trace.marker, color } };
+  });
+}
+
+dark.addEventListener("change", () => {
+  for (const chart of charts) Plotly.react(chart, shaded(chart), themed(chart.figure.layout));
 });
 
 document.addEventListener("click", (event) => {

@@ -21,6 +21,7 @@ from fedtempo.report.series import (
     Band,
     alive_curve,
     evaluation_curve,
+    measured,
     ranked_busy_ratios,
     staleness_shares,
     visit_seconds,
@@ -28,23 +29,26 @@ from fedtempo.report.series import (
 
 
 def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
-    """Accuracy of the global model over time, with its spread over seeds and the target."""
-    figure = _curves(runs, lambda group: evaluation_curve(group, "accuracy"), "%{y:.1%}")
+    """Accuracy of the global model over time, or what is measured instead, its spread over seeds, and the target."""
+    measure = measured(runs)
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
+    figure = _curves(runs, lambda group: evaluation_curve(group, "accuracy"), f"%{{y:{precise}}}")
     if figure is None:
         return None
-    figure.update_layout(_over_time(runs, f"test {_measure(runs)}"))
-    figure.update_yaxes(tickformat=".0%")
+    figure.update_layout(_over_time(runs, f"test {measure.name}"))
+    figure.update_yaxes(tickformat=coarse)
     if target is not None:
         figure.add_hline(
             y=target,
             line={"dash": "dash", "width": 1.2, "color": "#888888"},
-            annotation={"text": f"target {words.percent(target)}", "x": 0.006, "xanchor": "left", "yanchor": "bottom"},
+            annotation={
+                "text": f"target {words.level(target, measure)}",
+                "x": 0.006,
+                "xanchor": "left",
+                "yanchor": "bottom",
+            },
         )
     return figure
-
-
-def _measure(runs: Runs) -> str:
-    return words.measure(next(iter(runs.values()))[0].facts.get("data"))
 
 
 def loss(runs: Runs) -> go.Figure | None:

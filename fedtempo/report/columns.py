@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedtempo.record.measure import Measure, measure_of_all
 from fedtempo.report import words
 
 
@@ -27,11 +28,11 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     rows = list(strategies.values())
     columns = [Column("strategy", tuple(strategies))]
     if any(row["final_accuracy"]["mean"] is not None for row in rows):
+        measure, finals = measure_of_all(comparison), [row["final_accuracy"] for row in rows]
         if comparison["target_accuracy"] is not None:
-            columns.extend(_target_columns(comparison, rows))
-        columns.append(
-            _column(f"final {words.measured(comparison)}", [row["final_accuracy"] for row in rows], max, as_share=True)
-        )
+            columns.extend(_target_columns(comparison, rows, measure))
+        cells = tuple(words.mean_score(final["mean"], final["std"], measure) for final in finals)
+        columns.append(Column(f"final {measure.name}", cells, best([final["mean"] for final in finals], max)))
     columns += [
         _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
         _column("groups alive", [row["active_groups"]["mean"] for row in rows]),
@@ -44,12 +45,12 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     return columns
 
 
-def _target_columns(comparison: Mapping[str, Any], rows: list[Any]) -> list[Column]:
+def _target_columns(comparison: Mapping[str, Any], rows: list[Any], measure: Measure) -> list[Column]:
     times = [row["time_to_target_s"] for row in rows]
     medians = [time["median"] for time in times]
     columns = [
         Column(
-            f"time to\u00a0{words.percent(comparison['target_accuracy'])}",
+            f"time to\u00a0{words.level(comparison['target_accuracy'], measure)}",
             tuple(words.seconds(median) for median in medians),
             best(medians, min),
         )

@@ -28,6 +28,7 @@ from fedtempo.report.series import (
     calendar,
     clients_spread_over_speed,
     evaluation_curve,
+    measured,
     ranked_busy_ratios,
     round_curve,
 )
@@ -38,17 +39,21 @@ _INCHES = (6.4, 3.6)
 
 
 def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> None:
-    """Accuracy of the global model over time: mean over seeds, lowest to highest as a band, the target dashed."""
-    figure, axes = _axes("time (s)", "test accuracy")
+    """Accuracy of the global model, or what is measured instead, over time.
+
+    The mean over seeds, lowest to highest as a band, the target dashed.
+    """
+    measure = measured(runs)
+    figure, axes = _axes("time (s)", f"test {measure.name}")
     _curves(axes, runs, lambda group: evaluation_curve(group, "accuracy"))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    if measure.as_share:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlim(left=0)
     if target is not None:
         axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
         across = axes.get_yaxis_transform()
-        axes.text(
-            0.01, target, f"target {words.percent(target)}", transform=across, va="bottom", color="0.3", fontsize=8
-        )
+        said = f"target {words.level(target, measure)}"
+        axes.text(0.01, target, said, transform=across, va="bottom", color="0.3", fontsize=8)
     _save(figure, axes, path)
 
 
@@ -77,9 +82,10 @@ def panels(
         axes.grid(color="0.92", linewidth=0.8)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlim(left=0)
-        if column == "accuracy":
+        if column == "accuracy" and measured(runs).as_share:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    drawn[0].set_ylabel(f"test {column}")
+    measure = measured(next(iter(shown.values())))
+    drawn[0].set_ylabel(f"test {measure.name if column == 'accuracy' else column}")
     handles = {label: handle for axes in drawn for handle, label in zip(*axes.get_legend_handles_labels())}
     columns = min(6, 2 * len(shown))
     figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, frameon=False, fontsize=8)

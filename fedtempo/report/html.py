@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
+from fedtempo.record.measure import measure_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -122,7 +124,14 @@ class _Cards:
             element("h3", title),
             element("p", text) if text else "",
             self._legend(figure, beside) if legend and len(self._colours) > 1 else "",
-            element("div", id=name, class_="chart", style=f"height:{height}px"),
+            element(
+                "div",
+                id=name,
+                class_="chart",
+                style=f"height:{height}px",
+                role="img",
+                aria_label=f"{title}. {text} {_told(figure)}".strip(),
+            ),
             element("script", data, type="application/json", id=f"{name}-data"),
             class_=f"card {size}",
         )
@@ -145,12 +154,26 @@ class _Cards:
         return element("div", *buttons, class_="legend")
 
 
+def _told(figure: go.Figure) -> str:
+    """Where the lines of a picture over time end, for readers who do not see it."""
+    if (figure.layout.xaxis.title.text or "") != "time (s)":
+        return ""
+    form = figure.layout.yaxis.tickformat
+    ends = {
+        html.unescape(trace.name): float(trace.y[-1])
+        for trace in figure.data
+        if trace.type == "scatter" and not trace.fill and trace.name
+    }
+    said = (f"{name} {value:.1%}" if form == ".0%" else f"{name} {value:.4g}" for name, value in ends.items())
+    return f"At the end: {', '.join(said)}." if ends else ""
+
+
 def _pictures(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any], cards: _Cards) -> list[Markup]:
     return [
         *_section(
             "How good, how soon",
             cards.card(
-                f"{words.capital(words.measured(comparison))} over time",
+                f"{words.capital(measure_of_all(comparison).name)} over time",
                 f"The global model on the test data. {_band(groups)}",
                 charts.accuracy(groups, comparison["target_accuracy"]),
                 size="main",

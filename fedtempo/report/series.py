@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.record.measure import Measure, measure_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
 from fedtempo.record.run import Records
 
@@ -37,6 +38,11 @@ class Calendar:
     received: Floats
     computed: Floats
     finished: Floats
+
+
+def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
+    """What the evaluations of runs by label measure: those of the first."""
+    return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 
 def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) -> Band | None:

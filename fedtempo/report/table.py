@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedtempo.record.measure import Measure, measure_of
 from fedtempo.record.prediction import Predicted
 from fedtempo.report import words
 from fedtempo.report.columns import Column, comparison_columns
@@ -80,14 +80,14 @@ def run_title(summary: Mapping[str, Any]) -> str:
 def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What one wants to know of a run, name and value; the time to its target first where it has one."""
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
-    what = words.measure(summary["data"])
+    measure = measure_of(summary["data"])
     rows = {
         "ended by": summary["ended"],
         "horizon": words.seconds(summary["horizon_s"]),
         "data": (summary["data"] or {}).get("about"),
-        f"final {what}": words.share(summary["final_accuracy"]),
-        f"best {what}": words.share(summary["best_accuracy"]),
-        **_derived(summary),
+        f"final {measure.name}": words.score(summary["final_accuracy"], measure),
+        f"best {measure.name}": words.score(summary["best_accuracy"], measure),
+        **_beside(summary, measure),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
         "visits lost": words.listed([f"{count:,} {name}" for name, count in summary["visits_lost"].items() if count]),
@@ -100,15 +100,14 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     aim = []
     if summary["target_accuracy"] is not None:
-        aim = [(f"time to {words.percent(summary['target_accuracy'])}", words.seconds(summary["time_to_target_s"]))]
+        level = words.level(summary["target_accuracy"], measure)
+        aim = [(f"time to {level}", words.seconds(summary["time_to_target_s"]))]
     return aim + [(name, str(value)) for name, value in rows.items() if value]
 
 
-def _derived(summary: Mapping[str, Any]) -> dict[str, str]:
+def _beside(summary: Mapping[str, Any], measure: Measure) -> dict[str, str]:
     """What readers of numbers and of tokens are used to."""
-    task, loss = (summary["data"] or {}).get("task"), summary.get("final_loss")
-    if loss is None or task not in ("numbers", "tokens"):
-        return {}
-    if task == "numbers":
-        return {"final RMSE": f"{math.sqrt(loss):.4g}"}
-    return {"final perplexity": f"{math.exp(min(loss, 700)):.4g}"}
+    loss = summary.get("final_loss")
+    found = {} if loss is None else measure.beside(loss, summary.get("final_mae"))
+    names = {"rmse": "RMSE", "mae": "MAE"}
+    return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in found.items()}

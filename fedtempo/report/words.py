@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedtempo.record.measure import Measure, measure_of_all
+
 ABSENT = "–"
 
 
@@ -26,6 +28,13 @@ def share(value: float | None) -> str:
 def percent(value: float) -> str:
     """ "80%", "82.5%"."""
     return f"{100 * value:.4g}%"
+
+
+def mean_score(mean: float | None, std: float | None, measure: Measure) -> str:
+    """ "86.2 ± 0.6%", "0.862 ± 0.006"."""
+    if measure.as_share or mean is None:
+        return mean_and_deviation(mean, std, as_share=True)
+    return score(mean, measure) + (f" ± {std:.3f}" if std is not None and float(f"{std:.3f}") else "")
 
 
 def mean_and_deviation(mean: float | None, std: float | None, *, as_share: bool = False) -> str:
@@ -86,19 +95,26 @@ def whole_ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in ranges)
 
 
-_MEASURES = {"classes": "accuracy", "tokens": "token accuracy", "numbers": "R²"}
+def score(value: float | None, measure: Measure) -> str:
+    """What was measured: "97.2%"; an R² "0.972"."""
+    if measure.as_share or value is None:
+        return share(value)
+    return f"{value:.3f}"
 
 
-def measure(data: Mapping[str, Any] | None) -> str:
-    """What a run's "accuracy" is, by the fact "data": "accuracy", "token accuracy", "R²"."""
-    return _MEASURES[(data or {}).get("task") or "classes"]
+def scored(value: float, measure: Measure) -> str:
+    """Likewise, in a sentence: "97.2% accuracy", "an R² of 0.972"."""
+    return f"{score(value, measure)} {measure.name}" if measure.as_share else f"an {measure.name} of {value:.3f}"
 
 
-def measured(comparison: Mapping[str, Any]) -> str:
-    """Likewise, in a comparison."""
-    rows: Mapping[str, Any] = next(iter(comparison["strategies"].values()))
-    tasks = ((rows.get("data") or {}).get("task") or {}).get("values") or [None]
-    return measure({"task": tasks[0]})
+def level(value: float, measure: Measure) -> str:
+    """What is aimed at, where there is little room: "80%", "R² 0.8"."""
+    return percent(value) if measure.as_share else f"{measure.name}\u00a0{value:.4g}"
+
+
+def aim(value: float, measure: Measure) -> str:
+    """What is aimed at, in a sentence: "80% accuracy", "an R² of 0.8"."""
+    return f"{percent(value)} {measure.name}" if measure.as_share else f"an {measure.name} of {value:.4g}"
 
 
 def capital(text: str) -> str:
@@ -109,13 +125,13 @@ def capital(text: str) -> str:
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     """What came of it in one sentence, and what to add."""
     strategies: Mapping[str, Any] = comparison["strategies"]
-    target = comparison["target_accuracy"]
+    target, measure = comparison["target_accuracy"], measure_of_all(comparison)
     medians = {name: fields["time_to_target_s"]["median"] for name, fields in strategies.items()}
     reached = sorted((time, name) for name, time in medians.items() if time is not None)
     if target is None or not reached:
-        return _by_accuracy(strategies, target, comparison["horizon_s"], measured(comparison))
+        return _by_score(strategies, target, comparison["horizon_s"], measure)
     time, best = reached[0]
-    title = f"{best} reaches {percent(target)} {measured(comparison)} after {seconds(time)}"
+    title = f"{best} reaches {aim(target, measure)} after {seconds(time)}"
     if len(reached) > 1:
         second_time, second = reached[1]
         verdict = ratio(time / second_time if second_time else None)
@@ -133,21 +149,22 @@ def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     return title, details
 
 
-def _by_accuracy(
-    strategies: Mapping[str, Any], target: float | None, horizon: float | None, what: str
+def _by_score(
+    strategies: Mapping[str, Any], target: float | None, horizon: float | None, measure: Measure
 ) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
     measured = sorted(((value, name) for name, value in finals.items() if value is not None), reverse=True)
     missed = []
     if target is not None and measured:
         who = "No strategy reaches" if len(strategies) > 1 else "The run does not reach"
-        missed = [f"{who} {percent(target)} {what}{f' within {seconds(horizon)}' if horizon else ''}"]
+        missed = [f"{who} {aim(target, measure)}{f' within {seconds(horizon)}' if horizon else ''}"]
     if measured:
         value, name = measured[0]
+        said = score(value, measure) if missed else scored(value, measure)
         if len(strategies) == 1:
-            ending = f"it ends at {share(value)}" if missed else f"{name} ends at {share(value)} {what}"
+            ending = f"it ends at {said}" if missed else f"{name} ends at {said}"
         else:
-            ending = f"{name} ends highest, at {share(value)}" + ("" if missed else f" {what}")
+            ending = f"{name} ends highest, at {said}"
         return "; ".join([*missed, ending]), []
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in strategies.items()}
     name = max(busy, key=lambda label: busy[label])

@@ -176,7 +176,7 @@ def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda
 
     broken_off: called where something but the coroutine's own end stops it, before tasks that are left are unwound.
     """
-    with _set_aside(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with set_aside(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
             return runner.run(main)
         except BaseException:
@@ -185,7 +185,7 @@ def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda
 
 
 @contextlib.contextmanager
-def _set_aside() -> Iterator[None]:
+def set_aside() -> Iterator[None]:
     """A loop that runs in this thread, as a notebook's does, does not count while the block lasts.
 
     It would stand still anyway, as it does while any cell computes.

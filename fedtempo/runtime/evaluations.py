@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from fedtempo.federation import Model
 from fedtempo.record import Recorder, sustained
+from fedtempo.record.measure import Measure
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8
@@ -24,9 +25,9 @@ class Evaluations:
     every: seconds between evaluations, or None for one at each commit. No timer is needed for that: between two commits
     the model stands still, so the instants that lie between are made up for at the second.
 
-    target: accuracy; `reached` is called once the mean of three consecutive evaluations is at or above it (curves of
-    asynchronous training oscillate: one lucky evaluation is no result). It is called only where `stop` is set, since
-    every evaluation is then waited for at once.
+    target: accuracy, or what else is measured; `reached` is called once the mean of three consecutive evaluations is at
+    or above it (curves of asynchronous training oscillate: one lucky evaluation is no result). It is called only where
+    `stop` is set, since every evaluation is then waited for at once.
     """
 
     def __init__(
@@ -49,7 +50,12 @@ class Evaluations:
         self._tick = 1
         self._recent: deque[float] = deque(maxlen=3)
         self.accuracy: float | None = None
-        """The latest collected accuracy."""
+        """The latest collected accuracy, or what else `measure` says."""
+
+    @property
+    def measure(self) -> Measure:
+        """What is measured."""
+        return self._recorder.measure
 
     def begin(self, model: Model) -> None:
         """Evaluate the initial model at time 0."""
@@ -90,7 +96,7 @@ class Evaluations:
         while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0][2].done()):
             time, version, pending = self._outstanding.popleft()
             result = pending.result()
-            self._recorder.evaluation(time, version, result.accuracy, result.loss)
+            self._recorder.evaluation(time, version, result.accuracy, result.loss, result.mae)
             self.accuracy = result.accuracy
             self._recent.append(result.accuracy)
             if self._stop and self._target is not None and sustained(list(self._recent), self._target):

@@ -66,12 +66,12 @@ class Verified(Recorder):
         self._version = version
         super().commit(version, time, staleness)
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
         """Recorded later than made."""
         if not self._evaluated_at <= time <= self._horizon_s or not self._evaluated <= version <= self._version:
             self._impossible(f"version {version} is evaluated at {time!r} s, after {self._evaluated_at!r} s")
         self._evaluated_at, self._evaluated = time, version
-        super().evaluation(time, version, accuracy, loss)
+        super().evaluation(time, version, accuracy, loss, mae)
 
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
         if min(down, up, relay) < 0:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fedtempo.record.measure import measure_of
 from fedtempo.record.recorder import VisitRow
 
 _PROGRESS_POINTS = 500
@@ -52,8 +53,9 @@ class Tracker(Protocol):
 class Points:
     """Makes points of what a recorder is told (implements `record.recorder.Observer`) and hands them to `take`.
 
-    Accuracy and loss at each evaluation. At commits, some hundred times a run: the version, visits by outcome, the mean
-    busy ratio so far, the mean staleness since the last such point, and bytes moved.
+    At each evaluation the loss and what is measured: accuracy; token_accuracy and perplexity; or r2, rmse and mae. At
+    commits, some hundred times a run: the version, visits by outcome, the mean busy ratio so far, the mean staleness
+    since the last such point, and bytes moved.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Points:
     ) -> None:
         """n_clients: None where only the data know it; busy ratios are then over clients up to the highest visited."""
         self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
+        self._measure = measure_of(None)
         self._visited = 0
         self._step_s = None if horizon_s is None else horizon_s / _PROGRESS_POINTS
         self._step_commits = max(1, (max_commits or 0) // _PROGRESS_POINTS)
@@ -111,11 +114,16 @@ class Points:
         self._staleness.clear()
         self._take(Point(time, self._visits, values))
 
-    def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
+    def fact(self, name: str, value: Any) -> None:
+        if name == "data":
+            self._measure = measure_of(value)
+
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
         past = int(np.searchsorted(np.frombuffer(self._ended), time, side="right")) if self._ended else 0
         self._passed += past
         del self._ended[:past]
-        self._take(Point(time, self._passed, {"evaluation/accuracy": accuracy, "evaluation/loss": loss}))
+        values = {self._measure.key: accuracy, "loss": loss, **self._measure.beside(loss, mae)}
+        self._take(Point(time, self._passed, {f"evaluation/{name}": value for name, value in values.items()}))
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         moved = self._moved

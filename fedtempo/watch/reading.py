@@ -86,7 +86,8 @@ class Reader:
         return Piece(again, facts, tables["visits"], tables["commits"], tables["evaluations"], notes, more)
 
     def _new(self, connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
-        query = f"SELECT rowid, {column_names(table)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
+        columns = column_names(connection, table)
+        query = f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
         rows = connection.execute(query, [self._after[table], ROWS_AT_ONCE]).fetchall()
         if rows:
             self._after[table] = rows[-1][0]
@@ -112,7 +113,7 @@ class _Numbers:
 
     def read(self, connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
         """New rows, by number."""
-        columns = column_names("visits")
+        columns = column_names(connection, "visits")
         found: list[tuple[Any, ...]] = []
         waiting = iter(tuple(self._missing))
         while names := tuple(islice(waiting, _NAMES_AT_ONCE)):

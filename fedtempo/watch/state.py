@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtempo.record.measure import Measure, measure_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.report import words
 from fedtempo.report.figure import evenly
@@ -66,6 +67,10 @@ class RunState:
             lines.append((piece.facts.get("elapsed_s"), "end", f"the run ended: {ended}"))
         self._log.add(lines)
 
+    @property
+    def _measure(self) -> Measure:
+        return measure_of(self.facts.get("data"))
+
     def client(self, number: int) -> str:
         """What the page calls a client."""
         return (self._names[number] if number < len(self._names) else "") or f"client {number}"
@@ -98,6 +103,7 @@ class RunState:
             "now_s": now_s,
             "horizon_s": self.facts.get("horizon_s"),
             "target": self.facts.get("target_accuracy"),
+            "measure": {"name": self._measure.name, "as_share": self._measure.as_share},
             "accuracy": _finite(latest[1]),
             "loss": _finite(latest[2]),
             "best": self.best,
@@ -176,9 +182,8 @@ class RunState:
             self._version = max(self._version, version)
             if not math.isnan(accuracy):
                 self.best = accuracy if self.best is None else max(self.best, accuracy)
-                lines.append(
-                    (time, "evaluation", f"version {version}: accuracy {words.share(accuracy)}, loss {loss:.3f}")
-                )
+                good = f"{self._measure.name} {words.score(accuracy, self._measure)}"
+                lines.append((time, "evaluation", f"version {version}: {good}, loss {loss:.3f}"))
         return lines[-_LINES_KEPT:]
 
     def _lost_lines(self, piece: Piece) -> list[Line]:

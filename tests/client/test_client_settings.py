@@ -11,7 +11,7 @@ import pytest
 from fedtempo.client.settings import load_client, parse_client
 from fedtempo.config import parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import build_world
+from fedtempo.world import build_world
 
 GOOD: dict[str, Any] = {"name": "c1", "insecure": True, "data": {"source": "digits"}}
 
@@ -49,13 +49,13 @@ def test_a_file_and_what_lies_beside_it(tmp_path: Path) -> None:
 
 
 def test_all_of_a_source_or_a_part_as_a_simulation_deals_it() -> None:
-    x, y, n_classes = parse_client(GOOD).data.read()
-    assert (len(x), n_classes) == (len(y), 10)
+    own = parse_client(GOOD).data.read()
+    assert (len(own.x), own.n_outputs, own.task) == (len(own.y), 10, "classes")
     partition = {"kind": "dirichlet", "alpha": 0.5}
     shared = {"source": "digits", "clients": 6, "examples_per_client": 40, "partition": partition}
     tables = {"run": {"seed": 3, "horizon": 1.0}, "strategy": {"name": "fedavg"}, "data": shared}
     fleet = {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"}
     world = build_world(parse({**tables, "fleet": fleet}))
     for part in (0, 5):
-        _, labels, _ = parse_client({**GOOD, "data": {**shared, "part": part, "seed": 3}}).data.read()
-        assert np.array_equal(labels, world.dataset.train_y[world.owned[part]])
+        dealt = parse_client({**GOOD, "data": {**shared, "part": part, "seed": 3}}).data.read()
+        assert np.array_equal(dealt.y, world.dataset.train_y[world.owned[part]])

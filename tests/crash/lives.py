@@ -25,11 +25,11 @@ from fedtempo import commands, folders
 from fedtempo.cli import main
 from fedtempo.config import Config, parse
 from fedtempo.folders import complete
-from fedtempo.launch import build_world
 from fedtempo.record import load_run
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import journalled
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.world import build_world
 from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 

@@ -16,8 +16,9 @@ from fedtempo.config import parse
 from fedtempo.errors import ConfigError
 from fedtempo.fleet_pictures import draw_fleet
 from fedtempo.fleets import as_drawn, describe_fleet, windows
-from fedtempo.launch import build_world, run
+from fedtempo.launch import run
 from fedtempo.record.measures import client_seconds, energy_wh
+from fedtempo.world import build_world
 
 BASE: dict[str, Any] = {
     "run": {"horizon": 40.0},

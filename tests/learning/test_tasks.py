@@ -83,13 +83,14 @@ def test_errors_of_numbers() -> None:
         OfErrors(squared=True)(torch.zeros(2, 3), labels)
 
 
-def test_the_measures_of_numbers_are_r2_and_the_mean_squared_error() -> None:
+def test_the_measures_of_numbers_are_r2_and_mean_squared_and_absolute_errors() -> None:
     examples, model = numbers(BATCH + 40), by_hand()
-    r2, loss = evaluate(model, examples)
+    r2, loss, mae = evaluate(model, examples)
     with torch.no_grad():
         found = model.module(examples.span(0, len(examples))[0])[:, 0].numpy()
     truth = examples.labels.numpy()
     assert loss == pytest.approx(np.mean((found - truth) ** 2), rel=1e-12)
+    assert mae == pytest.approx(np.mean(np.abs(found - truth)), rel=1e-12)
     expected = 1 - np.sum((found - truth) ** 2) / np.sum((truth - truth.mean()) ** 2)
     assert r2 == pytest.approx(max(expected, -1.0), rel=1e-12)
     result, _ = trained(model, examples, Training(lr=0.05, epochs=20))
@@ -99,9 +100,10 @@ def test_the_measures_of_numbers_are_r2_and_the_mean_squared_error() -> None:
 
 def test_numbers_that_are_all_the_same_have_no_r2() -> None:
     examples = Examples(np.ones((5, 4)), np.ones(5), False, F64)
-    r2, loss = evaluate(by_hand(), examples)
+    r2, loss, mae = evaluate(by_hand(), examples)
     assert math.isnan(r2) or r2 == -1.0
     assert loss > 0
+    assert mae > 0
 
 
 class PerToken(nn.Module):

@@ -60,6 +60,8 @@ def test_summary_worked_out_by_hand():
         "final_accuracy": 0.7,
         "best_accuracy": 0.85,
         "final_loss": 1.0,
+        "final_mae": None,
+        "measure": "accuracy",
         "target_accuracy": 0.8,
         "time_to_target_s": 3.0,
         "first_time_at_target_s": 1.0,

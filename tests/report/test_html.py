@@ -89,6 +89,18 @@ def test_every_axis_has_a_title(page):
         assert "title" in layout["yaxis"] or "ticktext" in layout["yaxis"]
 
 
+def test_every_picture_has_a_text(fakes, tmp_path):
+    runs = [fakes.fake_run(tmp_path / name, name, 1, n_clients=20, horizon=100.0) for name in ("fedavg", "hybrid")]
+    write_report(tmp_path / "report.html", runs)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    charts = re.findall(r'<div [^>]*class="chart"[^>]*>', text)
+    assert len(charts) == len(Page(text).figures) > 5
+    told = [re.search('role="img" aria-label="([^"]+)"', chart) for chart in charts]
+    assert all(told)
+    accuracy = next(each[1] for each in told if each[1].startswith("Accuracy over time."))
+    assert re.search(r"At the end: fedavg \d+\.\d%, hybrid \d+\.\d%\.$", accuracy)
+
+
 def test_names_from_data_and_configuration_are_text(fakes, tmp_path):
     fakes.fake_run(
         tmp_path / "run", "fedhusky", 1, n_clients=20, horizon=200.0, label=ATTACK, client_names=[ATTACK] * 20

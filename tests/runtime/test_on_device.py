@@ -15,7 +15,7 @@ from fedtempo.config import parse
 from fedtempo.errors import ConfigError, RunError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.folders import identity
-from fedtempo.launch import build_world, make_executor, run
+from fedtempo.launch import make_executor, run
 from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
@@ -25,6 +25,7 @@ from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import HostLane
+from fedtempo.world import build_world
 
 TRAINING = Training(lr=2**-4, batch_size=8)
 """With a step size that is a power of two a static step has the bits of a plain one."""

@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-from fedtempo.config import ExecutorSettings
 from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import Logistic
 from fedtempo.runtime.executors.inline import Inline
@@ -14,6 +13,7 @@ from fedtempo.runtime.executors.job import pack
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.ray_actor import Actor
 from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
+from fedtempo.runtime.executors.settings import ExecutorSettings
 from tests.runtime.test_executors import TRAINING, image_job
 from tests.runtime.test_executors_processes import job
 

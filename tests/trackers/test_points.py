@@ -20,9 +20,9 @@ def test_points_over_the_clock_and_over_visits() -> None:
     points.commit(2, 8.0, 3)  # sooner than a five hundredth of the horizon after the last
     points.visit(visit(3, None, 14.0, "unavailable"))
     points.commit(3, 14.0, 5)
-    points.evaluation(0.0, 0, 0.1, 2.3)  # told late: the instants of evaluations are what counts
-    points.evaluation(4.0, 1, 0.2, 2.2)
-    points.evaluation(10.0, 2, 0.3, 2.1)
+    points.evaluation(0.0, 0, 0.1, 2.3, None)  # told late: the instants of evaluations are what counts
+    points.evaluation(4.0, 1, 0.2, 2.2, None)
+    points.evaluation(10.0, 2, 0.3, 2.1, None)
     assert told[0] == Point(
         4.0,
         1,
@@ -48,6 +48,19 @@ def test_points_over_the_clock_and_over_visits() -> None:
         Point(0.0, 0, {"evaluation/accuracy": 0.1, "evaluation/loss": 2.3}),
         Point(4.0, 1, {"evaluation/accuracy": 0.2, "evaluation/loss": 2.2}),
         Point(10.0, 2, {"evaluation/accuracy": 0.3, "evaluation/loss": 2.1}),
+    ]
+
+
+def test_what_is_measured_has_its_name_and_what_readers_of_it_know() -> None:
+    told: list[Point] = []
+    points = Points(1, horizon_s=10.0, max_commits=None, evaluates=True, take=told.append)
+    points.fact("data", {"task": "numbers"})
+    points.evaluation(0.0, 0, 0.75, 4.0, 1.5)
+    points.fact("data", {"task": "tokens"})
+    points.evaluation(1.0, 0, 0.25, 0.0, None)
+    assert [point.values for point in told] == [
+        {"evaluation/r2": 0.75, "evaluation/loss": 4.0, "evaluation/rmse": 2.0, "evaluation/mae": 1.5},
+        {"evaluation/token_accuracy": 0.25, "evaluation/loss": 0.0, "evaluation/perplexity": 1.0},
     ]
 
 

@@ -46,10 +46,11 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Mean credit and mean loss of test examples, see `fedtempo.learning.evaluation`."""
+    """Means over test examples, see `fedtempo.learning.evaluation`. mae: of numbers; None for what are none."""
 
     accuracy: float
     loss: float
+    mae: float | None = None
 
 
 class Evaluator(Protocol):

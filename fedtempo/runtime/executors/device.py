@@ -222,8 +222,7 @@ class OnDevice:
             outcome, mark = resident.evaluate(location.vector)
 
             def complete() -> Evaluation:
-                results = [(credit, loss) for credit, loss in outcome.tolist()]
-                return Evaluation(*combine(results, len(self._test)))
+                return Evaluation(*combine(outcome.tolist(), len(self._test)))
 
             return mark, complete
 

@@ -146,7 +146,7 @@ class Trainer:
         np.copyto(out, self.model.vector.numpy())
         return statistics
 
-    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[float, float]:
+    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
         """See `fedtempo.learning.evaluation.evaluate_part`."""
         self.model.load(vector)
         return evaluate_part(self.model, self._test, start, stop)

@@ -256,7 +256,7 @@ class Journalled:
             if isinstance(answer, Trained):
                 out = encode((answer.location, answer.statistics, answer.flaw), model)
             elif isinstance(answer, Evaluation):
-                out = encode((answer.accuracy, answer.loss), model)
+                out = encode((answer.accuracy, answer.loss, answer.mae), model)
             else:
                 out = encode(answer, model)
         except TypeError as error:

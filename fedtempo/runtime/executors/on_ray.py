@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.importing import search_path
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
@@ -150,7 +151,7 @@ class OnRay(Workers[_Actor]):
 
     def _start_actor(self) -> None:
         self._started += 1
-        handle = self._actors.remote(self._packed, self._arrays)
+        handle = self._actors.remote(self._packed, self._arrays, search_path()[::-1])
         self._starting[handle.whereabouts.remote()] = _Actor(handle)
 
     def _admit(self, ready: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedtempo.importing import add_folder
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.record.folder import versions
 from fedtempo.runtime.executors import Vector
@@ -15,10 +17,16 @@ from fedtempo.runtime.executors.worker import keep_freed_memory
 
 
 class Actor:
-    """A trainer on a job whose arrays lie in the node's object store, once for all actors on it."""
+    """A trainer on a job whose arrays lie in the node's object store, once for all actors on it.
 
-    def __init__(self, packed: PackedJob, arrays: Mapping[str, Array]) -> None:
+    folders: where the user's modules lie, on a node that has them there.
+    """
+
+    def __init__(self, packed: PackedJob, arrays: Mapping[str, Array], folders: Sequence[str] = ()) -> None:
         keep_freed_memory()
+        for folder in map(Path, folders):
+            if folder.is_dir():
+                add_folder(folder)
         with fixed_numerics():
             job = packed.opened({name: _unlocked(array) for name, array in arrays.items()})
             self._trainer = Trainer(job, job.model())
@@ -35,7 +43,7 @@ class Actor:
     def train_rows(self, received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         return self._trained(self._trainer.train_rows, received, *visit)
 
-    def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, float]:
+    def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
         with fixed_numerics():
             return self._trainer.evaluate_part(vector, start, stop)
 

@@ -137,7 +137,7 @@ class Resident:
             return Started(self._model.vector.clone(), outcome, len(order), self.lane.mark())
 
     def evaluate(self, received: Tensor) -> tuple[Tensor, Mark]:
-        """Begin an evaluation: (parts, 2), each as `evaluation.evaluate_part` has it, there once the mark is passed."""
+        """Begin an evaluation: a row a part, as `evaluation.evaluate_part` has it, there once the mark is passed."""
         with self.lane.active():
             self._model.load(received)
             results = [sums(self._model, self._test, start, stop) for start, stop in parts(len(self._test))]

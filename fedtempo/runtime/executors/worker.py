@@ -61,7 +61,7 @@ def _train_rows(trainer: Trainer, slots: Slots, received: int, out: int, *visit:
     return trainer.train_rows(slots.view(received), slots.view(out), *visit)
 
 
-def _evaluate_part(trainer: Trainer, slots: Slots, slot: int, start: int, stop: int) -> tuple[float, float]:
+def _evaluate_part(trainer: Trainer, slots: Slots, slot: int, start: int, stop: int) -> tuple[float, ...]:
     return trainer.evaluate_part(slots.view(slot), start, stop)
 
 

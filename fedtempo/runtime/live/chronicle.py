@@ -164,8 +164,8 @@ class Chronicle:
                 sent, models = _packed(answer.sent)
                 failure = None if answer.failure is None else [answer.failure.kind, answer.failure.reason]
                 return ["answer", number, sent, models, answer.refusal, answer.flaw, failure]
-            case Ended(number, Evaluation(accuracy, loss)):
-                return ["evaluation", number, *(encode(value, _no_model) for value in (accuracy, loss))]
+            case Ended(number, Evaluation(accuracy, loss, mae)):
+                return ["evaluation", number, *(encode(value, _no_model) for value in (accuracy, loss, mae))]
             case Ended(number, Sent() as trained):
                 return ["trained", number, *_packed(trained)]
             case Named(number, name):
@@ -185,8 +185,8 @@ class Chronicle:
             case ["answer", number, sent, models, refusal, flaw, failure]:
                 failed = None if failure is None else Failure(*failure)
                 return Ended(number, Answer(self._unpacked(sent, models), refusal, flaw, failed))
-            case ["evaluation", number, accuracy, loss]:
-                return Ended(number, Evaluation(decode(accuracy, []), decode(loss, [])))
+            case ["evaluation", number, *scores]:
+                return Ended(number, Evaluation(*(decode(score, []) for score in scores)))
             case ["trained", number, sent, models]:
                 return Ended(number, self._unpacked(sent, models))
             case ["named", number, name]:

@@ -61,13 +61,15 @@ class LiveFederation(Central):
         recorder: Recorder,
         evaluations: Evaluations,
         seed: int,
+        class_names: Sequence[str] = (),
         horizon: float = math.inf,
         max_commits: int | None = None,
     ) -> None:
         """nodes: where the clients are when the run begins. lines: see Outside. chronicle: what came before, and comes.
 
         fleet: what is believed of the clients' times before any is seen. network: the `[model]` table, and n_classes,
-        by which clients build their models. rules: how the server averages, and how many bad updates it bears.
+        by which clients build their models; class_names: by which they number classes. rules: how the server averages,
+        and how many bad updates it bears.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
@@ -81,6 +83,7 @@ class LiveFederation(Central):
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
         self._ended: asyncio.Future[str] = loop.create_future()
+        self._named = {"class_names": list(class_names)}
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
         self._members = Members(clients, nodes)
         self._stays = Stays(loop, self._states, self._members, recorder, horizon, settings.patience_s)
@@ -196,7 +199,7 @@ class LiveFederation(Central):
                 check = partial(
                     read_examples, asked=content, input_shape=self._server.input_shape, n_classes=len(per_class)
                 )
-                question = Question("examples", content, check, self.estimate(client).upload_s)
+                question = Question("examples", {**content, **self._named}, check, self.estimate(client).upload_s)
                 try:
                     async with asyncio.timeout_at(None if until is None else until):
                         sent, _ = await self._asking.ask(visit, question)
@@ -285,6 +288,7 @@ class LiveFederation(Central):
         content = {
             "stay": visit.state.number,
             "job": self._job,
+            **self._named,
             "client": visit.client.id,
             "visit": state.visits,
             "training": _plain(training),

@@ -16,7 +16,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, TypeVar, TypeVarTuple
 
-from fedtempo.runtime.clock import VirtualLoop
+from fedtempo.runtime.clock import VirtualLoop, set_aside
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -173,6 +173,6 @@ class RunLoop(VirtualLoop):
 
 
 def play(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` on a loop of its own; Ctrl-C cancels it and raises KeyboardInterrupt."""
-    with asyncio.Runner(loop_factory=RunLoop) as runner:
+    """Run `main` on a loop of its own, within another too; Ctrl-C cancels it and raises KeyboardInterrupt."""
+    with set_aside(), asyncio.Runner(loop_factory=RunLoop) as runner:
         return runner.run(main)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, RunError
@@ -31,12 +31,15 @@ def meet(
     at_least: int | None = None,
     names: Collection[str] = (),
     shape: tuple[int, ...] | None = None,
+    task: str | None = None,
+    class_names: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,
 ) -> list[Met]:
     """Wait until `wanted` clients have come, `at_least` when time is up; in the order of their names.
 
-    names: the only ones that are wanted, where given. shape: of the examples that they must have. say: told of each
-    client that comes, and of those that are not taken.
+    names: the only ones that are wanted, where given. shape, task: of the examples that they must have, and what their
+    labels must ask for. class_names: by which they number their classes. say: told of each client that comes, and of
+    those that are not taken.
     Raises RunError where too few come.
     """
     met: dict[str, Met] = {}
@@ -47,16 +50,22 @@ def meet(
     while len(met) < wanted and time.monotonic() < until:
         for node in set(grid.node_ids()) - known:
             known.add(node)
-            if (name := grid.push(Call(node, "describe", {}, ttl_s=_DESCRIBE_S))) is not None:
+            if (
+                name := grid.push(Call(node, "describe", {"class_names": list(class_names)}, ttl_s=_DESCRIBE_S))
+            ) is not None:
                 asked[name] = node
         for name, reply in (grid.pull(list(asked)) if asked else {}).items():
             node = asked.pop(name)
             try:
                 if reply.failure is not None:
                     raise ConfigError(f"node {node} does not say who it is: {reply.failure.reason}")
+                if "refused" in reply.content:
+                    raise ConfigError(f"node {node} does not come in: {reply.content['refused']}")
                 told = Description.read(reply.content)
                 if shape is not None and told.input_shape != shape:
                     raise ConfigError(f"client {told.name} has examples of shape {told.input_shape}, not {shape}")
+                if task is not None and told.task != task:
+                    raise ConfigError(f"client {told.name} has data that ask for {told.task}, not for {task}")
                 if names and told.name not in names:
                     raise ConfigError(f"client {told.name} is none of deploy.names")
                 if told.name in met:

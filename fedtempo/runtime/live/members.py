@@ -18,7 +18,7 @@ class Description:
     """What a client tells of itself.
 
     label_histogram: examples of each class, None where it does not tell. shares_examples: whether it agrees to upload
-    raw examples. input_shape: of one example.
+    raw examples. input_shape: of one example. task: what its labels ask for.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Description:
     label_histogram: tuple[int, ...] | None
     shares_examples: bool
     input_shape: tuple[int, ...]
+    task: str = "classes"
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Description:
@@ -40,6 +41,7 @@ class Description:
                 label_histogram=None if histogram is None else tuple(int(count) for count in histogram),
                 shares_examples=content["shares_examples"] is True,
                 input_shape=tuple(int(side) for side in content["input_shape"]),
+                task=str(content.get("task", "classes")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"a client's description is not usable: {error!r}") from error

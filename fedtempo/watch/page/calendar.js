@@ -274,14 +274,6 @@ function sized(canvas, width, height) {
   return pen;
 }
 
-// Dark colours do not show on a dark card.
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function readable(tone) {
-  if (!dark.matches) return tone;
-  const parts = [1, 3, 5].map((i) => Math.round(0.7 * parseInt(tone.slice(i, i + 2), 16) + 0.3 * 255));
-  return `rgb(${parts.join(" ")})`;
-}
-
 function stripes(pen, left, top, width, height) {
   pen.save();
   pen.beginPath();

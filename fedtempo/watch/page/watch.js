@@ -83,10 +83,20 @@ function showTable({ runs: rows, left_out: leftOut }) {
   const body = byId("runs").tBodies[0];
   while (body.rows.length < rows.length) body.append(newRow(body.rows.length));
   rows.forEach((row, number) => fillRow(body.rows[number], row));
+  const heading = document.querySelector("#runs .measure"), { name } = measureOf(rows);
+  if (heading.textContent !== name) heading.textContent = name;
   const hints = [];
   if (rows.length > SHARED.mostShown) hints.push(`Choose up to ${SHARED.mostShown} runs to see.`);
   if (leftOut) hints.push(`${leftOut} more runs are left out: name their folders to see them.`);
   byId("hint").textContent = hints.join(" ");
+}
+
+// What runs measure; runs on different data have no common name for it.
+function measureOf(rows) {
+  const measures = rows.filter((row) => row.label !== undefined).map((row) => row.measure);
+  const names = new Set(measures.map((measure) => measure.name));
+  if (!names.size) return { name: "accuracy", as_share: true };
+  return names.size === 1 ? measures[0] : { name: [...names].join(" or "), as_share: measures.every((measure) => measure.as_share) };
 }
 
 function newRow(number) {
@@ -128,7 +138,7 @@ function fillRow(made, row) {
   time.lastChild.hidden = !row.horizon_s;
   time.lastChild.firstChild.style.width = row.horizon_s ? `${Math.min(100, 100 * row.now_s / row.horizon_s)}%` : 0;
   const texts = [
-    share(row.accuracy), row.loss === null ? "–" : row.loss.toFixed(3),
+    score(row.accuracy, row.measure), row.loss === null ? "–" : row.loss.toFixed(3),
     row.busy === null ? "–" : `${count(row.busy)} of ${count(row.clients)}`, share(row.busy_ratio), count(row.visits),
     count(row.lost), count(row.commits), row.staleness === null ? "–" : tidy(row.staleness), size(row.bytes),
   ];
@@ -150,6 +160,7 @@ function left(row) {
   return seconds > 5400 ? `, ${tidy(seconds / 3600)} h left` : seconds > 90 ? `, ${Math.round(seconds / 60)} min left` : `, ${Math.round(seconds)} s left`;
 }
 
+const score = (value, measure) => (value === null || measure.as_share ? share(value) : value.toFixed(3));
 const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)}%`);
 const count = (value) => (value === null ? "–" : value.toLocaleString("en"));
 
@@ -203,9 +214,13 @@ function showCharts({ runs: rows }) {
   });
   const latest = (traces, words) => traces.map((trace) => `${trace.name}: ${words(trace.y.at(-1))} at ${tidy(trace.x.at(-1))} s`).join("; ");
   const target = seen[0]?.target ?? null;
+  const measure = measureOf(seen.length ? seen : rows);
+  const [level, format] = measure.as_share ? [(value) => `${+(100 * value).toPrecision(4)}%`, ".0%"] : [(value) => `${measure.name} ${value}`, ".2~f"];
+  const title = `${measure.name[0].toUpperCase()}${measure.name.slice(1)} over time`;
+  if (byId("accuracy-title").textContent !== title) byId("accuracy-title").textContent = title;
   const accuracy = curve(1), loss = curve(2), busy = levels("busy"), alive = levels("alive");
-  draw("accuracy", accuracy, { height: 360, y: "test accuracy", format: ".0%", target },
-    `Test accuracy over time. ${latest(accuracy, share)}`);
+  draw("accuracy", accuracy, { height: 360, y: `test ${measure.name}`, format, target, level },
+    `Test ${measure.name} over time. ${latest(accuracy, (value) => score(value, measure))}`);
   draw("loss", loss, { height: 360, y: "test loss" }, `Test loss over time. ${latest(loss, tidy)}`);
   draw("busy", busy, { y: "clients busy" }, `Clients busy over time. ${latest(busy, count)}`);
   draw("alive", alive, { y: "groups alive" }, `Groups alive over time. ${latest(alive, count)}`);
@@ -223,13 +238,14 @@ function showCharts({ runs: rows }) {
     `Staleness of commits. ${means.join("; ")}`);
 }
 
-function draw(id, traces, { height = 280, x = "time (s)", y, format, target = null, bars = false }, words) {
+function draw(id, traces, { height = 280, x = "time (s)", y, format, target = null, level = null, bars = false }, words) {
   const chart = byId(id);
   const state = JSON.stringify([traces, target]);
   if (chart.dataset.state === state) return;
   chart.dataset.state = state;
   chart.setAttribute("aria-label", words);
-  chart.style.height = `${height}px`;
+  const room = chart.closest(".main") || traces.length < 2 ? 0 : 19 * traces.length; // for the legend of a narrow card
+  chart.style.height = `${height + room}px`;
   chart.classList.toggle("empty", !traces.length);
   if (!traces.length) {
     if (chart.figure) Plotly.purge(chart);
@@ -241,15 +257,15 @@ function draw(id, traces, { height = 280, x = "time (s)", y, format, target = nu
   chart.figure = {
     xaxis: { title: { text: x }, zeroline: false, rangemode: "tozero" },
     yaxis: { title: { text: y }, tickformat: format, rangemode: "tozero" },
-    height, margin: { l: 56, r: 16, t: 12, b: 46 }, hovermode: bars ? "closest" : "x unified", barmode: "overlay", bargap: 0, uirevision: "same",
+    height: height + room, margin: { l: 56, r: 16, t: 12, b: 46 }, hovermode: bars ? "closest" : "x unified", barmode: "overlay", bargap: 0, uirevision: "same",
     showlegend: traces.length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     shapes: target === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target, y1: target, line: { dash: "dash", width: 1.2, color: "#888888" } }],
-    annotations: target === null ? [] : [{ text: `target ${+(100 * target).toPrecision(4)}%`, xref: "paper", x: 0.006, xanchor: "left", y: target, yanchor: "bottom", showarrow: false }],
+    annotations: target === null ? [] : [{ text: `target ${plain(level(target))}`, xref: "paper", x: 0.006, xanchor: "left", y: target, yanchor: "bottom", showarrow: false }],
   };
   Plotly.react(chart, traces, themed(chart.figure), { responsive: true, displaylogo: false, displayModeBar: false });
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+dark.addEventListener("change", () => {
   for (const chart of document.querySelectorAll(".chart")) {
     if (chart.figure) Plotly.react(chart, chart.data, themed(chart.figure));
   }

@@ -1,0 +1,186 @@
+"""Data sets on disk through the `datasets` library itself, without network. Runs where it is installed (extra `hf`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+datasets = pytest.importorskip("datasets")
+
+from fedtempo.config import parse  # noqa: E402
+from fedtempo.data.hub import from_hub  # noqa: E402
+from fedtempo.data.sources import load, located  # noqa: E402
+from fedtempo.errors import ConfigError  # noqa: E402
+from fedtempo.launch import run  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _on_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No network, and a cache that goes with the test."""
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    datasets.disable_progress_bars()
+
+
+def pictures(folder: Path, mode: str = "RGB", splits: tuple[str, ...] = ("train", "test")) -> Path:
+    """Two classes of twelve small pictures each, dark and light."""
+    rng = np.random.default_rng(1)
+    for split in splits:
+        for name, low in (("cat", 0), ("dog", 200)):
+            place = folder / split / name
+            place.mkdir(parents=True)
+            for number in range(12):
+                shape = (8, 8, 3) if mode == "RGB" else (8, 8)
+                pixels = rng.integers(low, low + 50, shape, dtype=np.uint8)
+                Image.fromarray(pixels, mode).save(place / f"{number}.png")
+    return folder
+
+
+def written(
+    folder: Path, rows: dict[str, list[Any]], features: Any = None, splits: tuple[str, ...] = ("train",)
+) -> Path:
+    folder.mkdir()
+    for split in splits:
+        datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / f"{split}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1)])
+def test_a_folder_of_pictures(mode: str, channels: int, tmp_path: Path) -> None:
+    data = load(f"hf:{pictures(tmp_path / 'photos', mode)}")
+    assert data.train_x.shape == (24, channels, 8, 8)
+    assert (data.train_x.dtype, data.train_x.max() <= 1.0) == (np.float32, True)
+    assert data.about == "Image of 'image', ClassLabel of 'label'"
+    assert (data.n_classes, sorted(set(data.test_y.tolist()))) == (2, [0, 1])
+    assert data.train_x[data.train_y == 0].max() < 0.2
+    assert data.train_x[data.train_y == 1].min() > 0.7
+
+
+def test_pictures_from_disk_to_a_trained_model(tmp_path: Path) -> None:
+    config = parse(
+        {
+            "run": {"max_commits": 20, "evaluate": "commit"},
+            "data": {"source": f"hf:{pictures(tmp_path / 'photos', splits=('train',))}", "clients": 3},
+            "model": {"network": "logistic"},
+            "training": {"lr": 0.1},
+            "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
+            "strategy": {"name": "fedavg"},
+            "executor": {"kind": "inline"},
+        }
+    )
+    summary, _, _ = run(config)
+    assert summary["data"]["test"] == 4  # a fifth of each class, where there is no split of that name
+    assert summary["final_accuracy"] == 1.0
+
+
+def test_parquet_of_text_with_classes_and_clients(tmp_path: Path) -> None:
+    features = datasets.Features(
+        {
+            "text": datasets.Value("string"),
+            "mood": datasets.ClassLabel(names=["bad", "good"]),
+            "author": datasets.Value("string"),
+        }
+    )
+    rows = {
+        "text": ["good", "bad", "fine", "no"] * 5,
+        "mood": [1, 0, 1, 0] * 5,
+        "author": ["ann", "bob", "bob", "ann"] * 5,
+    }
+    folder = written(tmp_path / "reviews", rows, features)
+    data = load(f"hf:{folder}", feature="text", client="author", length=6)
+    assert data.train_x.shape[1:] == (6,)
+    assert bytes(data.train_x[0].tolist()).rstrip(b"\0").decode() in rows["text"]
+    assert (data.owner_names, data.n_classes) == (("ann", "bob"), 2)
+    assert data.about == "text of 'text', ClassLabel of 'mood', 2 clients by 'author'"
+    assert len(data.train_y) + len(data.test_y) == 20
+    with pytest.raises(ConfigError, match="no column 'name', only text, mood, author"):
+        load(f"hf:{folder}", client="name")
+    with pytest.raises(ConfigError, match="columns text, author could each be it; name it with feature"):
+        load(f"hf:{folder}")
+
+
+def test_parquet_of_vectors_with_numbers(tmp_path: Path) -> None:
+    x = np.random.default_rng(2).standard_normal((30, 4)).astype(np.float32)
+    folder = written(tmp_path / "sensors", {"x": x.tolist(), "y": x.sum(axis=1).tolist()}, splits=("train", "test"))
+    data = load(f"hf:{folder}")
+    assert data.task == "numbers"
+    np.testing.assert_allclose(data.train_x, x, rtol=1e-6)
+    np.testing.assert_allclose(data.train_y, x.sum(axis=1), rtol=1e-6)
+
+
+def test_what_is_missing_in_a_row_is_named(tmp_path: Path) -> None:
+    rows = {"x": [[1.0, 2.0], [1.0, None], [3.0, 4.0]], "y": [0, 1, 0]}
+    features = datasets.Features({"x": [datasets.Value("int32")], "y": datasets.Value("int64")})
+    with pytest.raises(ConfigError, match="example 1 of 'x' is no array of int32"):
+        load(f"hf:{written(tmp_path / 'gaps', rows, features, ('train', 'test'))}")
+    hidden = datasets.Features({"x": [datasets.Value("float32")], "y": datasets.ClassLabel(num_classes=2)})
+    rows = {"x": [[1.0, 2.0]] * 3, "y": [0, 1, -1]}
+    with pytest.raises(ConfigError, match="train_y runs from -1 to 1"):
+        load(f"hf:{written(tmp_path / 'hidden', rows, hidden, ('train', 'test'))}")
+
+
+def test_pictures_of_several_kinds(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "photos", "L")
+    Image.new("RGBA", (8, 8), (255, 0, 0, 255)).save(folder / "train/cat/0.png")
+    Image.new("P", (8, 8)).save(folder / "test/dog/0.png")
+    data = load(f"hf:{folder}")
+    assert data.train_x.shape[1] == data.test_x.shape[1] == 3
+    assert [1.0, 0.0, 0.0] in data.train_x[:, :, 0, 0].tolist()
+
+
+def test_arrays_of_two_dimensions(tmp_path: Path) -> None:
+    features = datasets.Features({"x": datasets.Array2D((2, 3), "uint8"), "y": datasets.ClassLabel(num_classes=3)})
+    rows = {"x": np.full((6, 2, 3), 255, np.uint8).tolist(), "y": [0, 2, 1] * 2}
+    data = load(f"hf:{written(tmp_path / 'arrays', rows, features, ('train', 'test'))}")
+    assert data.train_x.shape == (6, 1, 2, 3)
+    assert (data.train_x.max(), data.n_classes) == (1.0, 3)
+
+
+def test_text_alone_is_continued(tmp_path: Path) -> None:
+    data = load(
+        f"hf:{written(tmp_path / 'plays', {'line': ['to be or not to be', 'that is the question'] * 9})}", length=8
+    )
+    assert data.task == "tokens"
+    assert data.train_y[0, :-1].tolist() == data.train_x[0, 1:].tolist()
+    assert data.about == "each next byte of 8 of the text of 'line'"
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_what_was_saved_to_disk(both: bool, tmp_path: Path) -> None:
+    """`Dataset.save_to_disk` writes what `load_dataset` refuses."""
+    features = datasets.Features({"x": datasets.Array2D((2, 2), "uint8"), "y": datasets.ClassLabel(num_classes=2)})
+    part = datasets.Dataset.from_dict(
+        {"x": np.zeros((10, 2, 2), np.uint8).tolist(), "y": [0, 1] * 5}, features=features
+    )
+    (datasets.DatasetDict({"train": part, "test": part}) if both else part).save_to_disk(tmp_path / "saved")
+    data = load(f"hf:{tmp_path / 'saved'}")
+    assert (len(data.train_y), len(data.test_y)) == ((10, 10) if both else (8, 2))
+
+
+def test_a_data_set_of_several_configurations(tmp_path: Path) -> None:
+    for name, label in (("first", 0), ("second", 1)):
+        written(tmp_path / name, {"x": [[1.0, 2.0]] * 5, "y": [label] * 4 + [2]}, splits=("train",))
+    (tmp_path / "README.md").write_text(
+        "---\nconfigs:\n- config_name: first\n  data_files: first/train.parquet\n"
+        "- config_name: second\n  data_files: second/train.parquet\n---\n"
+    )
+    assert 1 in load(f"hf:{tmp_path}", subset="second").train_y
+    with pytest.raises(ConfigError, match=r"could not be loaded: .*first.*second"):
+        load(f"hf:{tmp_path}")
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"hf:.*/nowhere: could not be loaded: "):
+        load(f"hf:{tmp_path}/nowhere")
+    with pytest.raises(ConfigError, match="has no split 'test', only train"):
+        from_hub("mine", str(pictures(tmp_path / "photos", splits=("train",))), None, None, None)
+
+
+def test_a_folder_beside_the_configuration(tmp_path: Path) -> None:
+    pictures(tmp_path / "photos")
+    assert located("hf:photos", tmp_path) == f"hf:{tmp_path.resolve()}/photos"
+    assert located("hf:someone/else", tmp_path) == "hf:someone/else"

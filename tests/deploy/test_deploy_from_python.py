@@ -1,0 +1,49 @@
+"""A deployment from Python, on this machine: numbers, trackers, and a loop that runs already, as in a notebook."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedtempo import ConfigError, Experiment
+from fedtempo.launch import run
+from tests.live.deployments import real
+from tests.trackers.test_tracking import Remembers
+
+pytestmark = pytest.mark.deploy
+
+MODULE = """
+import numpy as np
+
+def make():
+    x = np.random.default_rng(1).normal(size=(90, 3)).astype(np.float32)
+    y = (x @ [1.0, -2.0, 0.5] + 3).astype(np.float32)
+    return x[:60], y[:60], x[60:], y[60:]
+"""
+
+
+def test_an_experiment_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deployed_numbers.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    Remembers.made.clear()
+    config = real(data__source="deployed_numbers:make", data__clients=2, run__max_commits=2)
+    experiment = Experiment.of(config).with_({"run.track": ["tests.trackers.test_tracking:Remembers"]})
+    said: list[str] = []
+
+    async def cell() -> object:
+        return experiment.deploy(tmp_path / "run", local=2, say=said.append)
+
+    result = asyncio.run(cell())
+    simulated, records, _ = run(config)
+    assert result.summary["model_sha256"] == simulated["model_sha256"]
+    assert result.summary["measure"] == "r2"
+    assert result.curve().mae.tolist() == records.evaluations["mae"].tolist()
+    assert (tmp_path / "run/report.html").exists()
+    assert [line for line in said if line.startswith("client client-")]
+    assert any("evaluation/r2" in point.values for point in Remembers.made[0].points)
+    with pytest.raises(ConfigError, match="local = 0"):
+        experiment.deploy(tmp_path / "none", local=0)
