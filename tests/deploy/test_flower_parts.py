@@ -83,8 +83,8 @@ def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
     hosts = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert hosts.get_values_for_type(x509.DNSName) == ["example.org"]
-    assert [str(address) for address in hosts.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+    assert hosts.get_values_for_type(x509.DNSName) == ["example.org", "localhost"]
+    assert [str(address) for address in hosts.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "127.0.0.1"]
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
     private = load_ssh_private_key((folder / "a").read_bytes(), None)
     assert private.public_key() == load_ssh_public_key((folder / "a.pub").read_bytes())
@@ -98,6 +98,20 @@ def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
         make_keys(folder, [], ["../x"])
     with pytest.raises(ConfigError, match="--host"):
         make_keys(tmp_path / "other", [], [])
+
+
+def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["example.org"], ["a"])
+    authority = (tmp_path / "ca.crt").read_bytes()
+    (tmp_path / "ca.key").rename(tmp_path / "elsewhere")
+    assert [path.name for path in make_keys(tmp_path, [], ["b"])] == ["b", "b.pub"]
+    with pytest.raises(ConfigError, match=r"ca\.key is not there"):
+        make_keys(tmp_path, ["example.org"], [], renew_server=True)
+    assert (tmp_path / "ca.crt").read_bytes() == authority
+    (tmp_path / "elsewhere").rename(tmp_path / "ca.key")
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(ConfigError, match=r"without its certificate"):
+        make_keys(tmp_path, ["example.org"], [])
 
 
 def test_our_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:

@@ -292,6 +292,24 @@ def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
     assert len(meet(grid, 4, 0.5, at_least=2)) == 3
 
 
+def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(grid: Loopback) -> None:
+    dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
+    told: list[str] = []
+
+    def change(call: Call, reply: Reply) -> Reply | None:
+        if call.node == dead and dead_yet:
+            dead_yet.clear()
+            grid.online.discard(dead)
+            threading.Timer(0.3, grid.online.add, [dead]).start()
+            return None
+        return reply
+
+    dead_yet = [True]
+    grid.change = change
+    assert len(meet(grid, 3, 5.0, say=told.append)) == 3
+    assert len(told) == 3, "that it was away is nothing to tell"
+
+
 def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:
     def slow(call: Call, reply: Reply) -> Reply:
         time.sleep(0.2 if call.node == 101 else 0.0)
