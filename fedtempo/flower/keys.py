@@ -123,7 +123,9 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
     if not hosts:
         raise ConfigError("--host: name the hosts and addresses by which clients reach the server")
     if not (folder / "ca.key").exists():
-        raise ConfigError(f"{folder / 'ca.key'} is not there: the server's certificate is made where the authority's key is")
+        raise ConfigError(
+            f"{folder / 'ca.key'} is not there: the server's certificate is made where the authority's key is"
+        )
     authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
     signer = load_pem_private_key((folder / "ca.key").read_bytes(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
@@ -134,7 +136,9 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
         _builder(name, authority.subject, pair.public_key(), signer.public_key(), _SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *_LOCAL])]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *_LOCAL])]), critical=False
+        )
         .sign(signer, hashes.SHA256())
     )
     return [_secret(key, _pem(pair)), _open(certificate, signed.public_bytes(Encoding.PEM))]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +37,7 @@ from tests.live.deployments import real as config
 pytestmark = pytest.mark.deploy
 
 NAMES = ("alice", "bert", "carla")
-OTHERS = ("dora", "emil", "liar", "glutton", "mute", "flood")
+OTHERS = ("dora", "emil", "fritz", "liar", "glutton", "mute", "flood")
 DIES_IN_TRAINING = """
 import os, signal, threading, time
 from fedtempo.client import answers
@@ -45,6 +47,16 @@ def dying(*arguments):
     time.sleep(100)
     return train(*arguments)
 answers.train = dying
+"""
+DIES_IN_SENDING = """
+import os, signal
+from fedtempo.flower import node
+push_objects = node.push_objects
+def dying(objects, push, **options):
+    if len(objects) > 4:  # a model
+        os.kill(os.getpid(), signal.SIGKILL)
+    return push_objects(objects, push, **options)
+node.push_objects = dying
 """
 SENDS_TOO_LITTLE = """
 from fedtempo.client.answers import Answers
@@ -116,6 +128,7 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
     options |= {
         "dora": {"before": DIES_IN_TRAINING.format(signal="SIGTERM")},
         "emil": {"before": DIES_IN_TRAINING.format(signal="SIGKILL")},
+        "fritz": {"before": DIES_IN_SENDING},
         "liar": {"before": SENDS_TOO_LITTLE},
         "glutton": {"before": SENDS_TOO_MUCH},
         "mute": {"before": ASKS_FOR_NOTHING},
@@ -236,6 +249,34 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert clients[name].process.poll() is None
     else:
         assert clients[name].process.wait(10) == code
+
+
+def test_one_that_is_killed_while_it_sends_holds_up_nobody(
+    place: Place, clients: dict[str, ClientProcess], tmp_path: Path
+) -> None:
+    took: list[float] = []
+
+    async def script(fed: Federation) -> None:
+        (failing,) = [each for each in fed.clients if each.name == "fritz"]
+        others = [each for each in fed.clients if each is not failing]
+
+        async def go_on() -> None:
+            while "train" not in clients["fritz"].text:
+                await fed.sleep_until(fed.now + 0.1)
+            began = time.monotonic()
+            for _ in range(3):
+                fed.commit(await fed.average(await fed.train_all(others, fed.model)))
+            took.append(time.monotonic() - began)
+
+        with pytest.raises(ClientUnavailable, match="no answer within"):
+            await asyncio.gather(fed.train(failing, fed.model), go_on())
+
+    names = ["alice", "bert", "fritz"]
+    settings = config(script, deploy__names=names, deploy__deadline_floor_s=15.0, run__max_commits=9)
+    deployed(place, settings, tmp_path / "run")
+    assert sorted(load_run(tmp_path / "run").visits["outcome"]) == ["done"] * 6 + ["late"]
+    assert took[0] < 30
+    assert clients["fritz"].process.wait(10) == -signal.SIGKILL
 
 
 def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
