@@ -20,7 +20,7 @@ from fedtempo import logs, progress
 from fedtempo.client.settings import load_client
 from fedtempo.config import Config, load
 from fedtempo.deployment import deploy_to_folder, must_be_the_same, remembered, resume_deployment
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower import need_flower
 from fedtempo.logs import Format
 from fedtempo.record import Recorder, RunFolder, default_name, load_run
@@ -229,6 +229,11 @@ def _own_superlink(console: Console, config: Config, work: Path) -> Iterator[Sup
     if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
         files = (settings.root_certificates, settings.certificate, settings.key)
         certificates = Certificates(*(Path(file).expanduser() for file in files))
+    elif settings.root_certificates is not None:
+        raise RunError(
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
+            f"{settings.root_certificates} answers there; give deploy.certificate and deploy.key to have one started"
+        )
     elif host not in ("127.0.0.1", "localhost"):
         raise ConfigError(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "

@@ -109,6 +109,9 @@ class FlowerGrid:
         try:
             return operation()
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+                why = "it has given up the run, whose server was silent for a minute; `fedtempo resume` goes on"
+                raise GridError(f"SuperLink {self._address}: {why}") from error
             raise GridError(f"SuperLink {self._address}: {error}") from error
         except RunNotRunningException as error:
             raise GridError(f"SuperLink {self._address}: the run was stopped there") from error
