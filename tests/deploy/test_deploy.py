@@ -77,6 +77,19 @@ def gorging(self, kind, content, arrays):
     return told, tuple(numpy.zeros(16_000_000, numpy.float32) for array in sent)
 Answers.answer = gorging
 """
+NOTES_NAMES = """
+import os, socket, sys
+getaddrinfo = socket.getaddrinfo
+def note(what):
+    program = "flower-superlink" if "--isolation" in sys.orig_argv else "fedtempo"
+    with open({path!r}, "a") as file:
+        print(program, what, file=file)
+def noting(host, *arguments, **options):
+    note(host)
+    return getaddrinfo(host, *arguments, **options)
+socket.getaddrinfo = noting
+note("started")
+"""
 ASKS_FOR_NOTHING = """
 import time
 from fedtempo.flower import node
@@ -331,14 +344,21 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
     settings.write_text(config().dump())
     out = tmp_path / "run"
     before = family().keys()
+    noted = tmp_path / "names"
+    noted.mkdir()
+    (noted / "sitecustomize.py").write_text(NOTES_NAMES.format(path=str(noted / "resolved")))
     done = subprocess.run(
         [sys.executable, "-m", "fedtempo", "deploy", str(settings), "--local", "2", "--out", str(out)],
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(noted), os.environ.get("PYTHONPATH", "")])},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in (noted / "resolved").read_text().splitlines()]
+    assert {line[0] for line in lines} == {"fedtempo", "flower-superlink"}, "all programs are looked at"
+    assert {line[1] for line in lines} == {"started", "127.0.0.1"}
     assert {"summary.json", "report.html", "run.sqlite", "config.toml", "logs"} <= {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "logs").iterdir()} == {"superlink.log", "client-0.log", "client-1.log"}
     assert family().keys() <= before
