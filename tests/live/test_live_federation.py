@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 import tomllib
@@ -180,7 +181,9 @@ def test_a_cancelled_visit_leaves_its_client_busy(tmp_path: Path, grid: Loopback
         (lambda reply: replace(reply, content={}), "statistics"),
     ],
 )
-def test_a_bad_update_is_refused(spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback) -> None:
+def test_a_bad_update_is_refused(
+    spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match=why):
             await fed.train(fed.clients[1], fed.model)
@@ -191,6 +194,7 @@ def test_a_bad_update_is_refused(spoil: Callable[[Reply], Reply], why: str, tmp_
     records = played(config(script), tmp_path, grid)
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
+    assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
 
 
 @pytest.mark.parametrize(("failure", "tries"), [("crashed", 2), ("failed", 1)])
