@@ -32,6 +32,8 @@ _OTHERS = ("fedavg", "fedprox", "oort")
 _LONG_TAIL = {"kind": "long-tail", "imbalance": 0.5, "clients_share": 0.5}
 _SKEWED = {"kind": "dirichlet", "alpha": 0.2, "by": "client"}
 """The paper cites Hsu et al. 2019 for its distribution, whose clients draw their labels and hold as many examples."""
+_ALIKE = {"fleet.compute": {"unit": "s/visit", "speed": 10.0}}
+"""Clients that take the same time: stragglers come into the paper with its efficiency alone (Section 4.3)."""
 _TABLE_ONE = {  # FedAvg, FedProx, Oort, FCH-FL, in percent
     ("cifar10", "IID"): (74.13, 76.05, 77.83, 76.83),
     ("cifar10", "long tail"): (69.81, 75.21, 74.30, 75.70),
@@ -48,9 +50,11 @@ _TABLE_TWO = {
 """Accuracy, hours of Oort and of FCH-FL; and the accuracy that neither reaches."""
 
 
-def _bases(asked: Asked, partition: Mapping[str, object], emnist_clients: int = 200) -> dict[str, Config]:
+def _bases(
+    asked: Asked, partition: Mapping[str, object], emnist_clients: int = 200, *, stragglers: bool = False
+) -> dict[str, Config]:
     """The paper's two data sets, or the one that was asked for, dealt in one way; a panel each."""
-    base = asked.settings("fch").with_changes({"data.partition": dict(partition)})
+    base = asked.settings("fch").with_changes({"data.partition": dict(partition)} | ({} if stragglers else _ALIKE))
     bases = {base.data.source: base}
     if asked.scale == "full" and asked.data is None:
         changes = {"data.source": "emnist", "data.clients": emnist_clients, "run.max_commits": 100}
@@ -98,7 +102,7 @@ def _costs(asked: Asked, base: Config) -> list[Row]:
         ("fig1-a1", "imbalance factor", "the shorter the tail, the better", tails),
         ("fig1-a2", "Dirichlet's alpha", "the less skewed, the better", skews),
     ):
-        bases = {f"{value:g}": base.with_changes({"data.partition": deal}) for value, deal in deals.items()}
+        bases = {f"{value:g}": base.with_changes({"data.partition": deal, **_ALIKE}) for value, deal in deals.items()}
         panels = study_panels(asked, stem, bases, ("fedavg",), asked.budget("fch"))
         ends = {value: final_accuracies(study, "fedavg") for value, study in panels.items()}
         means = [statistics.fmean(values) for values in ends.values()]
@@ -224,7 +228,7 @@ def table_1(asked: Asked) -> list[Row]:
 
 
 def _efficiency(asked: Asked, stem: str) -> Panels:
-    bases = _bases(asked, _SKEWED, emnist_clients=360)
+    bases = _bases(asked, _SKEWED, emnist_clients=360, stragglers=True)
     panels = study_panels(asked, stem, bases, (*_OTHERS, "fch"), asked.budget("fch"))
     draw_curves(asked, stem, panels)
     return panels

@@ -74,7 +74,7 @@ def _everyone(config: Config, clients: int, **psfl: int) -> Config:
 
 
 def _settings(asked: Asked) -> Config:
-    """What beyond Figs. 3 to 5 is run with: at the medium scale a perceptron, whose visits take a quarter of the time."""
+    """What all but Figs. 3 to 5 have: at the medium scale a perceptron, whose visits take a quarter of the time."""
     base = asked.settings("psfl")
     if asked.scale != "medium":
         return base
