@@ -59,15 +59,14 @@ _LENGTHS = {
 _CONSTANTS = Constants(gradient_variance=1.0, gradient_spread=0.4259, visit_s=2.5, visit_variance=1.0)
 
 
-def _everyone(config: Config, clients: int, **psfl: int) -> Config:
+def everyone(config: Config, clients: int, **psfl: int) -> Config:
     """All competitors with so many clients a round; psfl: a fixed width and length."""
     tables = {label: dict(config.variants[label]["strategy"]) for label in _ALL}
     for label, table in tables.items():
+        table["clients_per_round"] = clients
         if label == "psfl-short":
             table["width"] = clients // 2
-            continue
-        table["clients_per_round"] = clients
-        if label == "psfl" and psfl:
+        elif label == "psfl" and psfl:
             table.pop("constants")
             table.update(psfl)
     return config.with_changes({f"compare.{label}.strategy": table for label, table in tables.items()})
@@ -88,7 +87,7 @@ def _level(config: Config) -> float:
 
 def figure_1(asked: Asked) -> list[Row]:
     """Rounds and times of the three ways to train, with 9 clients a round and 3 sequences of 3."""
-    base = _everyone(_settings(asked), 9, width=3, length=3)
+    base = everyone(_settings(asked), 9, width=3, length=3)
     assert base.run.horizon is not None
     base = base.with_changes({"run.horizon": 2 * base.run.horizon})  # nine clients a round need more of them
     panels = study_panels(asked, "fig1", {"9 clients a round": base}, _LABELS, asked.budget("psfl"))
@@ -251,7 +250,7 @@ def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) ->
     tuned = study_panels(
         asked,
         f"tuning-{clients}",
-        {"psfl": _everyone(base, clients)},
+        {"psfl": everyone(base, clients)},
         ("psfl",),
         replace(budget, seeds=budget.seeds[:1]),
     )["psfl"]
@@ -348,7 +347,7 @@ def figure_9(asked: Asked) -> list[Row]:
     """Accuracy over time with more clients a round."""
     base = _settings(asked)
     numbers = (50, 100, 200) if asked.scale == "full" else (base.n_clients // 5, base.n_clients // 2)
-    bases = {f"{clients} clients a round": _everyone(base, clients) for clients in numbers}
+    bases = {f"{clients} clients a round": everyone(base, clients) for clients in numbers}
     panels = study_panels(asked, "fig9", bases, _ALL, asked.budget("psfl"))
     level = dict.fromkeys(panels, _level(base))
     draw_curves(asked, "fig9", panels, targets=level)
