@@ -176,15 +176,17 @@ def test_every_committed_result_is_whole() -> None:
         assert pictures
         assert pictures == {path.stem for path in found[name].glob("*.svg")}
         for picture in pictures:
-            assert (found[name] / f"{picture}.png").stat().st_size < 300_000
+            assert (found[name] / f"{picture}.png").stat().st_size < 150_000
             assert (found[name] / f"{picture}.svg").stat().st_size < 500_000
 
 
-@pytest.mark.parametrize("name", ["csgd/example1"])
+# The slow one trains. On another kind of processor than the result was made on rounding may differ.
+@pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4", pytest.param("fch/fig4", marks=pytest.mark.slow)])
 def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path) -> None:
     folder = RESULTS / name
     before = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run_experiment(EXPERIMENTS[name], Asked(before["scale"], tmp_path))
+    data = before["command"].partition("--data ")[2] or None
+    run_experiment(EXPERIMENTS[name], Asked(before["scale"], tmp_path, data))
     after = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     varying = ("environment", "cpu_s")
     assert {key: value for key, value in after.items() if key not in varying} == {
