@@ -189,8 +189,8 @@ EXPERIMENTS = (
         "csgd/example1", "sizes of clusters from a convex hull", example_1, (0.1, 0.1, 0.1), (), "Example 1, Fig. 3"
     ),
     Experiment("csgd/fig4", "examples that clients hold", figure_4, (0.2, 0.2, 1), _WRITERS, "Fig. 4"),
-    Experiment("csgd/table2", "rounds to the target, convolutions", table_2, (0.2, 30, 400), _MNIST, "Table II"),
-    Experiment("csgd/table3", "rounds to the target, perceptron", table_3, (0.2, 20, 300), _MNIST, "Table III"),
-    Experiment("csgd/table4", "rounds to the target, digits by writer", table_4, (0.2, 30, 400), _WRITERS, "Table IV"),
-    Experiment("csgd/table5", "rounds to the target, roles of plays", table_5, (0.3, 30, 2000), _ROLES, "Table V"),
+    Experiment("csgd/table2", "rounds to the target, convolutions", table_2, (0.2, 3, 400), _MNIST, "Table II"),
+    Experiment("csgd/table3", "rounds to the target, perceptron", table_3, (0.2, 2, 300), _MNIST, "Table III"),
+    Experiment("csgd/table4", "rounds to the target, digits by writer", table_4, (0.2, 2, 400), _WRITERS, "Table IV"),
+    Experiment("csgd/table5", "rounds to the target, roles of plays", table_5, (0.3, 2, 2000), _ROLES, "Table V"),
 )

@@ -173,8 +173,8 @@ def table_1(asked: Asked) -> list[Row]:
 _CIFAR, _BOTH = ("cifar10",), ("cifar10", "fashion-mnist")
 
 EXPERIMENTS = (
-    Experiment("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 30, 3000), _BOTH, "Fig. 3"),
-    Experiment("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 30, 2000), _CIFAR, "Fig. 4"),
-    Experiment("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 30, 2000), _CIFAR, "Fig. 5"),
-    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 30, 2000), _BOTH, "Table I"),
+    Experiment("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 1, 3000), _BOTH, "Fig. 3"),
+    Experiment("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 1, 2000), _CIFAR, "Fig. 4"),
+    Experiment("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 1, 2000), _CIFAR, "Fig. 5"),
+    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 1, 2000), _BOTH, "Table I"),
 )
