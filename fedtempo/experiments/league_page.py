@@ -24,8 +24,8 @@ left in [all/league](all/league/result.md); every number below is computed from 
   seeds. Two labels a client; clients may hold the same image twice over. A perceptron with 64 hidden units.
 - **Same budget for tuning**: learning rates {lr}, each with two settings of what a strategy is free to choose
   (rounds of few or of many clients, as many at work at once, FedHusky's planner or its paced order, ...), so {points}
-  settings a strategy and row, on seed {first_tuning_seed}; the best three on seed {other_tuning_seeds} too. The best one
-  runs on seeds {seeds}, which the tuning did not see.
+  settings a strategy and row, on seed {first_tuning_seed}; the best three on seed {other_tuning_seeds} too. The best
+  one runs on seeds {seeds}, which the tuning did not see.
 - **Targets were set before**: {targets}. They are 95 % of the accuracy that tuned FedAvg ends with in the UAV cell, on
   the tuning's first seed, rounded down to whole percents; *early* targets are 80 % of it.
 - **A run that does not get there counts** as later than all others. A time is that of the first evaluation from which
@@ -35,8 +35,8 @@ left in [all/league](all/league/result.md); every number below is computed from 
   and the greatest of {n_seeds} seeds enclose the true median with a chance of {covered:.1%}.
 - **Servers know mean times** of their clients. {needs} takes raw examples from a tenth of the clients, so it
   runs beside the others and is never counted as first. FedHusky, hybrid and hybrid-fl are told how many examples of
-  each label clients hold; `fedhusky-models` is FedHusky without that: it finds ten clusters from models, and the time for
-  that counts.
+  each label clients hold; `fedhusky-models` is FedHusky without that: it finds ten clusters from models, and the
+  time for that counts.
 """
 
 _LIMITS = """## What to know before quoting this
