@@ -61,7 +61,7 @@ def league_page(facts: Facts, command: str) -> str:
         "## Who is good everywhere\n\n" + _everywhere(facts, standings),
         "## Which one to take\n\n" + _advice(standings),
         *(_row(standing) for standing in standings),
-        _LIMITS,
+        _LIMITS + _ends_of_grid(facts, standings),
     ]
     return "\n".join(parts)
 
@@ -212,6 +212,20 @@ def _notes(standing: Standing) -> str:
     if never:
         lines.append(f"Never there: {', '.join(never)}.")
     return "\n".join(lines) + "\n"
+
+
+def _ends_of_grid(facts: Facts, standings: Sequence[Standing]) -> str:
+    """Choices that a wider grid might have bettered."""
+    ends = min(facts["lr"]), max(facts["lr"])
+    places = [place for standing in standings for place in standing.places if place.reached]
+    labels = dict.fromkeys(place.label for place in places if place.lr in ends)
+    count = sum(place.lr in ends for place in places)
+    if len(facts["lr"]) < 3 or not count:
+        return ""
+    return (
+        f"- Of {len(places)} choices that reach a target {count} are the least or the largest learning rate of the grid "
+        f"({_listed(list(labels))}): a wider grid might do better by them.\n"
+    )
 
 
 def _factor(place: Place) -> str:
