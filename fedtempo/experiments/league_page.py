@@ -223,8 +223,8 @@ def _ends_of_grid(facts: Facts, standings: Sequence[Standing]) -> str:
     if len(facts["lr"]) < 3 or not count:
         return ""
     return (
-        f"- Of {len(places)} choices that reach a target {count} are the least or the largest learning rate of the grid "
-        f"({_listed(list(labels))}): a wider grid might do better by them.\n"
+        f"- Of {len(places)} choices that reach a target {count} are the least or the largest learning rate of the "
+        f"grid ({_listed(list(labels))}): a wider grid might do better by them.\n"
     )
 
 
