@@ -24,7 +24,7 @@ left in [all/league](all/league/result.md); every number below is computed from 
   seeds. Two labels a client; clients may hold the same image twice over. A perceptron with 64 hidden units.
 - **Same budget for tuning**: learning rates {lr}, each with two settings of what a strategy is free to choose
   (rounds of few or of many clients, as many at work at once, FedHusky's planner or its paced order, ...), so {points}
-  settings a strategy and row, on seed {first_tuning_seed}; the best three on seed {other_tuning_seeds} too. The best
+  settings a strategy and row, on seed {first_tuning_seed}; the best two on seed {other_tuning_seeds} too. The best
   one runs on seeds {seeds}, which the tuning did not see.
 - **Targets were set before**: {targets}. They are 95 % of the accuracy that tuned FedAvg ends with in the UAV cell, on
   the tuning's first seed, rounded down to whole percents; *early* targets are 80 % of it.

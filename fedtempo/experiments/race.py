@@ -14,7 +14,7 @@ from fedtempo.experiments.kept import Cache, Limits, Outcome
 from fedtempo.experiments.reproduction import Budget
 from fedtempo.experiments.tuning import Changes, Trial
 
-_KEEP = 3
+_KEEP = 2
 """Settings of a competitor that are tried on further tuning seeds: the best on the first."""
 
 
@@ -92,7 +92,7 @@ def _tuned(race: Race, cache: Cache) -> list[Trial]:
     """Trials, the best first.
 
     All settings run on the first tuning seed, each until it can no longer be the fastest: the order is that of full
-    runs wherever one reaches the target. The best three run on the other tuning seeds too.
+    runs wherever one reaches the target. The best two run on the other tuning seeds too.
     """
     first, *others = race.budget.tuning_seeds
     fastest_s: float | None = None
