@@ -9,7 +9,7 @@ from typing import Any
 
 from fedtempo.config import Config, flat
 from fedtempo.errors import ConfigError
-from fedtempo.experiments.reproduction import Asked
+from fedtempo.experiments.reproduction import Asked, Budget
 from fedtempo.experiments.tuning import Changes
 
 SETTINGS = "league"
@@ -59,6 +59,11 @@ def rows(asked: Asked) -> list[Row]:
         kept = {label: own for label, own in row.points.items() if row.name in ONLY_ON.get(label, (row.name,))}
         found.append(replace(row, points=kept))
     return found
+
+
+def budget(asked: Asked, data: str) -> Budget:
+    """What tuning and comparison may cost on a data set."""
+    return asked.budget(SETTINGS, asked.table(SETTINGS, "sets")[data]["study"])
 
 
 def most_visits(asked: Asked) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedtempo.experiments.field import REFERENCE_FLEET, SETTINGS, most_visits, rows
+from fedtempo.experiments.field import REFERENCE_FLEET, SETTINGS, budget, most_visits, rows
 from fedtempo.experiments.kept import Cache, cache_file
 from fedtempo.experiments.league_pictures import draw_times
 from fedtempo.experiments.race import Race, Target, reference, run_race
@@ -20,13 +20,15 @@ def league(asked: Asked) -> list[Row]:
 
     The targets are set before anything else is looked at: they come from FedAvg alone (see `race.reference`).
     """
-    budget, path = asked.budget(SETTINGS), cache_file(f"{SETTINGS}-{asked.scale}")
-    found = rows(asked)
+    path, found = cache_file(SETTINGS), rows(asked)
+    budgets = {row.data: budget(asked, row.data) for row in found}
     cache = Cache(path)
-    targets = {row.data: reference(row, budget, cache) for row in found if row.fleet == REFERENCE_FLEET}
+    targets = {row.data: reference(row, budgets[row.data], cache) for row in found if row.fleet == REFERENCE_FLEET}
     asked.earlier_s.append(cache.earlier_s)
     races = [
-        Race(row, label, budget, targets[row.data], most_visits(asked), path) for row in found for label in row.points
+        Race(row, label, budgets[row.data], targets[row.data], most_visits(asked), path)
+        for row in found
+        for label in row.points
     ]
     made = in_processes(run_race, races)
     asked.earlier_s.extend(earlier_s for _, earlier_s in made)
@@ -40,7 +42,7 @@ def league(asked: Asked) -> list[Row]:
         }
         for row in found
     ]
-    facts = _facts(asked, budget, targets, table)
+    facts = _facts(asked, budgets, targets, table)
     write_json(asked.folder / "league.json", facts)
     for row, entry in zip(found, table, strict=True):
         chosen = {
@@ -55,13 +57,13 @@ def league(asked: Asked) -> list[Row]:
 
 
 def _facts(
-    asked: Asked, budget: Budget, targets: Mapping[str, Target], table: Sequence[Mapping[str, Any]]
+    asked: Asked, budgets: Mapping[str, Budget], targets: Mapping[str, Target], table: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     return {
         "scale": asked.scale,
-        "seeds": budget.seeds,
-        "tuning_seeds": budget.tuning_seeds,
-        "lr": budget.lr,
+        "budgets": {
+            data: {"seeds": own.seeds, "tuning_seeds": own.tuning_seeds, "lr": own.lr} for data, own in budgets.items()
+        },
         "most_visits": most_visits(asked),
         "targets": {
             data: {"reference": target.reference, "early": target.early, "target": target.full}

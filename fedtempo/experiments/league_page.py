@@ -22,10 +22,10 @@ left in [all/league](all/league/result.md); every number below is computed from 
 
 - **Same for all on a row**: clients, their data, their speeds and links, the initial model, local work (one epoch), the
   seeds. Two labels a client; clients may hold the same image twice over. A perceptron with 64 hidden units.
-- **Same budget for tuning**: learning rates {lr}, each with two settings of what a strategy is free to choose
-  (rounds of few or of many clients, as many at work at once, FedHusky's planner or its paced order, ...), so {points}
-  settings a strategy and row, on seed {first_tuning_seed}; the best two on seed {other_tuning_seeds} too. The best
-  one runs on seeds {seeds}, which the tuning did not see.
+- **Same budget for tuning** for all on a row: learning rates, each with two settings of what a strategy is free to
+  choose (rounds of few or of many clients, as many at work at once, FedHusky's planner or its paced order, ...).
+  {tuning}
+  The best one then runs on seeds that the tuning did not see.
 - **Targets were set before**: {targets}. They are 95 % of the accuracy that tuned FedAvg ends with in the UAV cell, on
   the tuning's first seed, rounded down to whole percents; *early* targets are 80 % of it.
 - **A run that does not get there counts** as later than all others. A time is that of the first evaluation from which
@@ -67,22 +67,32 @@ def league_page(facts: Facts, command: str) -> str:
 
 
 def _head(facts: Facts, command: str) -> str:
+    budgets = facts["budgets"]
+    seeds = {len(own["seeds"]) for own in budgets.values()}
     levels = ", ".join(
         f"{target['target']:.0%} on {data} (early: {target['early']:.0%})" for data, target in facts["targets"].items()
     )
-    tuning = [str(seed) for seed in facts["tuning_seeds"]]
     return _HEAD.format(
         command=command,
-        lr=", ".join(f"{lr:g}" for lr in facts["lr"]),
-        points=2 * len(facts["lr"]),
-        first_tuning_seed=tuning[0],
-        other_tuning_seeds=", ".join(tuning[1:]) or "none",
-        seeds=", ".join(map(str, facts["seeds"])),
+        tuning=" ".join(_tuning(data, own) for data, own in budgets.items()),
         targets=levels,
         most_visits=facts["most_visits"],
-        n_seeds=len(facts["seeds"]),
-        covered=covered(len(facts["seeds"])),
+        n_seeds=min(seeds),
+        covered=covered(min(seeds)),
         needs=", ".join(f"`{label}`" for label in NEEDS_EXAMPLES),
+    )
+
+
+def _tuning(data: str, budget: Facts) -> str:
+    """How strategies were tuned on a data set."""
+    first, *others = map(str, budget["tuning_seeds"])
+    rates, also = (
+        _listed([f"{lr:g}" for lr in budget["lr"]]),
+        f", the best two on {_listed(others)} too" if others else "",
+    )
+    return (
+        f"On {data}: rates {rates}, so {2 * len(budget['lr'])} settings a strategy and row, on seed {first}{also}; "
+        f"compared on seeds {_listed(list(map(str, budget['seeds'])))}."
     )
 
 
@@ -216,16 +226,20 @@ def _notes(standing: Standing) -> str:
 
 def _ends_of_grid(facts: Facts, standings: Sequence[Standing]) -> str:
     """Choices that a wider grid might have bettered."""
-    ends = min(facts["lr"]), max(facts["lr"])
-    places = [place for standing in standings for place in standing.places if place.reached]
-    labels = dict.fromkeys(place.label for place in places if place.lr in ends)
-    count = sum(place.lr in ends for place in places)
-    if len(facts["lr"]) < 3 or not count:
-        return ""
-    return (
-        f"- Of {len(places)} choices that reach a target {count} are the least or the largest learning rate of the "
-        f"grid ({_listed(list(labels))}): a wider grid might do better by them.\n"
-    )
+    lines = ""
+    for data, budget in facts["budgets"].items():
+        ends = min(budget["lr"]), max(budget["lr"])
+        places = [
+            place for standing in standings if standing.data == data for place in standing.places if place.reached
+        ]
+        labels = dict.fromkeys(place.label for place in places if place.lr in ends)
+        count = sum(place.lr in ends for place in places)
+        if len(budget["lr"]) > 2 and count:
+            lines += (
+                f"- On {data} {count} of {len(places)} choices that reach the target are the least or the largest "
+                f"learning rate of the grid ({_listed(list(labels))}): a wider grid might do better by them.\n"
+            )
+    return lines
 
 
 def _factor(place: Place) -> str:

@@ -72,7 +72,7 @@ class Asked:
         return config
 
 
-_NOT_OF_RUNS = ("scale", "study", "variants", "fleets", "sets", "league", "at")
+_NOT_OF_RUNS = ("scale", "study", "variants", "dear", "fleets", "sets", "league", "at")
 """Tables of the settings that are no part of a run's configuration."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fedtempo.config import parse
 from fedtempo.experiments import kept, ranking
-from fedtempo.experiments.field import NEEDS_EXAMPLES, ONLY_ON, SETTINGS, Row, most_visits, rows
+from fedtempo.experiments.field import NEEDS_EXAMPLES, ONLY_ON, Row, budget, most_visits, rows
 from fedtempo.experiments.index import LEAGUE, written_league
 from fedtempo.experiments.kept import Cache, Limits, gini
 from fedtempo.experiments.league_page import league_page
@@ -108,7 +108,8 @@ def test_every_strategy_competes_but_the_one_that_has_no_clients() -> None:
 @pytest.mark.parametrize("scale", ["small", "medium", "full"])
 def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
     asked = Asked(scale, Path())
-    assert not set(asked.budget(SETTINGS).seeds) & set(asked.budget(SETTINGS).tuning_seeds)
+    for data in ("digits", "fashion-mnist"):
+        assert not set(budget(asked, data).seeds) & set(budget(asked, data).tuning_seeds)
     assert most_visits(asked) > 0
     for row in rows(asked):
         for label, points in row.points.items():
@@ -176,8 +177,8 @@ def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
     row = Row("tiny", "digits", "tiny, digits", base, {"fedavg": points})
-    budget = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
-    facts, _ = run_race(Race(row, "fedavg", budget, Target(0.6, 0.3, 0.5), 1000, tmp_path / "runs.jsonl"))
+    cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
+    facts, _ = run_race(Race(row, "fedavg", cost, Target(0.6, 0.3, 0.5), 1000, tmp_path / "runs.jsonl"))
     slow = kept.measured
     times = {}
     for trial in facts["trials"]:
@@ -217,9 +218,7 @@ def made_up(fast: list[float | None]) -> dict[str, Any]:
     entrants["slow"]["runs"]["mb"] = [5.0] * 5
     return {
         "scale": "small",
-        "seeds": [1, 2, 3, 4, 5],
-        "tuning_seeds": [101],
-        "lr": [0.3],
+        "budgets": {"digits": {"seeds": [1, 2, 3, 4, 5], "tuning_seeds": [101], "lr": [0.1, 0.3, 1.0]}},
         "most_visits": 1000,
         "targets": {"digits": {"reference": 0.9, "early": 0.72, "target": 0.85}},
         "rows": [{"fleet": "uav", "data": "digits", "title": "UAV, digits", "horizon_s": 100.0, "entrants": entrants}],
