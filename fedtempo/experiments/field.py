@@ -40,7 +40,8 @@ class Row:
 def rows(asked: Asked) -> list[Row]:
     """All rows at a scale, fleet by fleet. Raises ConfigError for data that the league does not have."""
     fleets, sets = asked.table(SETTINGS, "fleets"), asked.table(SETTINGS, "sets")
-    names = asked.table(SETTINGS, "league")[asked.scale]["sets"]
+    scale = asked.table(SETTINGS, "league")[asked.scale]
+    names, without = scale["sets"], scale.get("without", [])
     if asked.data is not None:
         if asked.data not in sets:
             raise ConfigError(f"--data {asked.data}: the league is run on {', '.join(sets)}")
@@ -56,6 +57,8 @@ def rows(asked: Asked) -> list[Row]:
             changes |= _flat(at.get(kind, {}).get(name, {}))
         title = f"{fleets[fleet]['title']}, {sets[data]['title']}"
         row = Row(fleet, data, title, shared.with_changes(changes), points_of(fleets[fleet]))
+        if row.name in without:
+            continue
         kept = {label: own for label, own in row.points.items() if row.name in ONLY_ON.get(label, (row.name,))}
         found.append(replace(row, points=kept))
     return found

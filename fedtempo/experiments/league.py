@@ -9,14 +9,14 @@ from fedtempo.experiments.field import REFERENCE_FLEET, SETTINGS, budget, most_v
 from fedtempo.experiments.kept import Cache, cache_file
 from fedtempo.experiments.league_pictures import draw_times
 from fedtempo.experiments.race import Race, Target, reference, run_race
-from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, claim, drawn
+from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, claim
 from fedtempo.experiments.standings import judged, statement
 from fedtempo.experiments.tuning import in_processes
 from fedtempo.record import write_json
 
 
 def league(asked: Asked) -> list[Row]:
-    """Run what is not there from an earlier try; leave `league.json`, the picture and each row's configuration.
+    """Run what is not there from an earlier try; leave `league.json`, a picture a fleet and each row's configuration.
 
     The targets are set before anything else is looked at: they come from FedAvg alone (see `race.reference`).
     """
@@ -52,7 +52,9 @@ def league(asked: Asked) -> list[Row]:
         }
         aim = {"run.target_accuracy": targets[row.data].full}
         asked.leave(row.base.with_changes({**chosen, **aim}), f"{row.fleet}-{row.data}")
-    drawn(draw_times, asked.folder, "league", facts)
+    for fleet in dict.fromkeys(row.fleet for row in found):
+        for suffix in ("png", "svg"):
+            draw_times(facts, fleet, asked.folder / f"league-{fleet}.{suffix}")
     return _rows(facts)
 
 

@@ -29,7 +29,9 @@ left in [all/league](all/league/result.md); every number below is computed from 
 - **Targets were set before**: {targets}. They are 95 % of the accuracy that tuned FedAvg ends with in the UAV cell, on
   the tuning's first seed, rounded down to whole percents; *early* targets are 80 % of it.
 - **A run that does not get there counts** as later than all others. A time is that of the first evaluation from which
-  three in a row average the target. A run ends at the horizon, or after {most_visits:,} visits.
+  three in a row average the target. A run ends at the horizon, or after {most_visits:,} visits. *Times later* is the
+  median over seeds of the ratio of two times on the same seed; busy ratios, visits and bytes are medians, up to the end
+  of the run.
 - **Level with the first** is who is not shown to be later: Wilcoxon's signed-rank test over the {n_seeds} seeds,
   one-sided, 5 %, without correction for the number of comparisons, and with a median that reaches the target. The least
   and the greatest of {n_seeds} seeds enclose the true median with a chance of {covered:.1%}.
@@ -45,6 +47,8 @@ _LIMITS = """## What to know before quoting this
 - The target is one number: who is first at it need not end highest. Final accuracy is not compared here.
 - Computing at the server takes no time, and only the LTE cell limits how many clients send at once: where links are
   free, strategies with everyone at work pay nothing for it. Look at the megabytes.
+- FedAsync and FedBuff had at most 50 clients at work in the UAV and LTE cells and 100 in the other fleets. FedHusky has
+  no such number, and its paced order had more at work where the tables say so.
 - The learning rate and one more setting were tuned, with one or two seeds; other settings are the strategies' defaults.
 - Literal FedHusky (`fedhusky-paper`) runs in one row only: all its clients work all the time and it learns slowly, so
   that a run takes long.
@@ -54,13 +58,13 @@ _LIMITS = """## What to know before quoting this
 def league_page(facts: Facts, command: str) -> str:
     """The page, from what is in `league.json`."""
     standings = judged(facts)
+    fleets = dict.fromkeys(standing.fleet for standing in standings)
     parts = [
         _head(facts, command),
         "## Who is first where\n\n" + _winners(standings),
-        "![time to the target of every strategy on every row](all/league/league.png)\n",
         "## Who is good everywhere\n\n" + _everywhere(facts, standings),
         "## Which one to take\n\n" + _advice(standings),
-        *(_row(standing) for standing in standings),
+        *(_fleet([standing for standing in standings if standing.fleet == fleet]) for fleet in fleets),
         _LIMITS + _ends_of_grid(facts, standings),
     ]
     return "\n".join(parts)
@@ -168,6 +172,12 @@ def _advice(standings: Sequence[Standing]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _fleet(standings: Sequence[Standing]) -> str:
+    fleet, name = standings[0].fleet, standings[0].title.rpartition(", ")[0]
+    picture = f"![time to the target of every strategy, {name}](all/league/league-{fleet}.png)\n"
+    return f"## {name[0].upper()}{name[1:]}\n\n{picture}\n" + "\n".join(map(_row, standings))
+
+
 def _row(standing: Standing) -> str:
     rows = [
         [
@@ -177,6 +187,7 @@ def _row(standing: Standing) -> str:
             f"{place.visits:,.0f}",
             f"{place.rate:.2f}",
             f"{place.busy:.1%}",
+            f"{place.at_work:.1f}",
             "-" if place.staleness is None else f"{place.staleness:.1f}",
             f"{place.took_part:.0%}",
             f"{place.gini:.2f}",
@@ -192,13 +203,14 @@ def _row(standing: Standing) -> str:
         "visits",
         "visits/s",
         "busy",
+        "clients at work",
         "staleness",
         "clients that took part",
         "Gini of visits",
         "MB",
         "settings",
     )
-    return f"## {standing.title}\n\n{_why(standing)}\n\n{_table(head, rows)}\n{_notes(standing)}"
+    return f"### {standing.title}\n\n{_why(standing)}\n\n{_table(head, rows)}\n{_notes(standing)}"
 
 
 def _why(standing: Standing) -> str:

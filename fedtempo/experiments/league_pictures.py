@@ -1,4 +1,4 @@
-"""The league in one picture: times to the target of everyone on every row."""
+"""The league in pictures, one a fleet: times to the target of everyone."""
 
 from __future__ import annotations
 
@@ -16,25 +16,20 @@ from fedtempo.report.figures import plain_axes, write_figure
 _FIRST, _LEVEL, _LATER, _BESIDE = "#0077BB", "#33BBEE", "#666666", "#EE7733"
 
 
-def draw_times(facts: Mapping[str, Any], path: Path | str) -> None:
-    """A panel for each row of the league, a line for each competitor: median, and least to greatest over seeds."""
-    standings = judged(facts)
-    data = list(dict.fromkeys(standing.data for standing in standings))
-    fleets = list(dict.fromkeys(standing.fleet for standing in standings))
+def draw_times(facts: Mapping[str, Any], fleet: str, path: Path | str) -> None:
+    """A panel for each data set, a line for each competitor: median, and least to greatest over seeds."""
+    standings = [standing for standing in judged(facts) if standing.fleet == fleet]
     most = max(len(standing.places) for standing in standings)
-    size = (4.6 * len(data), (0.19 * most + 0.75) * len(fleets) + 0.3)
-    figure = Figure(figsize=size, layout="constrained")
-    drawn = figure.subplots(len(fleets), len(data), squeeze=False)
-    for standing in standings:
-        axes = drawn[fleets.index(standing.fleet)][data.index(standing.data)]
+    figure = Figure(figsize=(4.6 * len(standings), 0.19 * most + 1.0), layout="constrained")
+    drawn = figure.subplots(1, len(standings), squeeze=False)[0]
+    for axes, standing in zip(drawn, standings, strict=True):
         _panel(plain_axes(axes), standing)
-    for axes in drawn[-1]:
         axes.set_xlabel("time to the target (s)", fontsize=8)
     shown = {"first": _FIRST, "level with it": _LEVEL, "later": _LATER, "takes raw examples": _BESIDE}
     for name, colour in shown.items():
-        drawn[0][0].plot([], [], "o", color=colour, markersize=5, label=name)
-    drawn[0][0].plot([], [], "o", color=_LATER, markerfacecolor="white", markersize=5, label="not on every seed")
-    figure.legend(loc="outside upper left", ncols=5, frameon=False, fontsize=8)
+        drawn[0].plot([], [], "o", color=colour, markersize=5, label=name)
+    drawn[0].plot([], [], "o", color=_LATER, markerfacecolor="white", markersize=5, label="not on every seed")
+    figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 5, frameon=False, fontsize=8)
     write_figure(figure, path)
 
 

@@ -20,7 +20,8 @@ class Place:
 
     times_s, early_s: to the target and to the early one, one a seed. factor: times later than the first, None where
     nobody gets there; bound: the factor is a lower bound. level: not shown to be later than the first. competes: False
-    for who takes raw examples. mb, visits, rate: megabytes, visits and visits a second until the run ended.
+    for who takes raw examples. at_work: clients busy at an instant. mb, visits, rate: megabytes, visits and visits a
+    second until the run ended.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Place:
     competes: bool
     chosen: Mapping[str, Any]
     busy: float
+    at_work: float
     staleness: float | None
     took_part: float
     gini: float
@@ -121,7 +123,6 @@ def _standing(facts: Facts, row: Facts) -> Standing:
         runs, by, bound = own["runs"], None, False
         if best is not None:
             by, bound = factor(times[label], times[best], horizon_s)
-        rates = [visits / end for visits, end in zip(runs["visits"], runs["end_s"], strict=True) if end]
         stale = [value for value in runs["staleness"] if value is not None]
         places.append(
             Place(
@@ -134,12 +135,13 @@ def _standing(facts: Facts, row: Facts) -> Standing:
                 competes=label in competing,
                 chosen=own["chosen"],
                 busy=statistics.median(runs["busy"]),
+                at_work=_rate(runs["client_s"], runs["end_s"]),
                 staleness=statistics.median(stale) if stale else None,
                 took_part=statistics.median(runs["took_part"]),
                 gini=statistics.median(runs["gini"]),
                 mb=statistics.median(runs["mb"]),
                 visits=statistics.median(runs["visits"]),
-                rate=statistics.median(rates) if rates else 0.0,
+                rate=_rate(runs["visits"], runs["end_s"]),
                 best_accuracy=max(runs["best_accuracy"]),
             )
         )
@@ -147,19 +149,22 @@ def _standing(facts: Facts, row: Facts) -> Standing:
     return Standing(row["title"], row["fleet"], row["data"], horizon_s, targets["target"], targets["early"], places)
 
 
+def _rate(amounts: Sequence[float], end_s: Sequence[float]) -> float:
+    """An amount a second: the median of the runs that lasted any time."""
+    return statistics.median([amount / end for amount, end in zip(amounts, end_s, strict=True) if end] or [0.0])
+
+
 def reason(ours: Place, other: Place) -> str:
     """Why one is sooner than another: a time is the visits that are needed over those made in a second."""
-    fewer, faster = other.visits / ours.visits, ours.rate / other.rate if other.rate else math.inf
-    work = f"{_times(fewer)} fewer visits" if fewer >= 1 else f"{_times(1 / fewer)} as many visits"
-    pace = f"makes {_times(faster)} as many a second" if faster >= 1 else f"makes {_times(1 / faster)} fewer a second"
+    more, faster = ours.visits / other.visits, ours.rate / other.rate if other.rate else math.inf
     return (
-        f"{ours.label} needs {work} than {other.label} ({ours.visits:,.0f} and {other.visits:,.0f}) and {pace} "
-        f"(clients busy {ours.busy:.1%} and {other.busy:.1%} of the time)"
-    ).replace("as many visits than", "as many visits as")
+        f"{ours.label} needs {_times(more)} as many visits as {other.label} ({ours.visits:,.0f} and "
+        f"{other.visits:,.0f}) and makes {_times(faster)} as many a second ({ours.at_work:.1f} and {other.at_work:.1f} clients at work)"
+    )
 
 
 def _times(value: float) -> str:
-    return f"{value:.1f} times"
+    return f"{value:.2g} times"
 
 
 @dataclass(frozen=True)

@@ -194,15 +194,16 @@ def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
 # Standings and the page
 
 
-def runs(target_s: list[float | None], **other: float) -> dict[str, Any]:
+def runs(target_s: list[float | None]) -> dict[str, Any]:
     n = len(target_s)
-    values = {"busy": 0.1, "staleness": 0.0, "took_part": 1.0, "gini": 0.0, "visits": 100, "mb": 10.0, **other}
+    values = {"busy": 0.1, "staleness": 0.0, "took_part": 1.0, "gini": 0.0, "visits": 100, "mb": 10.0}
     return {
         "early_s": [None if time is None else time / 2 for time in target_s],
         "target_s": target_s,
         "ended": ["target"] * n,
         "end_s": [100.0 if time is None else time for time in target_s],
         "best_accuracy": [0.4] * n,
+        "client_s": [300.0 if time is None else 3 * time for time in target_s],
         **{name: [value] * n for name, value in values.items()},
     }
 
@@ -258,11 +259,12 @@ def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
     facts = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
     page = league_page(facts, "fedtempo reproduce all/league --scale small")
     assert "fast is first at 85%: 18 s (6 to 30)." in page
-    assert "fast needs 2.0 times fewer visits than slow (50 and 100)" in page
+    assert "fast needs 0.5 times as many visits as slow (50 and 100)" in page
+    assert "makes 1 times as many a second (3.0 and 3.0 clients at work)" in page
     assert "slow: 5 MB, 2 times later" in page
     assert "Never there: never." in page
     for name in ("one.svg", "two.svg", "one.png"):
-        draw_times(facts, tmp_path / name)
+        draw_times(facts, "uav", tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
@@ -284,4 +286,7 @@ def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
     one, two = results
     assert one["rows"] == two["rows"]
     assert len(one["rows"]) == sum(len(row.points) for row in rows(Asked("small", tmp_path))) + 1
-    assert {path.name for path in (tmp_path / "one").glob("league*")} == {"league.json", "league.png", "league.svg"}
+    drawn = {path.name for path in (tmp_path / "one").glob("league-*")}
+    assert drawn == {
+        f"league-{fleet}.{suffix}" for fleet in ("uav", "discrete", "lte", "zipf") for suffix in ("png", "svg")
+    }
