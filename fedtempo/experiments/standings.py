@@ -159,7 +159,8 @@ def reason(ours: Place, other: Place) -> str:
     more, faster = ours.visits / other.visits, ours.rate / other.rate if other.rate else math.inf
     return (
         f"{ours.label} needs {_times(more)} as many visits as {other.label} ({ours.visits:,.0f} and "
-        f"{other.visits:,.0f}) and makes {_times(faster)} as many a second ({ours.at_work:.1f} and {other.at_work:.1f} clients at work)"
+        f"{other.visits:,.0f}) and makes {_times(faster)} as many a second "
+        f"({ours.at_work:.1f} and {other.at_work:.1f} clients at work)"
     )
 
 
