@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -18,8 +18,6 @@ NEEDS_EXAMPLES = ("hybrid-fl",)
 REFERENCE = "fedavg"
 """Whose final accuracy the targets are taken from, and on which fleet."""
 REFERENCE_FLEET = "uav"
-ONLY_ON = {"fedhusky-paper": ("uav, digits",)}
-"""Competitors that are too dear elsewhere: literal FedHusky has every client at work and learns slowly."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,8 @@ def rows(asked: Asked) -> list[Row]:
             changes |= _flat(at.get(kind, {}).get(name, {}))
         title = f"{fleets[fleet]['title']}, {sets[data]['title']}"
         row = Row(fleet, data, title, shared.with_changes(changes), points_of(fleets[fleet]))
-        if row.name in without:
-            continue
-        kept = {label: own for label, own in row.points.items() if row.name in ONLY_ON.get(label, (row.name,))}
-        found.append(replace(row, points=kept))
+        if row.name not in without:
+            found.append(row)
     return found
 
 
@@ -88,7 +84,6 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     return {
         "fedhusky": orders,
         "fedhusky-models": orders,
-        "fedhusky-paper": [{"strategy.min_attempt_gap": gap} for gap in (0.0, 1.5)],
         "hybrid": [{"strategy.clusters": "labels"}, {"strategy.clusters": 5}],
         "sequential": [
             {"strategy.commit": "visit"},

@@ -50,8 +50,7 @@ _LIMITS = """## What to know before quoting this
 - FedAsync and FedBuff had at most 50 clients at work in the UAV and LTE cells and 100 in the other fleets. FedHusky has
   no such number, and its paced order had more at work where the tables say so.
 - The learning rate and one more setting were tuned, with one or two seeds; other settings are the strategies' defaults.
-- Literal FedHusky (`fedhusky-paper`) runs in one row only: all its clients work all the time and it learns slowly, so
-  that a run takes long.
+- FedHusky's paper to the letter does not compete: [it learns slowly](fedhusky.md), and a run of it takes long.
 """
 
 

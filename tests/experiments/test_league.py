@@ -11,7 +11,7 @@ import pytest
 
 from fedtempo.config import parse
 from fedtempo.experiments import kept, ranking
-from fedtempo.experiments.field import NEEDS_EXAMPLES, ONLY_ON, Row, budget, most_visits, rows
+from fedtempo.experiments.field import NEEDS_EXAMPLES, Row, budget, most_visits, rows
 from fedtempo.experiments.index import LEAGUE, written_league
 from fedtempo.experiments.kept import Cache, Limits, gini
 from fedtempo.experiments.league_page import league_page
@@ -101,8 +101,6 @@ def test_every_strategy_competes_but_the_one_that_has_no_clients() -> None:
     for row in rows(Asked("medium", Path())):
         names = {row.base.for_comparison(label).strategy_name for label in row.points}
         assert names == set(STRATEGIES) - {"centralized"}
-        missing = {label for label, names in ONLY_ON.items() if row.name not in names}
-        assert set(ONLY_ON) - set(row.points) == missing
 
 
 @pytest.mark.parametrize("scale", ["small", "medium", "full"])
@@ -119,8 +117,11 @@ def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
 
 
 def test_a_row_has_its_fleets_clients_and_its_data() -> None:
-    found = {row.name: row.base for row in rows(Asked("medium", Path()))}
+    found = {row.name: row.base for row in rows(Asked("full", Path()))}
     assert len(found) == 8
+    left_out = Asked("medium", Path()).table("league", "league")["medium"].get("without", [])
+    assert set(left_out) <= set(found)
+    assert [row.name for row in rows(Asked("medium", Path()))] == [name for name in found if name not in left_out]
     assert found["lte, fashion-mnist"].data.clients == 1000
     assert found["lte, fashion-mnist"].data.source == "fashion-mnist"
     assert found["zipf, digits"].fleet.preset == "fch-zipf"
