@@ -43,7 +43,7 @@ def rows(asked: Asked) -> list[Row]:
     if asked.data is not None:
         if asked.data not in sets:
             raise ConfigError(f"--data {asked.data}: the league is run on {', '.join(sets)}")
-        names = [asked.data]
+        names, without = [asked.data], []
     shared = Asked(asked.scale, asked.folder).settings(SETTINGS)
     at = asked.table(SETTINGS, "at").get(asked.scale, {})
     found = []

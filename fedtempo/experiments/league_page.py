@@ -64,7 +64,7 @@ def league_page(facts: Facts, command: str) -> str:
         "## Who is good everywhere\n\n" + _everywhere(facts, standings),
         "## Which one to take\n\n" + _advice(standings),
         *(_fleet([standing for standing in standings if standing.fleet == fleet]) for fleet in fleets),
-        _LIMITS + _ends_of_grid(facts, standings),
+        f"{_LIMITS}- Measured on {_listed(list(facts['targets']))} and nothing else.\n{_ends_of_grid(facts, standings)}",
     ]
     return "\n".join(parts)
 
@@ -154,7 +154,8 @@ def _advice(standings: Sequence[Standing]) -> str:
         level = [{place.label for place in standing.competing if place.level} for standing in own]
         always = [place.label for place in own[0].competing if all(place.label in each for each in level)]
         if always:
-            said = f"{_listed(always)} {'is' if len(always) == 1 else 'are'} first or level on all data"
+            data = own[0].data if len(own) == 1 else "all data"
+            said = f"{_listed(always)} {'is' if len(always) == 1 else 'are'} first or level on {data}"
         else:
             firsts = [f"{s.first.label} on {s.data}" for s in own if s.first is not None]
             said = f"no single one: {_listed(firsts)}" if firsts else "nobody reaches the target"
@@ -256,7 +257,7 @@ def _ends_of_grid(facts: Facts, standings: Sequence[Standing]) -> str:
 def _factor(place: Place) -> str:
     if place.factor is None:
         return "-"
-    if place.factor == 1.0 and place.level:
+    if place.leads:
         return "1"
     return (
         f"{'more than ' if place.bound else ''}{place.factor:.2g} times later"

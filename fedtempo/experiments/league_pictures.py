@@ -39,7 +39,7 @@ def _panel(axes: Axes, standing: Standing) -> None:
         if not place.competes:
             colour = _BESIDE
         elif place.level:
-            colour = _FIRST if place.factor == 1.0 else _LEVEL
+            colour = _FIRST if place.leads else _LEVEL
         known = [time for time in place.times_s if time is not None]
         if not known:
             axes.text(standing.horizon_s, height, "never ", ha="right", va="center", color="0.5", fontsize=7)

@@ -19,9 +19,9 @@ class Place:
     """A competitor on a row; numbers are medians over seeds.
 
     times_s, early_s: to the target and to the early one, one a seed. factor: times later than the first, None where
-    nobody gets there; bound: the factor is a lower bound. level: not shown to be later than the first. competes: False
-    for who takes raw examples. at_work: clients busy at an instant. mb, visits, rate: megabytes, visits and visits a
-    second until the run ended.
+    nobody gets there; bound: the factor is a lower bound. leads: it is the first. level: not shown to be later than the
+    first. competes: False for who takes raw examples. at_work: clients busy at an instant. mb, visits, rate: megabytes,
+    visits and visits a second until the run ended.
     """
 
     label: str
@@ -29,6 +29,7 @@ class Place:
     early_s: Sequence[float | None]
     factor: float | None
     bound: bool
+    leads: bool
     level: bool
     competes: bool
     chosen: Mapping[str, Any]
@@ -89,7 +90,7 @@ class Standing:
     @property
     def first(self) -> Place | None:
         """None where nobody gets there."""
-        return next((place for place in self.competing if place.factor == 1.0 and place.level), None)
+        return next((place for place in self.competing if place.leads), None)
 
     @property
     def first_early(self) -> str | None:
@@ -129,8 +130,9 @@ def _standing(facts: Facts, row: Facts) -> Standing:
                 label=label,
                 times_s=times[label],
                 early_s=runs["early_s"],
-                factor=1.0 if label == best else by,
+                factor=by,
                 bound=bound,
+                leads=label == best,
                 level=label in level,
                 competes=label in competing,
                 chosen=own["chosen"],

@@ -18,7 +18,7 @@ from fedtempo.experiments.league_page import league_page
 from fedtempo.experiments.league_pictures import draw_times
 from fedtempo.experiments.race import Race, Target, run_race
 from fedtempo.experiments.registry import EXPERIMENTS
-from fedtempo.experiments.reproduction import Asked, Budget
+from fedtempo.experiments.reproduction import SCALES, Asked, Budget
 from fedtempo.experiments.results import run_experiment
 from fedtempo.experiments.standings import judged, records, statement
 from fedtempo.strategies import STRATEGIES
@@ -125,7 +125,8 @@ def test_a_row_has_its_fleets_clients_and_its_data() -> None:
     assert found["lte, fashion-mnist"].data.clients == 1000
     assert found["lte, fashion-mnist"].data.source == "fashion-mnist"
     assert found["zipf, digits"].fleet.preset == "fch-zipf"
-    assert [row.data for row in rows(Asked("small", Path(), "fashion-mnist"))] == ["fashion-mnist"] * 4
+    for scale in SCALES:
+        assert [row.data for row in rows(Asked(scale, Path(), "fashion-mnist"))] == ["fashion-mnist"] * 4
 
 
 # Runs that are kept
