@@ -74,11 +74,12 @@ def most_visits(asked: Asked) -> int:
 def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     """Two settings for every competitor, beside the learning rate: with few and with many clients where it can choose.
 
-    FedHusky has no such number: its exact planner and its paced order are tried instead.
+    FedHusky has no such number: its exact planner and its paced order are tried instead. Since these may have everyone
+    at work, FedBuff may too; FedAsync learns badly from so many.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
-    at_once = [{"strategy.clients_at_once": count} for count in (few, many)]
+    everyone = fleet["changes"]["data"]["clients"]
     orders = [{"strategy.order": order, "strategy.tick_s": fleet["tick_s"]} for order in ("planned", "paced")]
     cell = [{"strategy.candidates": share, "strategy.deadline_s": deadline_s} for share in (0.1, 0.5)]
     return {
@@ -104,8 +105,8 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
         ],
         "fedcs": cell,
         "hybrid-fl": cell,
-        "fedasync": at_once,
-        "fedbuff": at_once,
+        "fedasync": [{"strategy.clients_at_once": count} for count in (few, many)],
+        "fedbuff": [{"strategy.clients_at_once": count} for count in (few, everyone)],
     }
 
 

@@ -47,8 +47,8 @@ _LIMITS = """## What to know before quoting this
 - The target is one number: who is first at it need not end highest. Final accuracy is not compared here.
 - Computing at the server takes no time, and only the LTE cell limits how many clients send at once: where links are
   free, strategies with everyone at work pay nothing for it. Look at the megabytes.
-- FedAsync and FedBuff had at most 50 clients at work in the UAV and LTE cells and 100 in the other fleets. FedHusky has
-  no such number, and its paced order had more at work where the tables say so.
+- Strategies in rounds, and FedAsync, had at most 50 clients at work in the UAV and LTE cells and 100 in the others,
+  fch twice as many; FedBuff and FedHusky may have everyone at work.
 - The learning rate and one more setting were tuned, with one or two seeds; other settings are the strategies' defaults.
 - FedHusky's paper to the letter does not compete: [it learns slowly](fedhusky.md), and a run of it takes long.
 """
@@ -64,7 +64,8 @@ def league_page(facts: Facts, command: str) -> str:
         "## Who is good everywhere\n\n" + _everywhere(facts, standings),
         "## Which one to take\n\n" + _advice(standings),
         *(_fleet([standing for standing in standings if standing.fleet == fleet]) for fleet in fleets),
-        f"{_LIMITS}- Measured on {_listed(list(facts['targets']))} and nothing else.\n{_ends_of_grid(facts, standings)}",
+        f"{_LIMITS}- Measured on {_listed(list(facts['targets']))} and nothing else.\n"
+        f"{_ends_of_grid(facts, standings)}",
     ]
     return "\n".join(parts)
 
