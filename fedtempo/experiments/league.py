@@ -89,6 +89,6 @@ def _rows(facts: Mapping[str, Any]) -> list[Row]:
 
 EXPERIMENTS = (
     Experiment(
-        "all/league", "all systems on the same fleets and data", league, (2, 60, 1500), ("digits", "fashion-mnist")
+        "all/league", "all systems on the same fleets and data", league, (2, 20, 1500), ("digits", "fashion-mnist")
     ),
 )
