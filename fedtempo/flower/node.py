@@ -251,9 +251,9 @@ def _is_unsafe(error: httpx.HTTPError) -> bool:
 
 
 def _is_away(error: httpx.HTTPError) -> bool:
-    """Whether there is no answer, or a proxy's."""
+    """Whether there is no answer, or a proxy's: that nobody is behind it, or that this client asks too often."""
     if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in (502, 503, 504)
+        return error.response.status_code in (429, 502, 503, 504)
     return not _is_unsafe(error)
 
 
