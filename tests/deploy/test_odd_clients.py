@@ -32,11 +32,13 @@ from fedtempo.flower import node
 node._Link.work = lambda link, answers: time.sleep(1000)
 """
 ANSWERS_TWICE = """
+from flwr.app import ConfigRecord
 from fedtempo.flower import node
 send = node._Link._send
-def sending(link, *arguments):
-    send(link, *arguments)
-    send(link, *arguments)
+def sending(link, reply, *arguments):
+    send(link, reply, *arguments)
+    reply.content["again"] = ConfigRecord({"again": True})
+    send(link, reply, *arguments)
 node._Link._send = sending
 """
 NEVER_WAITS = """
@@ -127,6 +129,7 @@ def test_an_answer_that_comes_twice_counts_once_and_the_superlink_says_so(place:
     with place.client("twice", before=ANSWERS_TWICE) as twice:
         twice.says("connected to")
         deployed(place, config(data__clients=1, deploy__names=["twice"], run__max_commits=2), tmp_path / "run")
+        assert twice.process.poll() is None
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 2
-    log = (place.folder / "superlink.log").read_text()
-    assert "Failed to store Message reply: duplicate reply" in log
+    assert "Failed to store Message reply" in (place.folder / "superlink.log").read_text()
+    print(twice.text)
