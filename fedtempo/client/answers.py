@@ -36,6 +36,10 @@ _COPIES = 5
 """Of a model while it trains: as received, its parameters, their gradients, a copy to send, the copy sent before."""
 
 
+_WORDS = 500
+"""Characters of what a server tells that are logged."""
+
+
 class Refusal(FedtempoError):
     """The client does not do what a call asks."""
 
@@ -88,6 +92,11 @@ class Answers:
 
         A call that it has just answered, known by its name, is answered the same again: its server was away.
         """
+        if kind == "notice":  # nothing is asked: what was answered last may still be asked for again
+            log.warning(
+                "visit %s: the server refuses the update: %s", content.get("stay"), _one_line(content.get("why"))
+            )
+            return {}, ()
         name = content.get("call")
         if self._last is not None and self._last[0] == name:
             log.info("%s answered again", _named(kind, content))
@@ -264,6 +273,10 @@ def _one(arrays: Arrays) -> Vector:
     if len(arrays) != 1:
         raise Refusal(f"the call has {len(arrays)} arrays; it must have the model's")
     return arrays[0]
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text).split())[:_WORDS]
 
 
 def _named(kind: str, content: Mapping[str, Any]) -> str:

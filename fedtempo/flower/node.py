@@ -241,7 +241,12 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
 
 def _pause(address: str, error: Exception, delay_s: float) -> None:
     """Wait before the next try. Clients of one server must not all return at once."""
-    what = "refused" if isinstance(error, _Refused) else f"no connection to {address}"
+    if isinstance(error, _Refused):
+        what = "refused"
+    elif isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        what = f"{address} is asked too often"
+    else:
+        what = f"no connection to {address}"
     log.warning("%s: %s; trying again in %.1f s", what, error, delay_s)
     time.sleep(delay_s * random.uniform(0.8, 1.2))  # noqa: S311
 
@@ -251,9 +256,9 @@ def _is_unsafe(error: httpx.HTTPError) -> bool:
 
 
 def _is_away(error: httpx.HTTPError) -> bool:
-    """Whether there is no answer, or a proxy's."""
+    """Whether there is no answer, or a proxy's: that nobody is behind it, or that this client asks too often."""
     if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in (502, 503, 504)
+        return error.response.status_code in (429, 502, 503, 504)
     return not _is_unsafe(error)
 
 

@@ -47,6 +47,18 @@ def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
     assert not np.array_equal(first, other)
 
 
+def test_a_notice_is_logged_in_one_line_and_leaves_what_was_answered(caplog: pytest.LogCaptureFixture) -> None:
+    one = client()
+    told, (trained,) = one.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
+    assert one.answer("notice", {"stay": 7, "why": "too\nshort" + 999 * "!", "call": "a:2"}, ()) == ({}, ())
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert line.startswith("visit 7: the server refuses the update: too short!!")
+    assert len(line) < 600
+    again, (same,) = one.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
+    assert again == told
+    assert same is trained
+
+
 def test_a_call_that_was_just_answered_is_answered_from_memory() -> None:
     one = client()
     told, (trained,) = one.answer("train", {**call(), "call": "run:1"}, (VECTOR,))

@@ -9,12 +9,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+
+from fedtempo.config import Config
+from fedtempo.deployment import deploy_to_folder
+from fedtempo.flower.grid import SuperLink, joined
+from fedtempo.flower.keys import make_keys, register
+from fedtempo.flower.superlink import Certificates, started
 
 
 @dataclass(frozen=True)
@@ -105,3 +111,36 @@ def addresses(pids: Iterable[int]) -> set[str]:
             if fields[9] in inodes:
                 found |= {end.rpartition(":")[0] for end in fields[1:3]}
     return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """A SuperLink with TLS and keys, and where its keys lie."""
+
+    superlink: SuperLink
+    keys: Path
+    folder: Path
+
+    def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
+        """A client with its own key, another's, or none ("")."""
+        settings = {"superlink": self.superlink.address, "root_certificates": str(self.keys / "ca.crt")}
+        if key != "":
+            settings["private_key"] = str(self.keys / (key or name))
+        return client(self.folder, name, **{**settings, **options})
+
+
+@contextlib.contextmanager
+def secured(folder: Path, names: Sequence[str]) -> Iterator[Place]:
+    """A SuperLink with TLS, which lets in clients of these names."""
+    keys = folder / "keys"
+    make_keys(keys, ["127.0.0.1", "localhost"], names)
+    certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")
+    with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
+        assert len(register(superlink, keys)) == len(names)
+        assert register(superlink, keys) == []
+        yield Place(superlink, keys, folder)
+
+
+def deployed(place: Place, config: Config, folder: Path) -> dict[str, Any]:
+    with joined(place.superlink, outage_s=60) as grid:
+        return deploy_to_folder(config, folder, grid)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +21,22 @@ pytest.importorskip("flwr")
 
 from rich.console import Console
 
-from fedtempo.config import Config
 from fedtempo.deploy_commands import keys
 from fedtempo.deployment import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
-from fedtempo.flower.grid import SuperLink, joined
-from fedtempo.flower.keys import make_keys, register
-from fedtempo.flower.superlink import Certificates, end, free_port, started
+from fedtempo.flower.grid import joined
+from fedtempo.flower.keys import make_keys
+from fedtempo.flower.superlink import end, free_port, started
 from fedtempo.launch import run
 from fedtempo.record import load_run
 from fedtempo.runtime.live.meeting import meet
-from tests.deploy.processes import ClientProcess, addresses, client, family
+from tests.deploy.processes import ClientProcess, Place, addresses, client, deployed, family, secured
 from tests.live.deployments import real as config
 
 pytestmark = pytest.mark.deploy
 
 NAMES = ("alice", "bert", "carla")
-OTHERS = ("dora", "emil", "fritz", "liar", "glutton", "mute", "flood")
+OTHERS = ("dora", "emil", "fritz", "liar", "glutton")
 DIES_IN_TRAINING = """
 import os, signal, threading, time
 from fedtempo.client import answers
@@ -90,46 +89,15 @@ def noting(host, *arguments, **options):
 socket.getaddrinfo = noting
 note("started")
 """
-ASKS_FOR_NOTHING = """
-import time
-from fedtempo.flower import node
-node._Link.work = lambda link, answers: time.sleep(1000)
-"""
-NEVER_WAITS = """
-from fedtempo.flower import node
-node._POLL_S = node._POLL_MAX_S = 0.0
-"""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A SuperLink with TLS and keys, and where its keys lie."""
-
-    superlink: SuperLink
-    keys: Path
-    folder: Path
-
-    def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
-        """A client with its own key, another's, or none ("")."""
-        settings = {"root_certificates": str(self.keys / "ca.crt")}
-        if key != "":
-            settings["private_key"] = str(self.keys / (key or name))
-        return client(self.folder, name, self.superlink.address, **{**settings, **options})
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    folder = tmp_path_factory.mktemp("deploy")
-    keys = folder / "keys"
-    make_keys(keys, ["127.0.0.1", "localhost"], [*NAMES, *OTHERS])
-    certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")
-    with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
-        assert len(register(superlink, keys)) == len(NAMES) + len(OTHERS)
-        assert register(superlink, keys) == []
-        make_keys(keys, [], ["stranger"])
-        yield Place(superlink, keys, folder)
+    with secured(tmp_path_factory.mktemp("deploy"), [*NAMES, *OTHERS]) as place:
+        make_keys(place.keys, [], ["stranger"])
+        yield place
     with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
-        probe.connect(("127.0.0.1", int(superlink.address.rpartition(":")[2])))
+        probe.connect(("127.0.0.1", int(place.superlink.address.rpartition(":")[2])))
 
 
 @pytest.fixture(scope="module")
@@ -144,18 +112,12 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
         "fritz": {"before": DIES_IN_SENDING},
         "liar": {"before": SENDS_TOO_LITTLE},
         "glutton": {"before": SENDS_TOO_MUCH},
-        "mute": {"before": ASKS_FOR_NOTHING},
         "stranger": {},
         "keyless": {"key": ""},
         "misled": {"key": "alice", "root_certificates": str(other / "ca.crt")},
     }
     with contextlib.ExitStack() as stack:
         yield {name: stack.enter_context(place.client(name, **each)) for name, each in options.items()}
-
-
-def deployed(place: Place, config: Config, folder: Path) -> dict[str, Any]:
-    with joined(place.superlink, outage_s=60) as grid:
-        return deploy_to_folder(config, folder, grid)
 
 
 def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> None:
@@ -187,20 +149,6 @@ def test_keys_are_registered_by_command(place: Place, tmp_path: Path) -> None:
     with place.client("latecomer") as latecomer:
         latecomer.says("connected to")
         assert latecomer.stop() == 0
-
-
-@pytest.mark.parametrize(("name", "before"), [("mute", ""), ("flood", NEVER_WAITS)])
-def test_one_that_asks_for_nothing_or_without_end_disturbs_nobody(
-    name: str, before: str, place: Place, clients: dict[str, ClientProcess], tmp_path: Path
-) -> None:
-    with contextlib.ExitStack() as stack:
-        odd = clients[name] if name in clients else stack.enter_context(place.client(name, before=before))
-        odd.says("connected to")
-        deployed(place, config(deploy__names=list(NAMES)), tmp_path / "run")
-        assert odd.process.poll() is None
-    records = load_run(tmp_path / "run")
-    assert records.facts["client_names"] == list(NAMES)
-    assert records.visits["outcome"].tolist() == ["done"] * 9
 
 
 @pytest.mark.usefixtures("clients")
@@ -240,6 +188,7 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
     place: Place,
     clients: dict[str, ClientProcess],
     tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     took: list[float] = []
 
@@ -260,6 +209,10 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
     assert sorted(load_run(tmp_path / "run").visits["outcome"]) == sorted([outcome, "done", "done"])
     if code is None:
         assert clients[name].process.poll() is None
+        assert re.search(f"client {name}: its update is refused: .*{why}", caplog.text)
+        clients[name].says(f"visit 1: the server refuses the update: .*{why}")
+    elif outcome == "late":
+        assert f"client {name} does not answer: nothing came within 12 s" in caplog.text
     else:
         assert clients[name].process.wait(10) == code
 

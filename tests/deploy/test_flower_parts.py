@@ -18,15 +18,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
-from rich.console import Console
 
-from fedtempo.deploy_commands import _own_superlink
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower import wire
 from fedtempo.flower.app import bundle
 from fedtempo.flower.client_app import app
 from fedtempo.flower.grid import FlowerGrid, Session
 from fedtempo.flower.keys import make_keys
+from fedtempo.flower.service import _own_superlink
 from fedtempo.learning.networks import Mlp, create
 from fedtempo.learning.state import FlatModel
 from fedtempo.runtime.live.calls import Call, GridError
@@ -122,7 +121,7 @@ def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
 def test_no_open_superlink_is_started_where_one_with_a_certificate_is_missing(tmp_path: Path) -> None:
     settings = config(deploy__root_certificates=str(tmp_path / "ca.crt"), deploy__superlink="127.0.0.1:9")
     with pytest.raises(RunError, match=r"no SuperLink with a certificate of .*ca\.crt"):
-        _own_superlink(Console(), settings, tmp_path).__enter__()
+        _own_superlink(settings, tmp_path, print).__enter__()
 
 
 def test_a_server_that_was_silent_for_too_long_is_told_how_to_go_on() -> None:

@@ -147,7 +147,7 @@ def test_the_trials_clients_hold_what_its_configuration_deals(services: dict[str
         assert settings.name == name
         assert settings.superlink == f"proxy:{services['proxy']['ports'][0].rpartition(':')[2]}"
         dealt = parse_client(client_tables(config, part, SuperLink("proxy:9443")))
-        np.testing.assert_array_equal(settings.data.read()[0], dealt.data.read()[0])
+        np.testing.assert_array_equal(settings.data.read().x, dealt.data.read().x)
         for file in (settings.root_certificates, settings.private_key):
             assert f"/etc/fedtempo/{Path(str(file)).name}" in there
     assert config.deploy.root_certificates in mounted(services["server"])

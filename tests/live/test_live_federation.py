@@ -23,6 +23,7 @@ from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Wor
 from fedtempo.flower.measuring import Measure, as_toml, fleet_table
 from fedtempo.launch import run
 from fedtempo.record import load_run
+from fedtempo.runtime.live import meeting, reception
 from fedtempo.runtime.live.calls import Call, Failure, Reply
 from fedtempo.runtime.live.meeting import meet
 from fedtempo.runtime.runner import RunSettings
@@ -195,6 +196,70 @@ def test_a_bad_update_is_refused(
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
     assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
+    (told,) = [
+        each.getMessage() for each in caplog.records if each.name == "fedtempo.client" and each.levelname == "WARNING"
+    ]
+    assert re.match(f"visit 1: the server refuses the update: .*{why}", told)
+    assert [call.node for call in grid.calls if call.kind == "notice"] == [101]
+
+
+def test_of_a_client_that_does_not_answer_the_log_tells_once(
+    tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(fed: Federation) -> None:
+        for why in ("no answer within", "busy", "busy"):
+            with pytest.raises(ClientUnavailable, match=why):
+                await fed.train(fed.clients[0], fed.model)
+        await fed.train(fed.clients[1], fed.model)
+
+    grid.change = lambda call, reply: None if call.kind == "train" and call.node == 100 else reply
+    played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told == [
+        "client c0 does not answer: nothing came within 0.2 s from node 100, which is there; this is said once"
+    ]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_of_a_node_that_is_no_client_the_log_tells_once(
+    asks: bool,
+    tmp_path: Path,
+    grid: Loopback,
+    clients: list[Answers],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reception, "SILENT_S", 0.1)
+    monkeypatch.setattr(reception, "DESCRIBE_S", 0.2)
+
+    async def script(fed: Federation) -> None:
+        grid.clients[777] = clients[0]
+        grid.online.add(777)
+        while sum(call.node == 777 for call in grid.calls) < 3:
+            await fed.sleep_until(fed.now + 0.05)
+        await fed.sleep_until(fed.now + 0.15)
+        await fed.train(fed.clients[0], fed.model)
+
+    def change(call: Call, reply: Reply) -> Reply | None:
+        return reply if call.node != 777 else Reply({"protocol": 0}) if asks else None
+
+    grid.change = change
+    assert outcomes(played(config(script), tmp_path, grid)) == ["done"]
+    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    if asks:
+        assert told.startswith("node 777 is not taken up: a client speaks version 0")
+    else:
+        assert told.startswith("node 777 is there and has not said who it is for 0.1 s: it asks for nothing")
+
+
+def test_before_a_run_it_is_told_who_asks_for_nothing(grid: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting, "SILENT_S", 0.1)
+    grid.change = lambda call, reply: None if call.node == 101 else reply
+    told: list[str] = []
+    assert len(meet(grid, 3, 1.0, at_least=2, say=told.append)) == 2
+    assert [line for line in told if "asks for nothing" in line] == [
+        "node 101 is there and has not said who it is for 0.1 s: it asks for nothing, or is busy"
+    ]
 
 
 @pytest.mark.parametrize(("failure", "tries"), [("crashed", 2), ("failed", 1)])

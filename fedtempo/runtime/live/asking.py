@@ -12,7 +12,7 @@ from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.executors import Vector
-from fedtempo.runtime.live.calls import Answer, Call, Kind, Reply
+from fedtempo.runtime.live.calls import Answer, Call, Kind, Reply, nothing
 from fedtempo.runtime.live.loop import RunLoop
 from fedtempo.runtime.live.members import Members
 from fedtempo.runtime.live.outside import Outside
@@ -55,6 +55,8 @@ class Asking:
         self._loop, self._outside, self._stays, self._members = loop, outside, stays, members
         self._recorder, self._settings, self._rules, self._vector = recorder, settings, rules, vector
         self._refused = 0
+        self._silent: set[int] = set()
+        """Clients of whose silence the log has told."""
 
     async def ask(self, visit: Visit, question: Question) -> tuple[Any, float]:
         """What the client's answer was read as, and the seconds it took; the visit is over where it is of no use.
@@ -82,7 +84,7 @@ class Asking:
                 stay.due = self._loop.now + deadline_s
                 answer = await self._within(visit, call)
         except TimeoutError:
-            self._give_up(visit)
+            self._give_up(visit, deadline_s)
             raise ClientUnavailable(visit.client, f"no answer within {deadline_s:.3g} s") from None
         except BaseException:
             visit.release()
@@ -101,9 +103,16 @@ class Asking:
         answer: Answer = future.result()
         return answer
 
-    def _give_up(self, visit: Visit) -> None:
+    def _give_up(self, visit: Visit, deadline_s: float) -> None:
         pending = visit.state.pending
         assert pending is not None
+        if self._loop.live and visit.client.id not in self._silent:
+            self._silent.add(visit.client.id)
+            where = "which is there" if self._members.node(visit.client) is not None else "which is not there"
+            self._tell(
+                f"client {visit.client.name} does not answer: nothing came within {deadline_s:.3g} s from node "
+                f"{visit.state.node}, {where}; this is said once"
+            )
         self._members.doubt(visit.client)
         pending.future.add_done_callback(lambda future: self._late_answer(visit.client, future))
         self._stays.end(visit, "late")
@@ -128,6 +137,7 @@ class Asking:
         self._tell(f"client {client.name}: its update is refused: {answer.flaw}")
         self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": answer.flaw})
         self._stays.end(visit, "refused")
+        self._notify(visit, answer.flaw)
         self._refused += 1
         if self._rules.max_bad_updates is not None and self._refused == self._rules.max_bad_updates + 1:
             raise RunError(
@@ -135,6 +145,12 @@ class Asking:
                 f"{self._rules.max_bad_updates}; the last was of client {client.id}: {answer.flaw}"
             )
         raise ClientUnavailable(client, f"its update is refused: {answer.flaw}")
+
+    def _notify(self, visit: Visit, flaw: str) -> None:
+        """Tell the client why its update was refused; nobody waits until it has heard."""
+        content = {"stay": visit.state.number, "why": flaw}
+        notice = Call(visit.state.node, "notice", content, ttl_s=self._settings.outage_s, check=nothing)
+        self._outside.call(notice).wanted = False
 
     def _tell(self, line: str) -> None:
         """Warn whoever reads the log; not again while a resumed run happens again."""

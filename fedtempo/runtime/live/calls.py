@@ -15,7 +15,9 @@ from fedtempo.runtime.executors import Vector
 PROTOCOL = 1
 """Version of what calls and replies hold; a client and a server of different ones do not work together."""
 
-Kind = Literal["describe", "train", "receive", "compute", "send", "examples"]
+Kind = Literal["describe", "train", "receive", "compute", "send", "examples", "notice"]
+"""What a client is asked for. "notice": for nothing, it is told of something."""
+
 Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.runtime.live.calls import Call, Grid
 from fedtempo.runtime.live.members import Description, as_clients
+from fedtempo.runtime.live.reception import SILENT_S, silent
 
 _LOOK_S = 0.1
 """Seconds between two looks for clients that have come."""
@@ -45,6 +47,8 @@ def meet(
     met: dict[str, Met] = {}
     asked: dict[str, int] = {}
     known: set[int] = set()
+    quiet_at: dict[int, float] = {}
+    """When there is something to say of a node that was asked, by its number."""
     strangers = 0
     until = time.monotonic() + wait_s
     while len(met) < wanted and time.monotonic() < until:
@@ -55,6 +59,7 @@ def meet(
             if (name := grid.push(call)) is not None:
                 known.add(node)
                 asked[name] = node
+                quiet_at.setdefault(node, time.monotonic() + SILENT_S)
         for name, reply in (grid.pull(list(asked)) if asked else {}).items():
             node = asked.pop(name)
             if reply.failure is not None and reply.failure.kind == "gone":
@@ -80,6 +85,9 @@ def meet(
             else:
                 met[told.name] = Met(node, told)
                 say(f"client {told.name}: {told.num_examples} examples ({len(met)} of {wanted})")
+        for node in [node for node in asked.values() if time.monotonic() >= quiet_at[node]]:
+            quiet_at[node] = math.inf
+            say(silent(node, SILENT_S))
         time.sleep(_LOOK_S)
     if len(met) < (wanted if at_least is None else at_least):
         others = f" ({strangers} others were no clients of this run)" if strangers else ""

@@ -1,0 +1,135 @@
+"""Clients that ask for nothing, ask without end, or answer twice: nobody is disturbed, and a log tells of each."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from fedtempo.federation import Federation
+from fedtempo.flower.superlink import end, free_port
+from fedtempo.record import load_run
+from fedtempo.runtime.live import reception
+from tests.deploy.processes import ClientProcess, Place, deployed, secured
+from tests.live.deployments import real as config
+
+pytestmark = pytest.mark.deploy
+
+NGINX = shutil.which("nginx")
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+"""What nginx puts into files while it passes it on."""
+ASKS_FOR_NOTHING = """
+import time
+from fedtempo.flower import node
+node._Link.work = lambda link, answers: time.sleep(1000)
+"""
+ANSWERS_TWICE = """
+from flwr.app import ConfigRecord
+from fedtempo.flower import node
+send = node._Link._send
+def sending(link, reply, *arguments):
+    send(link, reply, *arguments)
+    reply.content["again"] = ConfigRecord({"again": True})
+    send(link, reply, *arguments)
+node._Link._send = sending
+"""
+NEVER_WAITS = """
+from fedtempo.flower import node
+node._POLL_S = node._POLL_MAX_S = 0.0
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with secured(tmp_path_factory.mktemp("odd"), ["alice", "mute", "flood", "twice"]) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def alice(place: Place) -> Iterator[ClientProcess]:
+    with place.client("alice") as alice:
+        yield alice
+
+
+@contextlib.contextmanager
+def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
+    """deploy/nginx.conf before the SuperLink, with less patience; its address, and nginx's log of errors."""
+    port, errors = free_port(), folder / "errors.log"
+    text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
+    for former, mine in (
+        ("/etc/fedtempo/keys/", f"{place.keys}/"),
+        ("listen 9443", f"listen 127.0.0.1:{port}"),
+        ("https://127.0.0.1:8000", f"https://{place.superlink.address}"),
+        ("rate=50r/s", "rate=5r/s"),
+        ("burst=400", "burst=20"),
+    ):
+        assert former in text
+        text = text.replace(former, mine)
+    temporary = "".join(f"{each}_temp_path {folder}/{each};\n" for each in TEMPORARY)
+    (folder / "nginx.conf").write_text(f"pid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}{text}\n}}\n")
+    command = [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(errors), "-g", "daemon off;"]
+    process = subprocess.Popen(command)
+    try:
+        yield f"127.0.0.1:{port}", errors
+    finally:
+        end([process])
+
+
+@pytest.mark.usefixtures("alice")
+def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
+    place: Place,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reception, "SILENT_S", 1.0)
+
+    async def script(fed: Federation) -> None:
+        until = time.monotonic() + 60
+        while "asks for nothing" not in caplog.text and time.monotonic() < until:
+            await fed.sleep_until(fed.now + 0.1)
+        for _ in range(3):
+            fed.commit(await fed.average(await fed.train_all(fed.clients, fed.model)))
+
+    with place.client("mute", before=ASKS_FOR_NOTHING) as mute:
+        node = mute.says(r"connected to \S+ as node \d+").rpartition(" ")[2]
+        deployed(place, config(script, data__clients=1, deploy__names=["alice"]), tmp_path / "run")
+        assert mute.process.poll() is None
+    assert caplog.text.count(f"node {node} is there and has not said who it is") == 1
+    records = load_run(tmp_path / "run")
+    assert records.facts["client_names"] == ["alice"]
+    assert records.visits["outcome"].tolist() == ["done"] * 3
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+@pytest.mark.usefixtures("alice")
+def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Place, tmp_path: Path) -> None:
+    with (
+        proxied(place, tmp_path) as (address, errors),
+        place.client("flood", before=NEVER_WAITS, superlink=address) as flood,
+    ):
+        flood.says("connected to")
+        deployed(place, config(data__clients=1, deploy__names=["alice"]), tmp_path / "run")
+        flood.says("is asked too often: .*429 Too Many Requests")
+        assert re.search(r'limiting requests, excess: .* by zone "clients", client: 127.0.0.1', errors.read_text())
+        assert flood.process.poll() is None
+    records = load_run(tmp_path / "run")
+    assert records.visits["outcome"].tolist() == ["done"] * 3
+
+
+def test_an_answer_that_comes_twice_counts_once_and_the_superlink_says_so(place: Place, tmp_path: Path) -> None:
+    with place.client("twice", before=ANSWERS_TWICE) as twice:
+        twice.says("connected to")
+        deployed(place, config(data__clients=1, deploy__names=["twice"], run__max_commits=2), tmp_path / "run")
+        assert twice.process.poll() is None
+    assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 2
+    assert "Failed to store Message reply" in (place.folder / "superlink.log").read_text()
+    print(twice.text)
