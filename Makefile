@@ -31,7 +31,7 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict --quiet
 	.venv-docs/bin/python -m tools.site.check site
-	.venv-docs/bin/python -m pytest tests/test_notebooks.py
+	.venv-docs/bin/python -m pytest tests/test_notebooks.py tests/test_locks.py
 
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800
