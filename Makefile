@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-deploy-slow test-ray lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-deploy test-deploy-slow test-docker test-ray lint audit bench bench-peers docs docs-serve package ci clean
 
 demo: $(READY)
 	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
@@ -21,6 +21,11 @@ test-deploy: .venv-flower/.ready
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
+
+# deploy/compose.yaml in containers; needs a Docker daemon and takes minutes. BUILD_FLAGS: for `docker build`.
+BUILD_FLAGS ?=
+test-docker: $(READY)
+	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
 
 test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/test_own_parts_in_workers.py

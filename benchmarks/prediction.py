@@ -32,7 +32,7 @@ from fedtempo.record.prediction import Predicted, prediction
 from fedtempo.runtime.runner import RunSettings
 
 PACES_S = (0.8, 1.2, 1.6, 2.4, 3.2, 4.0)
-"""Seconds that each client's training lasts."""
+"""Seconds that an epoch lasts at each client."""
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "fedhusky": {"name": "fedhusky", "clusters": 2},

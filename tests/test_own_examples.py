@@ -60,10 +60,11 @@ def test_a_real_client_holds_what_the_simulation_gives_it() -> None:
     shared = {"source": config.data.source, "options": config.data.options, "partition": "by-owner", "clients": 3}
     for part, own in enumerate(world.owned):
         tables = {"name": "a", "insecure": True, "data": {**shared, "part": part, "seed": config.run.seed}}
-        x, y, n_classes = parse_client(tables).data.read()
-        assert np.array_equal(x, world.dataset.train_x[own])
-        assert np.array_equal(y, world.dataset.train_y[own])
-        assert n_classes == 2
+        held = parse_client(tables).data.read()
+        assert np.array_equal(held.x, world.dataset.train_x[own])
+        assert np.array_equal(held.y, world.dataset.train_y[own])
+        assert held.n_outputs == 2
+        assert held.task == "classes"
 
 
 def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:

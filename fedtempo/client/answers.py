@@ -187,7 +187,8 @@ class Answers:
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             statistics = train(built.model, built.examples, training, rng, received)
-            time.sleep(max(0.0, began + self._settings.pace_s - time.perf_counter()))
+            pace_s = self._settings.pace_s * asked / len(self._y)
+            time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         said = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
         return built.model.vector.numpy().copy(), said

@@ -122,7 +122,7 @@ class ClientSettings:
     ] = ()
     pace_s: Annotated[
         NonNegative,
-        Doc("seconds that each training lasts at least; for trials in which fast machines stand for slow ones"),
+        Doc("seconds that an epoch of training lasts at least; for trials in which fast machines stand for slow ones"),
     ] = 0.0
     limits: Limits = dataclasses.field(default_factory=Limits)
 

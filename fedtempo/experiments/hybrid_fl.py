@@ -64,7 +64,7 @@ def _words(study: Study, labels: tuple[str, ...] = _LABELS) -> str:
 def figure_3(asked: Asked) -> list[Row]:
     """Accuracy over the number of classes that clients hold."""
     base = asked.settings("hybrid-fl")
-    values = (1.0, 2.0, 5.0) if asked.scale == "small" else (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
+    values = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if asked.scale == "full" else (1.0, 2.0, 5.0)
     configs = {mu: base.with_changes({"data.partition": {**_DEAL, "mean": mu}}) for mu in values}
     studies = _points(asked, "fig3", "mean number of classes, mu", configs, _LABELS)
     source, two = base.data.source, studies[2.0]
@@ -85,8 +85,9 @@ def figure_3(asked: Asked) -> list[Row]:
         if mu <= 2:
             rows.append(claim(f"accuracy at mu = {mu:g}", "Hybrid-FL above FedCS", _words(studies[mu]), better))
     others = [label for label in _LABELS if label != "centralized"]
-    worst = _mean(two, "centralized") < min(_mean(two, label) for label in others)
-    rows.append(claim("accuracy of centralized training at mu = 2", "the lowest", _words(two), worst))
+    if source != "fashion-mnist":  # of which the paper does not say it
+        worst = _mean(two, "centralized") < min(_mean(two, label) for label in others)
+        rows.append(claim("accuracy of centralized training at mu = 2", "the lowest", _words(two), worst))
     rows.append(_balanced("mu = 2", two))
     falls = _mean(studies[values[-1]], "fedcs") - _mean(studies[values[0]], "fedcs")
     words = f"{100 * falls:.1f} points lower at mu = {values[0]:g} than at {values[-1]:g}"
@@ -128,7 +129,7 @@ def figure_4(asked: Asked) -> list[Row]:
 def figure_5(asked: Asked) -> list[Row]:
     """Accuracy over the fluctuation of rates and speeds."""
     base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
-    values = (0.0, 0.3) if asked.scale == "small" else (0.0, 0.1, 0.2, 0.3, 0.4)
+    values = (0.0, 0.1, 0.2, 0.3, 0.4) if asked.scale == "full" else (0.0, 0.3)
     labels = ("fedcs", "throughput-mincv", "iid-mincv")
     configs = {
         share: base.with_changes({"fleet.compute.fluctuation": share, "fleet.link.fluctuation": share})
@@ -158,7 +159,7 @@ def table_1(asked: Asked) -> list[Row]:
         printed = _TABLE_ONE.get(source, _TABLE_ONE["cifar10"])[place]
         for label, percent in zip(labels, printed):
             late = [100 * value for value in _late(study, label)]
-            if source in _TABLE_ONE:
+            if source in _TABLE_ONE and asked.scale == "full":
                 rows.append(number(f"sigma = {sigma:g}, {label}", percent, late, within=0.05, unit=" %"))
             elif label != "fedcs":
                 gain = statistics.fmean(late) - 100 * _mean(study, "fedcs")
@@ -172,8 +173,8 @@ def table_1(asked: Asked) -> list[Row]:
 _CIFAR, _BOTH = ("cifar10",), ("cifar10", "fashion-mnist")
 
 EXPERIMENTS = (
-    Experiment("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 30, 3000), _BOTH, "Fig. 3"),
-    Experiment("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 30, 2000), _CIFAR, "Fig. 4"),
-    Experiment("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 30, 2000), _CIFAR, "Fig. 5"),
-    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 30, 2000), _BOTH, "Table I"),
+    Experiment("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 1, 3000), _BOTH, "Fig. 3"),
+    Experiment("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 1, 2000), _CIFAR, "Fig. 4"),
+    Experiment("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 1, 2000), _CIFAR, "Fig. 5"),
+    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 1, 2000), _BOTH, "Table I"),
 )

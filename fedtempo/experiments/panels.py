@@ -105,5 +105,7 @@ def points(accuracies: Sequence[float]) -> str:
 
 
 def lrs(study: Study) -> str:
-    """The learning rates that the tuning chose."""
+    """The learning rates that the tuning chose; nothing where none were tuned."""
+    if not study.trials:
+        return ""
     return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in study.runs)

@@ -34,7 +34,8 @@ from flwr.superlink.grid import HttpGrid
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower.app import bundle
-from fedtempo.flower.wire import message_of, reply_of
+from fedtempo.flower.incoming import Incoming
+from fedtempo.flower.wire import message_of
 from fedtempo.runtime.live.calls import Call, GridError, Reply
 
 T = TypeVar("T")
@@ -85,18 +86,21 @@ class FlowerGrid:
 
     def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
         self._grid, self._address, self.session = grid, address, session
+        self._incoming = Incoming(grid._runtime_client, grid.node, session.run_id)
 
     def node_ids(self) -> list[int]:
         return self._tried(lambda: list(self._grid.get_node_ids()))
 
     def push(self, call: Call) -> str | None:
         message = message_of(call)
-        names = self._tried(lambda: list(self._grid.push_messages([message])))
-        return names[0] if names else None
+        names: list[str | None] = self._tried(lambda: list(self._grid.push_messages([message])))
+        name = names[0] if names else None
+        if name is not None:
+            self._incoming.expect(name)
+        return name
 
     def pull(self, names: Sequence[str]) -> dict[str, Reply]:
-        messages = self._tried(lambda: list(self._grid.pull_messages(names)))
-        return {message.metadata.reply_to_message_id: reply_of(message) for message in messages}
+        return self._tried(lambda: self._incoming.pull(names))
 
     def close(self) -> None:
         self._grid.close()
@@ -105,6 +109,9 @@ class FlowerGrid:
         try:
             return operation()
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+                why = "it has given up the run, whose server was silent for a minute; `fedtempo resume` goes on"
+                raise GridError(f"SuperLink {self._address}: {why}") from error
             raise GridError(f"SuperLink {self._address}: {error}") from error
         except RunNotRunningException as error:
             raise GridError(f"SuperLink {self._address}: the run was stopped there") from error

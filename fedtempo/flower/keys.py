@@ -30,15 +30,17 @@ from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower.grid import SuperLink, control
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
+_LOCAL = ("localhost", "127.0.0.1")
 _SLACK = datetime.timedelta(days=1)
 
 
 def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, renew_server: bool = False) -> list[Path]:
     """Make what is missing in `folder`; returns the files that were made. What is there stays.
 
-    ca.crt, ca.key: the authority. server.crt, server.key: the server's, for these host names and addresses.
-    <client>, <client>.pub: each client's pair, in OpenSSH's form. renew_server: make a new server certificate and key.
-    Raises ConfigError for names that are not usable.
+    ca.crt, ca.key: the authority. server.crt, server.key: the server's, for these host names and addresses, and for
+    localhost and 127.0.0.1, where a proxy and a run's server reach it. <client>, <client>.pub: each client's pair, in
+    OpenSSH's form. renew_server: make a new server certificate and key. Raises ConfigError for names that are not
+    usable, and where ca.key is needed and kept elsewhere.
     """
     for name in clients:
         if not re.fullmatch(r"[\w.-]{1,64}", name) or name in ("ca", "server") or name.startswith((".", "-")):
@@ -91,8 +93,10 @@ def _public(path: Path) -> bytes:
 
 def _authority(folder: Path) -> list[Path]:
     certificate, key = folder / "ca.crt", folder / "ca.key"
-    if certificate.exists() and key.exists():
+    if certificate.exists():  # its key may well be kept elsewhere
         return []
+    if key.exists():
+        raise ConfigError(f"{key} is there without its certificate {certificate.name}: put that beside it")
     pair = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedtempo authority")])
     builder = _builder(name, name, pair.public_key(), pair.public_key(), _AUTHORITY_DAYS)
@@ -118,6 +122,10 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
         return []
     if not hosts:
         raise ConfigError("--host: name the hosts and addresses by which clients reach the server")
+    if not (folder / "ca.key").exists():
+        raise ConfigError(
+            f"{folder / 'ca.key'} is not there: the server's certificate is made where the authority's key is"
+        )
     authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
     signer = load_pem_private_key((folder / "ca.key").read_bytes(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
@@ -128,7 +136,9 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
         _builder(name, authority.subject, pair.public_key(), signer.public_key(), _SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *_LOCAL])]), critical=False
+        )
         .sign(signer, hashes.SHA256())
     )
     return [_secret(key, _pem(pair)), _open(certificate, signed.public_bytes(Encoding.PEM))]

@@ -43,7 +43,13 @@ from flwr.supercore.inflatable.inflatable_protobuf_utils import (
     make_pull_object_fn_protobuf,
     make_push_object_fn_protobuf,
 )
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects, push_objects
+from flwr.supercore.inflatable.inflatable_utils import (
+    ObjectPullError,
+    ObjectPushError,
+    inflate_object_from_contents,
+    pull_objects,
+    push_objects,
+)
 from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
 from flwr.supernode.fleet_http_client import FleetHttpClient
@@ -61,6 +67,8 @@ Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
 _POLL_S, _POLL_MAX_S = 0.05, 0.4
 _RETRY_S, _RETRY_MAX_S = 0.5, 30.0
+_GONE = 3
+"""Flower's code for a message that is not there."""
 _REFUSED_S = 120.0
 """A key whose client was killed is refused for a minute: refusals are borne for longer than that, then they count."""
 
@@ -134,7 +142,13 @@ class _Link:
         run_id, message_id = head.metadata.run_id, head.metadata.message_id
         pull = make_pull_object_fn_protobuf(self._client.PullObject, self._node, run_id)
         wanted = [each.object_id for each in iterate_object_tree(tree)]
-        objects = self._patiently(lambda: pull_objects(wanted, pull_object_fn=pull))
+        try:
+            objects = self._patiently(lambda: pull_objects(wanted, pull_object_fn=pull))
+        except ObjectPullError as error:  # the server was killed while it sent: the SuperLink waits for three minutes
+            log.warning("a call is given up, what it brings did not come: %s", error)
+            gone = Message(Error(_GONE, str(error)), reply_to=head)
+            self._patiently(lambda: self._send(gone, 0.0, run_id))
+            return True
         confirm = make_confirm_message_received_fn_protobuf(self._client.ConfirmMessageReceived, self._node, run_id)
         self._patiently(lambda: confirm(message_id))
         with no_object_id_recompute():
@@ -181,7 +195,10 @@ class _Link:
                 )
             )
             push = make_push_object_fn_protobuf(self._client.PushObject, self._node, run_id, response.session_id)
-            push_objects(objects, push, object_ids_to_push=set(response.objects_to_push))
+            try:
+                push_objects(objects, push, object_ids_to_push=set(response.objects_to_push))
+            except ObjectPushError as error:  # the run has ended meanwhile, or the SuperLink has lost its state
+                log.warning("an answer is given up, the SuperLink does not take it: %s", error)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.config import Config
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower.grid import FlowerGrid, Session, SuperLink, joined
 from fedtempo.flower.keys import register
 from fedtempo.flower.local import clients
@@ -67,6 +67,11 @@ def _own_superlink(config: Config, work: Path, say: Callable[[str], None]) -> It
     if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
         files = (settings.root_certificates, settings.certificate, settings.key)
         certificates = Certificates(*(Path(file).expanduser() for file in files))
+    elif settings.root_certificates is not None:
+        raise RunError(
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
+            f"{settings.root_certificates} answers there; give deploy.certificate and deploy.key to have one started"
+        )
     elif host not in ("127.0.0.1", "localhost"):
         raise ConfigError(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "

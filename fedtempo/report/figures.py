@@ -6,6 +6,7 @@ Matplotlib's global state is left as it was.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
+from PIL import Image
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record.measures import busy_ratios
@@ -227,9 +229,21 @@ def _save(figure: Figure, axes: Axes, path: Path | str) -> None:
 
 def write_figure(figure: Figure, path: Path | str) -> None:
     """Save a picture; the same one makes the same file. Raises RunError where the disk does not take it."""
-    metadata = {"Date": None} if Path(path).suffix == ".svg" else None
+    suffix = Path(path).suffix
     try:
         with rc_context({"svg.hashsalt": "fedtempo"}):
-            figure.savefig(path, dpi=160, metadata=metadata)
+            if suffix == ".png":
+                _save_png(figure, path)
+            else:
+                figure.savefig(path, dpi=160, metadata={"Date": None} if suffix == ".svg" else None)
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def _save_png(figure: Figure, path: Path | str) -> None:
+    """With 256 colours, which curves and bands need no more of: a quarter of the size."""
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png", dpi=160)
+    with Image.open(whole) as image:
+        reduced = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    reduced.save(path, format="PNG", optimize=True)

@@ -79,6 +79,17 @@ class HoppingSchedule:
         """When the next attempt may be made."""
         return self._last_attempt + self._gap_s
 
+    def next_chance(self, now: float) -> float:
+        """Where no group lives: when an attempt may succeed, after one that did not. Infinite where none will.
+
+        Groups that ended before their bookings leave clients booked who do nothing, until these bookings end.
+        """
+        if now < self.next_attempt:
+            return self.next_attempt
+        tick, calendars = self._ticks_up(now), self._planner.calendars
+        ends = (end for client in range(len(calendars)) for _, end in calendars.intervals(client) if end > tick)
+        return min(ends, default=math.inf) * self._tick_s
+
     @property
     def interval_s(self) -> float:
         """Paced: seconds between the starts of groups."""

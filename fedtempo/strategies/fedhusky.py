@@ -119,13 +119,14 @@ class FedHusky:
                     groups.create_task(self.live(fed, schedule, mixer, group, released), name=name)
 
             async def attempt_later() -> None:
-                await fed.sleep_until(schedule.next_attempt)
-                attempt()
+                while not schedule.alive and (moment := schedule.next_chance(fed.now)) < fed.horizon:
+                    await fed.sleep_until(moment)
+                    attempt()
 
             def released() -> None:
                 if self.order == "planned":
                     attempt()
-                    if not schedule.alive and schedule.next_attempt > fed.now:  # nobody will be released any more
+                    if not schedule.alive:  # nobody will be released any more
                         groups.create_task(attempt_later(), name="next attempt")
 
             if self.order == "planned":

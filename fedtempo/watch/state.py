@@ -12,7 +12,7 @@ from fedtempo.record.measure import Measure, measure_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.report import words
 from fedtempo.report.figure import evenly
-from fedtempo.watch.now import Now
+from fedtempo.watch.now import Now, Row
 from fedtempo.watch.reading import Piece
 from fedtempo.watch.series import Curve, Floats, Histogram, Ints, Recent, Spans
 
@@ -45,6 +45,7 @@ class RunState:
         self._staleness = Histogram()
         self._staleness_sum = self._commits = self._version = 0
         self._busy_s: Floats = np.zeros(self.n_clients)
+        self._latest_start: Floats = np.full(self.n_clients, -math.inf)  # of the visits that have ended, by client
         self._outcomes: Ints = np.zeros(len(OUTCOMES), np.int64)
         self._calendar: Recent[tuple[Any, ...]] = Recent(_VISITS_KEPT)
         self._log: Recent[Line] = Recent(_LINES_KEPT)
@@ -91,7 +92,7 @@ class RunState:
         latest = self.curve.points()[-1] if self.curve.total else (0.0, math.nan, math.nan)
         busy_s = sum(totals["busy_s"]) if totals else float(self._busy_s.sum())
         if now is not None:
-            busy_s += sum(max(0.0, now_s - started) for _, _, started, _, _ in now.in_progress)
+            busy_s += sum(max(0.0, now_s - started) for _, _, started, _, _ in self._going_on(now))
         counted = self.facts.get("record") != "totals" or bool(totals)
         return {
             "label": str(self.facts.get("label") or self.facts.get("strategy") or "unnamed"),
@@ -118,21 +119,24 @@ class RunState:
 
     def detail(self, now: Now | None, curve: int, calendar: int, log: int) -> dict[str, Any]:
         """What the run's pictures show that is new. curve, calendar, log: points, visits and lines that were seen."""
-        going_on = [] if now is None else [(group, started) for _, group, started, _, _ in now.in_progress]
+        in_progress = [] if now is None else self._going_on(now)
+        going_on = [(group, started) for _, group, started, _, _ in in_progress]
         each = [(-1, started) for _, started in going_on]
+        # What began after `now` and goes on is known to nobody: counts end there.
+        known_s = self._recorded_s if now is None else min(self._recorded_s, now.now_s)
         calendar, visits = self._calendar.after(calendar, _VISITS_AT_ONCE)
         log, lines = self._log.after(log, _LINES_KEPT)
         return {
             "curve": None if curve == self.curve.total else [list(map(_finite, p)) for p in self.curve.points()],
-            "alive": {"every_s": self._groups.every_s, "counts": self._groups.counts(self._recorded_s, going_on)},
-            "busy": {"every_s": self._busy.every_s, "counts": self._busy.counts(self._recorded_s, each)},
+            "alive": {"every_s": self._groups.every_s, "counts": self._groups.counts(known_s, going_on)},
+            "busy": {"every_s": self._busy.every_s, "counts": self._busy.counts(known_s, each)},
             "staleness": {"width": self._staleness.width, "counts": self._staleness.counts()},
             "clients": [self.client(number) for number in self.rows.tolist()],
             "numbers": self.rows.tolist(),
             "visits": visits,
             "log": lines,
             "seen": {"curve": self.curve.total, "calendar": calendar, "log": log},
-            "in_progress": [] if now is None else self._in_progress(now),
+            "in_progress": self._shown(in_progress),
             "who": now.bits(self.n_clients) if now is not None and self.n_clients <= MOST_CELLS else "",
             "more": calendar < self._calendar.total,
         }
@@ -155,6 +159,7 @@ class RunState:
         client, group = visits["client"][held], visits["group"][held]
         started, finished = visits["started"][held], visits["finished"][held]
         np.add.at(self._busy_s, client, finished - started)
+        np.maximum.at(self._latest_start, client, started)
         self._groups.add(group, started, finished)
         self._busy.add(np.full(group.size, -1), started, finished)
         rows = np.full(self.n_clients, -1, np.int64)
@@ -193,9 +198,16 @@ class RunState:
             lines.append((float(visits["finished"][i]), "lost", f"visit {visits['number'][i]} of {who}: {what}"))
         return lines
 
-    def _in_progress(self, now: Now) -> list[tuple[Any, ...]]:
+    def _going_on(self, now: Now) -> list[Row]:
+        """Visits in progress without those whose rows, which can be younger than `now`, tell how they ended.
+
+        A client does one thing at a time: what it began before another visit, or as this did, has ended.
+        """
+        return [row for row in now.in_progress if row[0] < self.n_clients and row[2] > self._latest_start[row[0]]]
+
+    def _shown(self, in_progress: list[Row]) -> list[tuple[Any, ...]]:
         rows = {int(client): row for row, client in enumerate(self.rows)}
-        return [(rows[client], *others) for client, *others in now.in_progress if client in rows]
+        return [(rows[client], *others) for client, *others in in_progress if client in rows]
 
 
 def _finite(value: float) -> float | None:

@@ -71,6 +71,8 @@ def test_a_slow_client_takes_its_time() -> None:
     told, _ = client(pace_s=0.2).answer("train", call(), (VECTOR,))
     assert told["compute_s"] >= 0.2
     assert time.perf_counter() - began >= 0.2
+    told, _ = client(pace_s=0.2).answer("train", call(training={"epochs": 3}), (VECTOR,))
+    assert told["compute_s"] >= 0.6
 
 
 def test_phases_apart_are_the_whole_visit() -> None:

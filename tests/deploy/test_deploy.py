@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +37,7 @@ from tests.live.deployments import real as config
 pytestmark = pytest.mark.deploy
 
 NAMES = ("alice", "bert", "carla")
-OTHERS = ("dora", "emil", "liar", "glutton", "mute", "flood")
+OTHERS = ("dora", "emil", "fritz", "liar", "glutton", "mute", "flood")
 DIES_IN_TRAINING = """
 import os, signal, threading, time
 from fedtempo.client import answers
@@ -45,6 +47,16 @@ def dying(*arguments):
     time.sleep(100)
     return train(*arguments)
 answers.train = dying
+"""
+DIES_IN_SENDING = """
+import os, signal
+from fedtempo.flower import node
+push_objects = node.push_objects
+def dying(objects, push, **options):
+    if len(objects) > 4:  # a model
+        os.kill(os.getpid(), signal.SIGKILL)
+    return push_objects(objects, push, **options)
+node.push_objects = dying
 """
 SENDS_TOO_LITTLE = """
 from fedtempo.client.answers import Answers
@@ -64,6 +76,19 @@ def gorging(self, kind, content, arrays):
     told, sent = answer(self, kind, content, arrays)
     return told, tuple(numpy.zeros(16_000_000, numpy.float32) for array in sent)
 Answers.answer = gorging
+"""
+NOTES_NAMES = """
+import os, socket, sys
+getaddrinfo = socket.getaddrinfo
+def note(what):
+    program = "flower-superlink" if "--isolation" in sys.orig_argv else "fedtempo"
+    with open({path!r}, "a") as file:
+        print(program, what, file=file)
+def noting(host, *arguments, **options):
+    note(host)
+    return getaddrinfo(host, *arguments, **options)
+socket.getaddrinfo = noting
+note("started")
 """
 ASKS_FOR_NOTHING = """
 import time
@@ -116,6 +141,7 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
     options |= {
         "dora": {"before": DIES_IN_TRAINING.format(signal="SIGTERM")},
         "emil": {"before": DIES_IN_TRAINING.format(signal="SIGKILL")},
+        "fritz": {"before": DIES_IN_SENDING},
         "liar": {"before": SENDS_TOO_LITTLE},
         "glutton": {"before": SENDS_TOO_MUCH},
         "mute": {"before": ASKS_FOR_NOTHING},
@@ -238,6 +264,34 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert clients[name].process.wait(10) == code
 
 
+def test_one_that_is_killed_while_it_sends_holds_up_nobody(
+    place: Place, clients: dict[str, ClientProcess], tmp_path: Path
+) -> None:
+    took: list[float] = []
+
+    async def script(fed: Federation) -> None:
+        (failing,) = [each for each in fed.clients if each.name == "fritz"]
+        others = [each for each in fed.clients if each is not failing]
+
+        async def go_on() -> None:
+            while "train" not in clients["fritz"].text:
+                await fed.sleep_until(fed.now + 0.1)
+            began = time.monotonic()
+            for _ in range(3):
+                fed.commit(await fed.average(await fed.train_all(others, fed.model)))
+            took.append(time.monotonic() - began)
+
+        with pytest.raises(ClientUnavailable, match="no answer within"):
+            await asyncio.gather(fed.train(failing, fed.model), go_on())
+
+    names = ["alice", "bert", "fritz"]
+    settings = config(script, deploy__names=names, deploy__deadline_floor_s=15.0, run__max_commits=9)
+    deployed(place, settings, tmp_path / "run")
+    assert sorted(load_run(tmp_path / "run").visits["outcome"]) == ["done"] * 6 + ["late"]
+    assert took[0] < 30
+    assert clients["fritz"].process.wait(10) == -signal.SIGKILL
+
+
 def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
     with client(tmp_path, "solo", address, insecure=True) as solo:
@@ -290,14 +344,21 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
     settings.write_text(config().dump())
     out = tmp_path / "run"
     before = family().keys()
+    noted = tmp_path / "names"
+    noted.mkdir()
+    (noted / "sitecustomize.py").write_text(NOTES_NAMES.format(path=str(noted / "resolved")))
     done = subprocess.run(
         [sys.executable, "-m", "fedtempo", "deploy", str(settings), "--local", "2", "--out", str(out)],
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(noted), os.environ.get("PYTHONPATH", "")])},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in (noted / "resolved").read_text().splitlines()]
+    assert {line[0] for line in lines} == {"fedtempo", "flower-superlink"}, "all programs are looked at"
+    assert {line[1] for line in lines} == {"started", "127.0.0.1"}
     assert {"summary.json", "report.html", "run.sqlite", "config.toml", "logs"} <= {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "logs").iterdir()} == {"superlink.log", "client-0.log", "client-1.log"}
     assert family().keys() <= before

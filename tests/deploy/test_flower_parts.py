@@ -13,19 +13,24 @@ import pytest
 
 pytest.importorskip("flwr")
 
+import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
+from rich.console import Console
 
-from fedtempo.errors import ConfigError
+from fedtempo.deploy_commands import _own_superlink
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower import wire
 from fedtempo.flower.app import bundle
 from fedtempo.flower.client_app import app
+from fedtempo.flower.grid import FlowerGrid, Session
 from fedtempo.flower.keys import make_keys
 from fedtempo.learning.networks import Mlp, create
 from fedtempo.learning.state import FlatModel
-from fedtempo.runtime.live.calls import Call
+from fedtempo.runtime.live.calls import Call, GridError
+from tests.live.deployments import config
 
 pytestmark = pytest.mark.deploy
 
@@ -83,8 +88,8 @@ def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
     hosts = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert hosts.get_values_for_type(x509.DNSName) == ["example.org"]
-    assert [str(address) for address in hosts.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
+    assert hosts.get_values_for_type(x509.DNSName) == ["example.org", "localhost"]
+    assert [str(address) for address in hosts.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "127.0.0.1"]
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
     private = load_ssh_private_key((folder / "a").read_bytes(), None)
     assert private.public_key() == load_ssh_public_key((folder / "a.pub").read_bytes())
@@ -98,6 +103,39 @@ def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
         make_keys(folder, [], ["../x"])
     with pytest.raises(ConfigError, match="--host"):
         make_keys(tmp_path / "other", [], [])
+
+
+def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["example.org"], ["a"])
+    authority = (tmp_path / "ca.crt").read_bytes()
+    (tmp_path / "ca.key").rename(tmp_path / "elsewhere")
+    assert [path.name for path in make_keys(tmp_path, [], ["b"])] == ["b", "b.pub"]
+    with pytest.raises(ConfigError, match=r"ca\.key is not there"):
+        make_keys(tmp_path, ["example.org"], [], renew_server=True)
+    assert (tmp_path / "ca.crt").read_bytes() == authority
+    (tmp_path / "elsewhere").rename(tmp_path / "ca.key")
+    (tmp_path / "ca.crt").unlink()
+    with pytest.raises(ConfigError, match=r"without its certificate"):
+        make_keys(tmp_path, ["example.org"], [])
+
+
+def test_no_open_superlink_is_started_where_one_with_a_certificate_is_missing(tmp_path: Path) -> None:
+    settings = config(deploy__root_certificates=str(tmp_path / "ca.crt"), deploy__superlink="127.0.0.1:9")
+    with pytest.raises(RunError, match=r"no SuperLink with a certificate of .*ca\.crt"):
+        _own_superlink(Console(), settings, tmp_path).__enter__()
+
+
+def test_a_server_that_was_silent_for_too_long_is_told_how_to_go_on() -> None:
+    class Refusing:
+        _runtime_client, node = None, None
+
+        def get_node_ids(self) -> None:
+            answer = httpx.Response(401, request=httpx.Request("POST", "http://superlink"))
+            answer.raise_for_status()
+
+    grid = FlowerGrid(Refusing(), "here:1", Session("", 1, 1, 1, ""))  # type: ignore[arg-type]
+    with pytest.raises(GridError, match="fedtempo resume"):
+        grid.node_ids()
 
 
 def test_our_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:

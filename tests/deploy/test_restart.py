@@ -68,8 +68,9 @@ def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize("away_s", [0.0, 2 * PACE_S])
-def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("away_s", "given_up"), [(0.0, False), (2 * PACE_S, False), (0.0, True)])
+def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, given_up: bool, tmp_path: Path) -> None:
+    """given_up: the SuperLink does not let it go on with the run that it submitted, as after a minute."""
     address = f"127.0.0.1:{free_port()}"
     config = real(deploy__superlink=address)
     with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):
@@ -79,6 +80,10 @@ def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, tmp_path
             process.wait()
         if away_s:
             wait_until(lambda: trainings(clients) == [2, 2, 2], 60)
+        if given_up:
+            path = tmp_path / "run" / "deployment.json"
+            told = json.loads(path.read_text())
+            path.write_text(json.dumps({**told, "session": {**told["session"], "token": "expired"}}))
         summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
         assert trainings(clients) == [3, 3, 3]
     simulated, _, _ = run(config)

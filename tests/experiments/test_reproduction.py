@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,15 +177,24 @@ def test_every_committed_result_is_whole() -> None:
         assert pictures
         assert pictures == {path.stem for path in found[name].glob("*.svg")}
         for picture in pictures:
-            assert (found[name] / f"{picture}.png").stat().st_size < 300_000
+            assert (found[name] / f"{picture}.png").stat().st_size < 150_000
             assert (found[name] / f"{picture}.svg").stat().st_size < 500_000
 
 
-@pytest.mark.parametrize("name", ["csgd/example1"])
+def _timeless(value: Any) -> Any:
+    """Numbers without how long the machine took for them."""
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key != "wall_s"}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+# The slow one trains. On another kind of processor than the result was made on rounding may differ.
+@pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4", pytest.param("fch/fig4", marks=pytest.mark.slow)])
 def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path) -> None:
     folder = RESULTS / name
     before = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run_experiment(EXPERIMENTS[name], Asked(before["scale"], tmp_path))
+    data = before["command"].partition("--data ")[2] or None
+    run_experiment(EXPERIMENTS[name], Asked(before["scale"], tmp_path, data))
     after = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     varying = ("environment", "cpu_s")
     assert {key: value for key, value in after.items() if key not in varying} == {
@@ -192,5 +202,5 @@ def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path)
     }
     for path in tmp_path.glob("*.json"):
         if path.name != "result.json":
-            assert json.loads(path.read_text()) == json.loads((folder / path.name).read_text())
+            assert _timeless(json.loads(path.read_text())) == _timeless(json.loads((folder / path.name).read_text()))
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in folder.iterdir()}

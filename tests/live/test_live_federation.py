@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 import tomllib
@@ -180,7 +181,9 @@ def test_a_cancelled_visit_leaves_its_client_busy(tmp_path: Path, grid: Loopback
         (lambda reply: replace(reply, content={}), "statistics"),
     ],
 )
-def test_a_bad_update_is_refused(spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback) -> None:
+def test_a_bad_update_is_refused(
+    spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match=why):
             await fed.train(fed.clients[1], fed.model)
@@ -191,6 +194,7 @@ def test_a_bad_update_is_refused(spoil: Callable[[Reply], Reply], why: str, tmp_
     records = played(config(script), tmp_path, grid)
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
+    assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
 
 
 @pytest.mark.parametrize(("failure", "tries"), [("crashed", 2), ("failed", 1)])
@@ -290,6 +294,24 @@ def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
     with pytest.raises(RunError, match="3 of 4 clients came"):
         meet(grid, 4, 0.5)
     assert len(meet(grid, 4, 0.5, at_least=2)) == 3
+
+
+def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(grid: Loopback) -> None:
+    dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
+    told: list[str] = []
+
+    def change(call: Call, reply: Reply) -> Reply | None:
+        if call.node == dead and dead_yet:
+            dead_yet.clear()
+            grid.online.discard(dead)
+            threading.Timer(0.3, grid.online.add, [dead]).start()
+            return None
+        return reply
+
+    dead_yet = [True]
+    grid.change = change
+    assert len(meet(grid, 3, 5.0, say=told.append)) == 3
+    assert len(told) == 3, "that it was away is nothing to tell"
 
 
 def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:

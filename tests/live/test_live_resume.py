@@ -20,6 +20,7 @@ from fedtempo.federation import Federation
 from fedtempo.launch import run
 from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.runtime.live.calls import Call, Reply
+from fedtempo.runtime.live.chronicle import LiveFiles
 from tests.live.deployments import config
 from tests.live.loopback import Loopback, digits_clients, wait_until
 
@@ -104,6 +105,23 @@ def test_a_killed_run_happens_again_and_goes_on(
     assert not (tmp_path / "run" / "journal.jsonl").exists()
     assert len(list((tmp_path / "run" / "models").iterdir())) == 1
     assert load_run(tmp_path / "run").facts["resumed"] == 1
+
+
+def test_a_run_that_fails_lets_go_of_its_folder_once_its_checkpoint_is_whole(
+    tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, ended = [], []
+    keep = LiveFiles.keep
+
+    def slow(files: LiveFiles, hashes: Any) -> None:
+        began.append(time.monotonic())
+        time.sleep(1.0)
+        keep(files, hashes)
+        ended.append(time.monotonic())
+
+    monkeypatch.setattr(LiveFiles, "keep", slow)
+    killed(config(run__checkpoint_every=0.001), tmp_path / "run", grid, 4)
+    assert len(began) == len(ended) > 0
 
 
 def test_killed_again_and_again_it_has_the_bits_of_the_simulation(tmp_path: Path, grid: Loopback) -> None:

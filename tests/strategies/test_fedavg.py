@@ -69,6 +69,13 @@ def test_fixed_groups_take_one_client_of_each_cluster_and_leave_nobody_out() -> 
     assert [[client.id for client in group] for group in groups] == [[0, 6, 1, 4], [2, 3, 5]]
 
 
+def test_fifty_clients_of_ten_clusters_make_five_fixed_groups() -> None:
+    """FedHusky, Fig. 7: hybrid training never has more."""
+    groups = fixed_groups([Client(i, 100) for i in range(50)], [i % 10 for i in range(50)])
+    assert [len(group) for group in groups] == [10] * 5
+    assert all({client.id % 10 for client in group} == set(range(10)) for group in groups)
+
+
 def test_hybrid_trains_its_groups_at_once_and_waits_for_the_slowest() -> None:
     strategy = Hybrid(clusters="labels")
     _, records = play(strategy, compute=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], clients=6, histograms=ONE_LABEL, horizon=33.0)

@@ -123,6 +123,19 @@ def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
     assert complete > len(found) / 2
 
 
+@pytest.mark.parametrize("clients", [2, 3, 5])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_where_all_visits_are_early_the_next_group_waits_for_no_more_than_the_bookings(clients: int, seed: int) -> None:
+    """The last group of all ends while clients are still booked: nobody is released any more, and it goes on."""
+    compute = {**SPEEDS, "variation": 0.3}
+    late = {"kind": "noisy", "error": 0.5, "bias": 2.0}
+    records = run(husky(), clients, 2, compute=compute, estimates=late, horizon=600.0, seed=seed)
+    assert_clients_do_one_thing_at_a_time(records)
+    started = np.sort(records.visits["started"])
+    assert started[-1] > 500.0
+    assert np.diff(started).max() < 100.0
+
+
 def test_groups_survive_clients_that_drop_out() -> None:
     records = run(husky(preset="paper"), 20, 4, availability={"kind": "dropout", "probability": 0.2})
     outcomes = records.visits["outcome"]

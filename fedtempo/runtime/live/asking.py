@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from fedtempo.runtime.live.outside import Outside
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.live.stays import LiveStay, Stays
 from fedtempo.runtime.server import ServerSettings
+
+log = logging.getLogger("fedtempo.run")
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,11 @@ class Asking:
             raise ClientUnavailable(client, answer.failure.reason)
         if answer.refusal is not None:
             self._stays.end(visit, "unavailable")
+            self._tell(f"client {client.name} refuses: {answer.refusal}")
             raise ClientUnavailable(client, f"it refuses: {answer.refusal}")
         if answer.flaw is None:
             return
+        self._tell(f"client {client.name}: its update is refused: {answer.flaw}")
         self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": answer.flaw})
         self._stays.end(visit, "refused")
         self._refused += 1
@@ -130,3 +135,8 @@ class Asking:
                 f"{self._rules.max_bad_updates}; the last was of client {client.id}: {answer.flaw}"
             )
         raise ClientUnavailable(client, f"its update is refused: {answer.flaw}")
+
+    def _tell(self, line: str) -> None:
+        """Warn whoever reads the log; not again while a resumed run happens again."""
+        if self._loop.live:
+            log.warning("%s", line)

@@ -48,14 +48,18 @@ def meet(
     strangers = 0
     until = time.monotonic() + wait_s
     while len(met) < wanted and time.monotonic() < until:
-        for node in set(grid.node_ids()) - known:
-            known.add(node)
-            if (
-                name := grid.push(Call(node, "describe", {"class_names": list(class_names)}, ttl_s=_DESCRIBE_S))
-            ) is not None:
+        there = set(grid.node_ids())
+        known &= there | set(asked.values())  # who left and comes back is asked again: it has the same number
+        for node in there - known:
+            call = Call(node, "describe", {"class_names": list(class_names)}, ttl_s=_DESCRIBE_S)
+            if (name := grid.push(call)) is not None:
+                known.add(node)
                 asked[name] = node
         for name, reply in (grid.pull(list(asked)) if asked else {}).items():
             node = asked.pop(name)
+            if reply.failure is not None and reply.failure.kind == "gone":
+                known.discard(node)
+                continue
             try:
                 if reply.failure is not None:
                     raise ConfigError(f"node {node} does not say who it is: {reply.failure.reason}")
@@ -68,7 +72,7 @@ def meet(
                     raise ConfigError(f"client {told.name} has data that ask for {told.task}, not for {task}")
                 if names and told.name not in names:
                     raise ConfigError(f"client {told.name} is none of deploy.names")
-                if told.name in met:
+                if told.name in met and met[told.name].node in there - {node}:
                     raise ConfigError(f"client {told.name} is there twice; the first is taken")
             except ConfigError as error:
                 strangers += 1

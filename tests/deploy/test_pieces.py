@@ -1,0 +1,153 @@
+"""Messages come piece by piece, and who sends them may be killed in between. A SuperLink of this process's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+import httpx
+from flwr.app import Message
+from flwr.app.message import remove_content_from_message
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.fleet_pb2 import PullMessagesResponse, PushMessagesResponse
+from flwr.proto.message_pb2 import ConfirmMessageReceivedResponse, PullObjectResponse, PushObjectResponse
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedtempo.flower import wire
+from fedtempo.flower.incoming import Incoming
+from fedtempo.flower.node import _Link
+from fedtempo.runtime.live.calls import Call
+
+pytestmark = pytest.mark.deploy
+
+
+@pytest.fixture(autouse=True)
+def _identity() -> Iterator[None]:
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+    yield
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = None
+
+
+class Pieces:
+    """What a SuperLink has of one message. known: it has not given it up. there: how many pieces have come."""
+
+    def __init__(self, message: Message) -> None:
+        message.metadata.__dict__["_message_id"] = message.object_id
+        self.proto = message_to_proto(remove_content_from_message(message))
+        self.tree = get_object_tree(message)
+        self.pieces = {name: each.deflate() for name, each in get_all_nested_objects(message).items()}
+        self.there, self.known = 0, True
+        self.asked: list[list[str]] = []
+        self.confirmed: list[str] = []
+
+    def PullObject(self, request: Any) -> PullObjectResponse:
+        names = list(self.pieces)
+        if not self.known:
+            return PullObjectResponse(object_found=False)
+        if names.index(request.object_id) >= self.there:
+            return PullObjectResponse(object_found=True, object_available=False)
+        content = self.pieces[request.object_id]
+        return PullObjectResponse(object_found=True, object_available=True, object_content=content)
+
+    def PullMessages(self, request: Any) -> PullAppMessagesResponse:
+        self.asked.append(list(request.message_ids))
+        return PullAppMessagesResponse(messages_list=[self.proto], message_object_trees=[self.tree])
+
+    def ConfirmMessageReceived(self, request: Any) -> ConfirmMessageReceivedResponse:
+        self.confirmed.append(request.message_object_id)
+        return ConfirmMessageReceivedResponse()
+
+
+def call() -> Message:
+    message = wire.message_of(Call(5, "train", {"x": 1}, (np.arange(3, dtype=np.float32),)))
+    message.metadata.__dict__["_message_id"] = message.object_id
+    return message
+
+
+def test_a_reply_is_there_when_all_of_it_is() -> None:
+    sent = call()
+    superlink = Pieces(wire.answer_to(sent, {"y": 2}, (np.ones(3, np.float32),)))
+    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    name = sent.metadata.message_id
+    for _ in superlink.pieces:
+        assert incoming.pull([name]) == {}
+        superlink.there += 1
+    assert superlink.asked == [[name]], "it is told of once"
+    assert superlink.confirmed == []
+    reply = incoming.pull([name])[name]
+    assert reply.content == {"y": 2}
+    np.testing.assert_array_equal(reply.arrays[0], np.ones(3, np.float32))
+    assert superlink.confirmed == [superlink.proto.metadata.message_id]
+
+
+def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
+    sent = call()
+    superlink = Pieces(wire.answer_to(sent, {"y": 2}, ()))
+    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    name = sent.metadata.message_id
+    superlink.there = 1
+    assert incoming.pull([name]) == {}
+    superlink.known = False
+    failure = incoming.pull([name])[name].failure
+    assert failure is not None
+    assert failure.kind == "gone"
+    assert "did not send all" in failure.reason
+
+
+def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
+    sent = call()
+    superlink = Pieces(wire.answer_to(sent, {"y": 2}, ()))
+    superlink.there = len(superlink.pieces)
+    pull_messages = superlink.PullMessages
+
+    def refusing(request: Any) -> PullAppMessagesResponse:
+        if "former" in request.message_ids:  # as a SuperLink does that still has the other run's messages
+            answer = httpx.Response(500, request=httpx.Request("POST", "http://superlink"))
+            raise httpx.HTTPStatusError("500", request=answer.request, response=answer)
+        return pull_messages(request)
+
+    superlink.PullMessages = refusing  # type: ignore[method-assign]
+    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    name = sent.metadata.message_id
+    incoming.expect(name)
+    replies = incoming.pull(["former", name])
+    assert replies[name].content == {"y": 2}
+    assert replies["former"].failure is not None
+    assert replies["former"].failure.kind == "gone"
+
+
+def test_a_client_gives_up_a_call_that_its_server_did_not_send_whole(caplog: pytest.LogCaptureFixture) -> None:
+    pieces, replies = Pieces(call()), []
+    pieces.known = False
+
+    def push(request: Any) -> PushMessagesResponse:
+        replies.extend(request.messages_list)
+        return PushMessagesResponse(session_id="s")
+
+    superlink = SimpleNamespace(
+        PullMessages=lambda request: PullMessagesResponse(
+            messages_list=[pieces.proto], message_object_trees=[pieces.tree]
+        ),
+        PullObject=pieces.PullObject,
+        ConfirmMessageReceived=pieces.ConfirmMessageReceived,
+        PushMessages=push,
+        PushObject=lambda request: PushObjectResponse(stored=True),
+    )
+    link: Any = _Link(superlink, Node(node_id=5), "here")  # type: ignore[arg-type]
+    assert link._answer_one(None)
+    (reply,) = map(message_from_proto, replies)
+    failure = wire.reply_of(reply).failure
+    assert failure is not None
+    assert failure.kind == "gone"
+    assert reply.metadata.reply_to_message_id == pieces.proto.metadata.message_id
+    assert "did not come" in caplog.text
+    assert pieces.confirmed == []

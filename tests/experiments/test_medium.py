@@ -1,0 +1,44 @@
+"""Every entry with training at its medium scale: its first study is one that can be dealt, built and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedtempo.config import Config
+from fedtempo.data.sources import DEBIAN_FOLDER
+from fedtempo.experiments import tuning
+from fedtempo.experiments.registry import EXPERIMENTS
+from fedtempo.experiments.reproduction import Asked
+from fedtempo.launch import run
+
+UNTRAINED = ("fedhusky/fig4", "csgd/fig4")  # of how data are dealt
+TRAINED = [name for name, experiment in EXPERIMENTS.items() if experiment.data and name not in UNTRAINED]
+
+
+class _Stopped(Exception):
+    """Raised in place of a study's runs."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DEBIAN_FOLDER.is_dir(), reason="needs Debian's dataset-fashion-mnist")
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+
+    def stop(function: Any, configs: Sequence[Config], workers: int) -> None:
+        asked.extend(configs)
+        raise _Stopped
+
+    monkeypatch.setattr(tuning, "_each", stop)
+    data = None if name == "csgd/table5" else "fashion-mnist"
+    with pytest.raises(_Stopped):
+        EXPERIMENTS[name].reproduce(Asked("medium", tmp_path, data))
+    assert len({config.run.seed for config in asked}) >= 1
+    summary, _, _ = run(asked[0].with_changes({"run.horizon": 20.0, "run.max_commits": 1, "executor.kind": "inline"}))
+    assert summary["final_accuracy"] > 0
