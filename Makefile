@@ -18,6 +18,7 @@ test: lint
 # Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
 test-deploy: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
+	.venv-flower/bin/python -m pytest tests/test_help.py  # it has other versions of Typer and Click
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
