@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.experiments.league_page import league_page
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Experiment, Verdict, named
 from fedtempo.experiments.results import RESULT, read_result
@@ -39,11 +41,26 @@ _COLUMNS = (
 )
 
 
+LEAGUE = Path("all", "league")
+"""Where the league's result lies, below the folder of all results."""
+
+
 def write_index(folder: Path) -> Path:
-    """`index.md` over all `result.json` below a folder; returns its path. Raises ConfigError as `index_page` does."""
+    """`index.md` over all `result.json` below a folder, and `league.md` where there is a league.
+
+    Returns the index's path. Raises ConfigError as `index_page` does.
+    """
+    if (folder / LEAGUE / RESULT).exists():
+        (folder / "league.md").write_text(written_league(folder), encoding="utf-8")
     target = folder / "index.md"
     target.write_text(index_page(folder), encoding="utf-8")
     return target
+
+
+def written_league(folder: Path) -> str:
+    """The league's page, from the numbers below a folder."""
+    facts = json.loads((folder / LEAGUE / "league.json").read_text(encoding="utf-8"))
+    return league_page(facts, read_result(folder / LEAGUE / RESULT)["command"])
 
 
 def index_page(folder: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,11 +36,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for. folder: where results go. data: a source in place of the paper's own, if any."""
+    """What was asked for. folder: where results go. data: a source in place of the paper's own, if any.
+
+    earlier_s: filled with the processor time, seconds, of what was there from an earlier try.
+    """
 
     scale: Scale
     folder: Path
     data: str | None = None
+    earlier_s: list[float] = field(default_factory=list)
 
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
         """The paper's configuration at this scale."""
@@ -53,6 +57,11 @@ class Asked:
         given = {name: table for name, table in tables.items() if name not in _NOT_OF_RUNS}
         return parse(given).with_changes(changes | dict(map(assignment, sets)))
 
+    def table(self, paper: str, name: str) -> dict[str, Any]:
+        """A table of the paper's settings that is no part of a run's configuration; empty where there is none."""
+        table: dict[str, Any] = _tables(paper).get(name, {})
+        return table
+
     def budget(self, paper: str, of: str = "study") -> Budget:
         """What studies of this paper may cost at this scale: the table `[<of>.<scale>]` of its settings."""
         return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
@@ -63,7 +72,7 @@ class Asked:
         return config
 
 
-_NOT_OF_RUNS = ("scale", "study", "variants")
+_NOT_OF_RUNS = ("scale", "study", "variants", "dear", "fleets", "sets", "league", "at")
 """Tables of the settings that are no part of a run's configuration."""
 
 

@@ -35,7 +35,7 @@ def run_experiment(experiment: Experiment, asked: Asked) -> tuple[str, Sequence[
         "scale": asked.scale,
         "setting": setting,
         "command": command(experiment, asked),
-        "cpu_s": round(_computed_s() - began_s, 1),
+        "cpu_s": round(_computed_s() - began_s + sum(asked.earlier_s), 1),
         "environment": environment(None),
         "verdict": overall(rows),
         "rows": [asdict(row) for row in rows],

@@ -19,6 +19,7 @@ from fedtempo.launch import run
 from fedtempo.record import Records
 from fedtempo.record.measure import CLASSES, Measure, measure_of
 
+S = TypeVar("S")
 T = TypeVar("T")
 Changes = dict[str, Any]
 Grid = Mapping[str, Sequence[Any]]
@@ -113,21 +114,22 @@ def kept_workers(workers: int = 2) -> Iterator[None]:
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
     """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
-    return _each(_finish, configs, workers)
+    return in_processes(_finish, configs, workers=workers)
 
 
 def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished | FedtempoError]:
     """As `run_all`; for a run that cannot be, its error."""
-    return _each(_attempt, configs, workers)
+    return in_processes(_attempt, configs, workers=workers)
 
 
-def _each(function: Callable[[Config], T], configs: Sequence[Config], workers: int) -> list[T]:
-    if workers == 1 or len(configs) < 2:
-        return list(map(function, configs))
+def in_processes(function: Callable[[S], T], items: Sequence[S], *, workers: int = 2) -> list[T]:
+    """`function` of each item, in order, several at a time in processes; in this one where it is one at a time."""
+    if workers == 1 or len(items) < 2:
+        return list(map(function, items))
     if (kept := _KEPT.get()) is not None:
-        return list(kept.map(function, configs))
-    with ProcessPoolExecutor(min(workers, len(configs)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(function, configs))
+        return list(kept.map(function, items))
+    with ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(function, items))
 
 
 def _attempt(config: Config) -> Finished | FedtempoError:
