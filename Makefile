@@ -18,6 +18,7 @@ test: lint
 # Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
 test-deploy: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
+	.venv-flower/bin/python -m pytest tests/test_help.py  # it has other versions of Typer and Click
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
@@ -36,7 +37,7 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict --quiet
 	.venv-docs/bin/python -m tools.site.check site
-	.venv-docs/bin/python -m pytest tests/test_notebooks.py
+	.venv-docs/bin/python -m pytest tests/test_notebooks.py tests/test_locks.py
 
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800

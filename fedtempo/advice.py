@@ -84,9 +84,11 @@ class Advice:
         if best.edge:
             said.append(f"Its learning rate, {best.changes['training.lr']:g}, is at the end of those tried: tune it.")
         if best.trained.time_s is None and self.setting.target_accuracy is not None:
+            some = any(time is not None for each in self.evidence for time in each.trained.times_s)
+            who = "No strategy reached {} in most of its short trainings" if some else "No short training reached {}"
             said.append(
-                f"No short training reached {words.aim(self.setting.target_accuracy, self.setting.measure)}: what is "
-                "compared is how far they came; a longer --short or a lower target would say more."
+                f"{who.format(words.aim(self.setting.target_accuracy, self.setting.measure))}: what is compared is how "
+                "far they came; a longer --short or a lower target would say more."
             )
         return said
 

@@ -41,4 +41,6 @@ class Group(TyperGroup):
             message = getattr(error, "message", "")
             if message.count("Did you mean") > 1:  # Click said it, and Typer says it again
                 error.message = message.rpartition(" Did you mean")[0]  # type: ignore[attr-defined]
+            elif "Did you mean" in message and getattr(error, "possibilities", None):  # Typer said it, and Click will
+                error.possibilities = None  # type: ignore[attr-defined]
             raise

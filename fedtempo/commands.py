@@ -191,7 +191,7 @@ def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
     table = Table(
         title=title, title_style="bold", title_justify="left", header_style="dim", box=box.SIMPLE, padding=(0, 1)
     )
-    table.add_column("strategy", no_wrap=True)
+    table.add_column("strategy", overflow="fold")  # the one that gives way: no number is cut short
     for column in ("busy %", "low", "high", "alive", "most", "visits", "commits", "stale"):
         table.add_column(column, justify="right", no_wrap=True)
     for label, summary in summaries.items():

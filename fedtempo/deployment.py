@@ -208,10 +208,12 @@ def _play(
         assert journal is not None
         assert files is not None
         kept.append(Journalled(inline, journal, files, every_s=config.run.checkpoint_every, wall_s=wall_s))
+        at_the_end.callback(kept[0].settle)
         return kept[0]
 
     name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
     with (
+        contextlib.ExitStack() as at_the_end,  # also where the run fails: nothing is written once the folder is let go
         contextlib.closing(make_recorder(folder.path, rows=config.run.record == "all")) as recorder,
         Server(job, None if journal is None else journalled) as server,
     ):

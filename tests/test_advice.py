@@ -209,6 +209,19 @@ def test_how_sure_it_is(first: Any, second: Any, verdict: str) -> None:
     assert Made(made.config, setting, made.evidence[:1], {}).verdict == "alone"
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ((None, None), "No short training reached 80% accuracy: "),
+        ((10.0, None), "No strategy reached 80% accuracy in most of its short trainings: "),
+    ],
+)
+def test_where_the_target_is_missed_it_says_by_how_many(times: tuple[float | None, ...], said: str) -> None:
+    setting = Setting(0.8, 100.0, 25.0, (1, 2), 101, EFFORTS[0], 2)
+    made = Made(parse_parts(), setting, [evidence("a", times, (0.9, 0.6)), evidence("b", (None, None), (0.5, 0.5))], {})
+    assert next(each for each in made.details if each.startswith("No ")).startswith(said)
+
+
 def parse_parts() -> Any:
     return Experiment(**PARTS).config
 

@@ -123,3 +123,18 @@ def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
     assert sorted(every) == sorted(STRATEGIES)
     assert competitors("all, mine", base) == [*every, "mine"]
     assert competitors("hybrid,all", base)[:2] == ["hybrid", "psfl"]
+
+
+def test_a_long_name_gives_way_to_the_numbers_beside_it() -> None:
+    summary = {
+        "busy_ratio": {"mean": 0.698, "min": 0.174, "max": 1.0},
+        "active_groups": {"mean": 35.1, "max": 10_000},
+        "visits": 1_234_567,
+        "commits": 123_456,
+        "staleness": {"mean": 310.5},
+    }
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(commands.plan_table({"the_module_of_somebody:FastestFirst": summary}))
+    words = console.export_text().split()
+    for number in ("69.8", "17.4", "100.0", "35.1", "10000", "1,234,567", "123,456", "310.5"):
+        assert number in words

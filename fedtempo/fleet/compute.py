@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc, Ge, Lt, NonNegative
 from fedtempo.fleet.component import made
-from fedtempo.fleet.distributions import PerClient
+from fedtempo.fleet.distributions import PerClient, drawn
 from fedtempo.fleet.truncation import FloatArray
 from fedtempo.fleet.variation import Variation
 
@@ -86,7 +86,7 @@ class Compute:
             variation = Variation.bounded(self.fluctuation, self.fluctuation_std, of_speed=self.unit == "example/s")
         else:
             variation = Variation.of_time(self.variation)
-        return ClientSpeed(self.speed.draw(rng, n_clients), self.unit, variation)
+        return ClientSpeed(drawn("fleet.compute", self.speed, rng, n_clients), self.unit, variation)
 
 
 def compute_from(value: object) -> object:

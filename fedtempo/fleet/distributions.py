@@ -32,6 +32,14 @@ class Distribution(Protocol):
     def expectation(self) -> float: ...
 
 
+def drawn(key: str, values: Distribution, rng: np.random.Generator, size: int) -> FloatArray:
+    """A draw. Raises ConfigError, with the key that the values have in a configuration, where they cannot be drawn."""
+    try:
+        return values.draw(rng, size)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {error}") from error
+
+
 @dataclass(frozen=True, config=STRICT)
 class Constant:
     """The same value for every client."""
@@ -55,7 +63,7 @@ class Listed:
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Raises ConfigError where there are not as many values as clients."""
         if size != len(self.values):
-            raise ConfigError(f"values: {len(self.values)} are listed for {size} clients; give one a client")
+            raise ConfigError(f"{len(self.values)} values are listed for {size} clients; give one a client")
         return np.array(self.values, dtype=np.float64)
 
     @property

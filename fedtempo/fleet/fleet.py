@@ -17,7 +17,7 @@ from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
 from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
-from fedtempo.fleet.distributions import Distribution
+from fedtempo.fleet.distributions import Distribution, drawn
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
 from fedtempo.fleet.faults import NO_FAULTS, Faults
 from fedtempo.fleet.links import LINKS, Link, Links
@@ -156,7 +156,7 @@ def _power(watts: Distribution | None, n_clients: int, rng: np.random.Generator,
     """Power of each client. Raises ConfigError for one that is negative or not finite."""
     if watts is None:
         return None
-    values = watts.draw(rng, n_clients)
+    values = drawn(f"fleet.{part}.watts", watts, rng, n_clients)
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if bad.size:
         raise ConfigError(

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Count, Doc, Ge, Lt, NonNegative, Positive
 from fedtempo.fleet import radio
-from fedtempo.fleet.distributions import PerClient
+from fedtempo.fleet.distributions import PerClient, drawn
 from fedtempo.fleet.radio import Placement
 from fedtempo.fleet.truncation import FloatArray
 from fedtempo.fleet.variation import Variation
@@ -160,8 +160,8 @@ class Fixed(_Common):
     upload_s: Annotated[PerClient, Doc("seconds to send a model: a number, a list or {kind, ...}")]
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Links:
-        download = Direction(seconds=self.download_s.draw(rng, n_clients))
-        return self._links(download, Direction(seconds=self.upload_s.draw(rng, n_clients)))
+        download = Direction(seconds=drawn("fleet.link.download_s", self.download_s, rng, n_clients))
+        return self._links(download, Direction(seconds=drawn("fleet.link.upload_s", self.upload_s, rng, n_clients)))
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -173,8 +173,8 @@ class Rates(_Common):
     fluctuation: Annotated[float, Ge(0), Lt(1), Doc("largest relative change of rates from visit to visit")] = 0.0
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Links:
-        download = Direction(rate_bps=self.download_bps.draw(rng, n_clients))
-        upload = Direction(rate_bps=self.upload_bps.draw(rng, n_clients))
+        download = Direction(rate_bps=drawn("fleet.link.download_bps", self.download_bps, rng, n_clients))
+        upload = Direction(rate_bps=drawn("fleet.link.upload_bps", self.upload_bps, rng, n_clients))
         return self._links(download, upload, variation=Variation.bounded(self.fluctuation, None, of_speed=True))
 
 

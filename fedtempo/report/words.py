@@ -142,11 +142,16 @@ def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     missed = [name for name, time in medians.items() if time is None]
     if missed and len(reached) > 1:
         details.append(f"{listed(missed)} {'does' if len(missed) == 1 else 'do'} not reach it.")
-    for name in medians:
-        counts = strategies[name]["time_to_target_s"]
-        if 0 < counts["reached"] < counts["of"]:
-            details.append(f"{name} reaches it with {counts['reached']} of {counts['of']} seeds.")
-    return title, details
+    return title, [*details, *_with_some_seeds(strategies)]
+
+
+def _with_some_seeds(strategies: Mapping[str, Any]) -> list[str]:
+    counted = {name: fields["time_to_target_s"] for name, fields in strategies.items()}
+    return [
+        f"{name} reaches it with {counts['reached']} of {counts['of']} seeds."
+        for name, counts in counted.items()
+        if 0 < counts["reached"] < counts["of"]
+    ]
 
 
 def _by_score(
@@ -154,10 +159,13 @@ def _by_score(
 ) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
     measured = sorted(((value, name) for name, value in finals.items() if value is not None), reverse=True)
-    missed = []
+    missed, details = [], []
     if target is not None and measured:
-        who = "No strategy reaches" if len(strategies) > 1 else "The run does not reach"
-        missed = [f"{who} {aim(target, measure)}{f' within {seconds(horizon)}' if horizon else ''}"]
+        details = _with_some_seeds(strategies)
+        alone = f"{measured[0][1]} does not reach" if details else "The run does not reach"
+        who = "No strategy reaches" if len(strategies) > 1 else alone
+        within = f" within {seconds(horizon)}" if horizon else ""
+        missed = [f"{who} {aim(target, measure)}{within}{' with most seeds' if details else ''}"]
     if measured:
         value, name = measured[0]
         said = score(value, measure) if missed else scored(value, measure)
@@ -165,7 +173,7 @@ def _by_score(
             ending = f"it ends at {said}" if missed else f"{name} ends at {said}"
         else:
             ending = f"{name} ends highest, at {said}"
-        return "; ".join([*missed, ending]), []
+        return "; ".join([*missed, ending]), details
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in strategies.items()}
     name = max(busy, key=lambda label: busy[label])
     most = "the most" if len(strategies) > 1 else "on average"

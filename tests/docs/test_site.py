@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -47,6 +48,12 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = {line.split()[-1] for line in lines if line.strip().startswith("- ")}
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
     assert {page for page in pages if not page.endswith("/result.md")} <= listed
+
+
+def test_installing_says_what_each_extra_is_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= extras.keys()
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))

@@ -103,7 +103,7 @@ def test_zipf_ratio_of_first_probabilities() -> None:
 
 def test_list_gives_each_client_its_value() -> None:
     assert Listed((3.0, 1.0)).draw(np.random.default_rng(0), 2).tolist() == [3.0, 1.0]
-    with pytest.raises(ConfigError, match="2 are listed for 3 clients"):
+    with pytest.raises(ConfigError, match="2 values are listed for 3 clients"):
         Listed((3.0, 1.0)).draw(np.random.default_rng(0), 3)
 
 

@@ -77,6 +77,15 @@ def test_mistakes_are_named(change: dict[str, Any], says: str) -> None:
     assert says in str(error.value)
 
 
-def test_a_list_for_another_number_of_clients() -> None:
-    with pytest.raises(ConfigError, match="2 are listed for 3 clients"):
-        FleetPlan(**{**PAPER, "compute": {"speed": [1, 2], "unit": "s/visit"}}).build(3, rng)
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"compute": {"speed": [1, 2], "unit": "s/visit"}}, "fleet.compute"),
+        ({"compute": {"speed": 1, "unit": "s/visit", "watts": [1, 2]}}, "fleet.compute.watts"),
+        ({"link": {"kind": "fixed", "download_s": 1, "upload_s": [1, 2]}}, "fleet.link.upload_s"),
+        ({"link": {"kind": "rates", "download_bps": [1, 2], "upload_bps": 1}}, "fleet.link.download_bps"),
+    ],
+)
+def test_a_list_for_another_number_of_clients(change: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{key}: 2 values are listed for 3 clients; give one a client"):
+        FleetPlan(**{**PAPER, **change}).build(3, rng)

@@ -112,6 +112,18 @@ def test_headline_where_none_reaches_or_nothing_was_aimed_at():
     assert words.headline(comparison({"a": free["a"]}))[0] == "a ends at 50.0% accuracy"
 
 
+def test_headline_where_only_some_seeds_reach_it_does_not_say_that_none_does():
+    some = {"a": summaries([10.0, None], 0.84), "b": summaries([None, None], 0.6)}
+    assert words.headline(comparison(some)) == (
+        "No strategy reaches 80% accuracy within 100 s with most seeds; a ends highest, at 84.0%",
+        ["a reaches it with 1 of 2 seeds."],
+    )
+    assert words.headline(comparison({"a": some["a"]})) == (
+        "a does not reach 80% accuracy within 100 s with most seeds; it ends at 84.0%",
+        ["a reaches it with 1 of 2 seeds."],
+    )
+
+
 def test_headline_without_training_is_about_busy_clients():
     idle = {"a": summaries([None], None, None, 0.2), "b": summaries([None], None, None, 0.634)}
     assert words.headline(comparison(idle)) == (

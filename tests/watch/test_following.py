@@ -83,6 +83,27 @@ def test_who_is_busy_now(tmp_path: Path) -> None:
     written.close()
 
 
+def test_what_has_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
+    """Rows are read after what is in progress, and a fast run goes on meanwhile."""
+    written = Written(tmp_path / "run", clients=20)
+    written.go(30.0)
+    written.now(30.0)
+    _, before = one(tmp_path / "run")
+    written.go(40.0)
+    row, after = one(tmp_path / "run")
+    written.end(100.0)
+    _, whole = one(tmp_path / "run")
+    assert before is not None
+    assert after is not None
+    assert whole is not None
+    assert row["busy_ratio"] < 1.0
+    assert before["in_progress"]
+    assert not after["in_progress"]
+    for curve in ("busy", "alive"):
+        instants = int(30.0 / after[curve]["every_s"]) + 1
+        assert after[curve]["counts"] == whole[curve]["counts"][:instants]
+
+
 def test_a_run_that_was_killed_is_not_called_running(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(10.0)
