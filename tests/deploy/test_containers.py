@@ -133,9 +133,13 @@ def test_containers_that_are_killed_come_back_and_the_run_goes_on(compose: Compo
         silent = subprocess.DEVNULL
         return subprocess.Popen(command, cwd=compose.folder, env=compose.environment, stdout=silent, stderr=silent)
 
+    def answers() -> int:
+        return compose("logs", "ward-2").count("INFO train ")
+
     with server("deploy", "/trial/run.toml", "--out", "/runs/killed", *settings) as process:
         more()
         compose.kill("ward-2")
+        before_kill = answers()
         more()
         compose.kill("superlink")
         more()
@@ -145,6 +149,8 @@ def test_containers_that_are_killed_come_back_and_the_run_goes_on(compose: Compo
         subprocess.run([DOCKER, "kill", name], check=True, capture_output=True)
         process.wait(60)
     with server("resume", "/runs/killed") as process:
+        # Refused for a minute after it was killed, and for another one if the proxy was killed just as it was let in.
+        wait_until(lambda: answers() > before_kill, 240)
         more()
         subprocess.run([DOCKER, "stop", "--time", "60", name], check=True, capture_output=True)
         process.wait(60)
