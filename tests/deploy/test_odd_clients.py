@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedtempo.federation import Federation
+from fedtempo.flower.keys import make_keys
 from fedtempo.flower.superlink import end, free_port
 from fedtempo.record import load_run
 from fedtempo.runtime.live import reception
@@ -68,6 +69,7 @@ def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
         ("/etc/fedtempo/keys/", f"{place.keys}/"),
         ("listen 9443", f"listen 127.0.0.1:{port}"),
         ("https://127.0.0.1:8000", f"https://{place.superlink.address}"),
+        ("/var/log/nginx/error.log", str(errors)),
         ("rate=50r/s", "rate=5r/s"),
         ("burst=400", "burst=20"),
     ):
@@ -123,6 +125,19 @@ def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Pl
         assert flood.process.poll() is None
     records = load_run(tmp_path / "run")
     assert records.visits["outcome"].tolist() == ["done"] * 3
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+def test_one_that_trusts_another_authority_leaves_a_line_on_both_sides(place: Place, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    make_keys(other, ["127.0.0.1"], [])
+    with (
+        proxied(place, tmp_path) as (address, errors),
+        place.client("misled", key="alice", superlink=address, root_certificates=str(other / "ca.crt")) as misled,
+    ):
+        assert misled.process.wait(60) == 2
+        assert "CERTIFICATE_VERIFY_FAILED" in misled.text
+        assert re.search(r"unknown ca.* while SSL handshaking, client: 127.0.0.1", errors.read_text())
 
 
 def test_an_answer_that_comes_twice_counts_once_and_the_superlink_says_so(place: Place, tmp_path: Path) -> None:
