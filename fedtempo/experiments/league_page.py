@@ -49,6 +49,8 @@ _LIMITS = """## What to know before quoting this
   free, strategies with everyone at work pay nothing for it. Look at the megabytes.
 - Strategies in rounds, and FedAsync, had at most 50 clients at work in the UAV and LTE cells and 100 in the others,
   fch twice as many; FedBuff and FedHusky may have everyone at work.
+  For FedBuff that was decided after a first league, which held it to 50 or 100 clients and had FedHusky first on
+  discrete and on Zipf speeds. FedAsync is held to 50 or 100 still.
 - The learning rate and one more setting were tuned, with one or two seeds; other settings are the strategies' defaults.
 - FedHusky's paper to the letter does not compete: [it learns slowly](fedhusky.md), and a run of it takes long.
 """
