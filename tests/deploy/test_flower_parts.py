@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.flower import wire
@@ -31,15 +29,7 @@ from fedtempo.learning.state import FlatModel
 from fedtempo.runtime.live.calls import Call, GridError
 from tests.live.deployments import config
 
-pytestmark = pytest.mark.deploy
-
-
-@pytest.fixture(autouse=True)
-def _identity() -> Iterator[None]:
-    """Messages belong to a task."""
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
-    yield
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = None
+pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 def test_a_call_and_its_answer_survive_the_way() -> None:

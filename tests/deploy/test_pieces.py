@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,21 +19,13 @@ from flwr.proto.message_pb2 import ConfirmMessageReceivedResponse, PullObjectRes
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedtempo.flower import wire
 from fedtempo.flower.incoming import Incoming
 from fedtempo.flower.node import _Link
 from fedtempo.runtime.live.calls import Call
 
-pytestmark = pytest.mark.deploy
-
-
-@pytest.fixture(autouse=True)
-def _identity() -> Iterator[None]:
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
-    yield
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = None
+pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 class Pieces:

@@ -13,7 +13,6 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.record.folder import versions
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.job import Answer, Array, PackedJob, Trainer
-from fedtempo.runtime.executors.worker import keep_freed_memory
 
 
 class Actor:
@@ -23,7 +22,6 @@ class Actor:
     """
 
     def __init__(self, packed: PackedJob, arrays: Mapping[str, Array], folders: Sequence[str] = ()) -> None:
-        keep_freed_memory()
         for folder in map(Path, folders):
             if folder.is_dir():
                 add_folder(folder)

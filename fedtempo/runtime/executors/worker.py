@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,9 +15,6 @@ from typing import Any
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.runtime.executors.job import Answer, PackedJob, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Parameters of mallopt(3)."""
 
 
 def work(
@@ -35,7 +30,6 @@ def work(
     placement: of the job's arrays.
     """
     _leave_signals_to_parent()
-    keep_freed_memory()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     for other in others:
         other.close()
@@ -77,17 +71,6 @@ def _leave_signals_to_parent() -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def keep_freed_memory() -> None:
-    """Each step frees and allocates the same few megabytes. Given back to the system every time (glibc's way, where
-    the heap's layout happens to allow it) they cost a tenth of a visit in page faults.
-    """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            library = ctypes.CDLL(None)
-            library.mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)
-            library.mallopt(_M_TRIM_THRESHOLD, 512 * 2**20)
 
 
 def _end_with_parent(parent: int) -> None:
