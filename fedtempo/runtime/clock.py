@@ -67,7 +67,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle._cancelled = False
         handle._repr = handle._source_traceback = None
         self._ready.append(handle)  # type: ignore[attr-defined]
-        return handle
+        return handle  # type: ignore[no-any-return]
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
