@@ -74,8 +74,9 @@ def most_visits(asked: Asked) -> int:
 def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     """Two settings for every competitor, beside the learning rate: with few and with many clients where it can choose.
 
-    FedHusky has no such number: its exact planner and its paced order are tried instead. Since these may have everyone
-    at work, FedBuff may too; FedAsync learns badly from so many.
+    FedHusky's groups have no such number: its exact planner and its paced order are tried instead; in free order either
+    everyone is at work, or few of the fastest tenth are. Since these may have everyone at work, FedBuff may too; FedAsync
+    learns badly from so many.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
@@ -85,6 +86,7 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     return {
         "fedhusky": orders,
         "fedhusky-models": orders,
+        "fedhusky-free": [{"strategy.gain": 2.0}, {"strategy.clients_at_once": few, "strategy.reach": 0.1}],
         "hybrid": [{"strategy.clusters": "labels"}, {"strategy.clusters": 5}],
         "sequential": [
             {"strategy.commit": "visit"},

@@ -148,7 +148,8 @@ class FedHusky:
             min_attempt_gap_s=self.min_attempt_gap,
             paced=(self.pace, self.length, fed.rng("order")) if self.order == "paced" else None,
         )
-        schedule.keep(within_reach(fed, cluster, self.reach))
+        reachable = within_reach(fed, cluster, self.reach)
+        schedule.keep(reachable)
         async with asyncio.TaskGroup() as groups:
 
             def attempt(head: int | None = None) -> None:
@@ -171,8 +172,8 @@ class FedHusky:
                         groups.create_task(attempt_later(), name="next attempt")
 
             if self.order == "planned":
-                for client in fed.clients:
-                    attempt(head=client.id)
+                for client in reachable:
+                    attempt(head=client)
             while self.order == "paced" and fed.now < fed.horizon:
                 attempt()
                 await fed.sleep_until(fed.now + schedule.interval_s)
