@@ -117,7 +117,11 @@ def beyond(asked: Asked) -> list[Row]:
         ],
         "ends": [
             _told(world, NO_TARGET)
-            | {"tried": {race.label: own for race, own in zip(to_the_end, ended, strict=True) if race.row is world.cell}}
+            | {
+                "tried": {
+                    race.label: own for race, own in zip(to_the_end, ended, strict=True) if race.row is world.cell
+                }
+            }
             for world in ends
         ],
     }
@@ -153,7 +157,7 @@ def _told(world: World, target: Target) -> dict[str, Any]:
         "name": cell.fleet,
         "title": cell.title,
         "data": cell.data,
-        "network": cell.base.network_name,
+        "network": cell.base.tables["model"]["network"],
         "clients": cell.base.data.clients,
         "horizon_s": cell.base.run.horizon,
         "reference": target.reference,

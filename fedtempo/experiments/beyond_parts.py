@@ -27,19 +27,20 @@ class AdaptiveFedHusky(FedHusky):
 
     adapt: NonNegative = 0.02
 
-    def mixer(self, fed: Federation, cluster: Sequence[int]) -> Mixer:
-        return _AdaptiveMixer(super().mixer(fed, cluster), self.adapt)
+    def mixer(self, fed: Federation, cluster: Sequence[int], kind: type[Mixer] = Mixer) -> Mixer:
+        mixer = super().mixer(fed, cluster, _AdaptiveMixer)
+        assert isinstance(mixer, _AdaptiveMixer)
+        mixer.adapt = self.adapt
+        return mixer
 
 
 class _AdaptiveMixer(Mixer):
-    def __init__(self, mixer: Mixer, adapt: float) -> None:
-        self.__dict__.update(mixer.__dict__)
-        self._adapt = adapt
+    adapt = 0.0
 
     async def commit(self, start: Model, trained: Model, client: int) -> None:
         if self._fed.model.version > start.version:
             cosine = await self._fed.on_server(agreement, self._fed.model, start, trained)
-            self._gain *= math.exp(self._adapt * cosine)
+            self._gain *= math.exp(self.adapt * cosine)
         await super().commit(start, trained, client)
 
 
@@ -52,7 +53,7 @@ def agreement(model: Vector, start: Vector, trained: Vector) -> float:
 
 @dataclass(frozen=True, config=STRICT)
 class PsflHops(Psfl):
-    """PSFL's rounds and sequences; each client starts from the fresh global model and its corrected change is committed."""
+    """PSFL's rounds and sequences; clients start from the fresh global model, their corrected changes are committed."""
 
     clusters: ClusterChoice = "labels"
     gain: Positive = 2.0

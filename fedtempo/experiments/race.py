@@ -91,7 +91,7 @@ def run_to_the_end(race: Race) -> tuple[dict[str, Any], float]:
     """
     cache, limits = Cache(race.cache), Limits(10**9)
     first = race.budget.tuning_seeds[0]
-    tried = []
+    tried: list[dict[str, Any]] = []
     for changes in _settings(race.row, race.label, race.budget):
         outcome = cache.outcome(_seeded(race.row.base, race.label, changes, first), (), limits)
         tried.append({"changes": changes, "late_accuracy": outcome.late_accuracy})

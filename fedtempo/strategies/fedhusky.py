@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update
-from fedtempo.fields import STRICT, Count, Doc, Gt, Interval, Le, NonNegative, Positive
+from fedtempo.fields import STRICT, Count, Doc, Gt, Interval, Le, NonNegative, Positive, Share
 from fedtempo.scheduling.hopping import Group, HoppingSchedule
 from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
@@ -21,6 +21,7 @@ from fedtempo.strategies.mixing import Mixer
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
+    "free": {"order": "free", "clusters": 1, "correct_by": "client", "exponent": 0.75, "gain": 1.0},
     "paper": {
         "commit": "group",
         "mixing": "model",
@@ -50,7 +51,7 @@ class FedHusky:
     in SAGA (Defazio et al., NeurIPS 2014): the cluster's remembered change is replaced by the mean of all clusters'.
     """
 
-    preset: Annotated[Literal["default", "paper"], Doc("values of the fields that are not given")] = "default"
+    preset: Annotated[Literal["default", "free", "paper"], Doc("values of the fields that are not given")] = "default"
     clusters: ClusterChoice = "models"
     warmup_epochs: WarmupEpochs = 3
     count_warmup: CountWarmup = True
@@ -61,18 +62,20 @@ class FedHusky:
     exponent: Annotated[NonNegative, Doc("decay of a stale result's weight; zeta in Eq. 18")] = 1.0
     gain: Annotated[Positive, Doc("weight of a result that is not stale, before it is cut off at 1")] = 2.0
     steady: Annotated[bool, Doc("a result fresher than the mean so far counts as stale as the mean")] = True
-    correction: Annotated[bool, Doc("correct each hop's change for its cluster, one remembered change a cluster")] = (
-        True
-    )
-    memory: Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in its cluster's remembered one")] = 0.5
-    cool: Annotated[NonNegative, Doc("share of the horizon at whose end the gain falls to nothing")] = 0.0
-    correct_by: Annotated[Literal["cluster", "client"], Doc("whose changes are remembered")] = "cluster"
+    correction: Annotated[bool, Doc("correct each hop's change for its cluster, or its client")] = True
+    memory: Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in the remembered one")] = 0.5
+    correct_by: Annotated[
+        Literal["cluster", "client"], Doc("whose changes are remembered: a model's size for each")
+    ] = "cluster"
+    cool: Annotated[Share, Doc("share of the horizon, at its end, over which the gain falls evenly to nothing")] = 0.0
     order: Annotated[
         Literal["planned", "paced", "free"],
         Doc("exact planner, random order at a steady pace, or groups of one: whoever is free trains"),
     ] = "planned"
     clients_at_once: ClientsAtOnce = None
-    reach: Annotated[float, Gt(0), Le(1), Doc("share of each cluster's clients that are visited, the fastest ones")] = 1.0
+    reach: Annotated[float, Gt(0), Le(1), Doc("share of each cluster's clients that are visited, the fastest ones")] = (
+        1.0
+    )
     tick_s: Annotated[Positive, Doc("the calendars' unit, seconds")] = 0.1
     guard: Annotated[NonNegative, Doc("share added to every estimate before booking")] = 0.0
     on_loss: Annotated[
@@ -107,9 +110,9 @@ class FedHusky:
         else:
             await self.run_groups(fed, cluster, mixer)
 
-    def mixer(self, fed: Federation, cluster: Sequence[int]) -> Mixer:
+    def mixer(self, fed: Federation, cluster: Sequence[int], kind: type[Mixer] = Mixer) -> Mixer:
         """What results are mixed by; cluster: of each client."""
-        return Mixer(
+        return kind(
             fed,
             cluster if self.correct_by == "cluster" else range(len(fed.clients)),
             gain=self.gain,

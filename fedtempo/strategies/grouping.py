@@ -32,8 +32,9 @@ async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, coun
 
     by: "models": every client trains the initial model by itself and sends it; the gap statistic gives the number of
     clusters, k-means on the models the clusters, and re-balancing their sizes. An integer: the same with that many
-    clusters; one needs no training. "labels": from the histograms that clients tell, one cluster a class (an oracle where clients would not
-    tell; needs no training). Raises ConfigError where the histograms or the trained models are missing.
+    clusters; one needs no training. "labels": from the histograms that clients tell, one cluster a class (an oracle
+    where clients would not tell; needs no training). Raises ConfigError where the histograms or the trained models are
+    missing.
     """
     if isinstance(by, int) and by > len(fed.clients):
         raise ConfigError(f"strategy.clusters = {by}: more clusters than there are clients, {len(fed.clients)}")
