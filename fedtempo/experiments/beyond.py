@@ -13,12 +13,13 @@ from fedtempo.experiments.field import Row as Cell
 from fedtempo.experiments.kept import Cache, cache_file
 from fedtempo.experiments.race import Race, Target, reference, run_race, run_to_the_end
 from fedtempo.experiments.ranking import ratio
-from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, claim
+from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row
 from fedtempo.experiments.standings import seconds
 from fedtempo.experiments.tuning import Changes, in_processes
 from fedtempo.record import write_json
 
 SETTINGS = "beyond"
+FIRST = "the first variant of the cell"
 NO_TARGET = Target(0.0, 0.0, 0.0)
 
 S = TypeVar("S")
@@ -27,14 +28,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Variant:
-    """What is tried. title: in words. kept: as what it stays in fedtempo. points: two settings to tune over; None for
-    those of the cell. cells: where it is tried, everywhere where None.
+    """What is tried. title: in words. kept: as what it stays in fedtempo. points: settings to tune over. cells: where it
+    is tried, everywhere where None.
     """
 
     label: str
     title: str
     kept: str
-    points: Sequence[Changes] | None
+    points: Sequence[Changes]
     cells: Sequence[str] | None
 
 
@@ -46,7 +47,7 @@ def variants(asked: Asked) -> list[Variant]:
             label,
             table["title"],
             table["kept"],
-            [_flat(point) for point in table["points"]] if "points" in table else None,
+            [_flat(point) for point in table["points"]],
             table.get("cells"),
         )
         for label, table in tables.items()
@@ -65,15 +66,20 @@ class World:
 def worlds(asked: Asked, table: str) -> list[World]:
     """Of the table `cells`, of times to a target, or `ends`, of accuracies at the horizon."""
     base, found = asked.settings(SETTINGS), []
+    everywhere = list(asked.table(SETTINGS, table))
     scale = asked.table(SETTINGS, "beyond")[asked.scale]
     for name, own in asked.table(SETTINGS, table).items():
         if name in scale.get("without", []):
             continue
         config = base.with_changes(_flat(own.get("changes", {})) | _flat(scale.get("changes", {})))
         points = {
-            variant.label: variant.points or [_flat(point) for point in own["points"]]
+            variant.label: variant.points
             for variant in variants(asked)
-            if (variant.label in own["variants"] if "variants" in own else name in (variant.cells or [name]))
+            if (
+                variant.label in own["variants"]
+                if "variants" in own
+                else name in (everywhere if variant.cells is None else variant.cells)
+            )
         }
         cell = Cell(name, config.data.source, own["title"], config, points)
         found.append(World(cell, asked.budget(SETTINGS, own["study"]), own.get("target_of", name)))
@@ -168,9 +174,9 @@ def _told(world: World, target: Target) -> dict[str, Any]:
 
 def _rows(facts: Mapping[str, Any]) -> list[Row]:
     """Every variant's time against the first variant's, and in how many cells each is shown to be sooner or later."""
-    first = next(iter(facts["variants"]))
     rows, sooner, later = [], dict.fromkeys(facts["variants"], 0), dict.fromkeys(facts["variants"], 0)
     for cell in facts["cells"]:
+        first = next(iter(cell["tried"]))
         base = cell["tried"][first]["runs"]["target_s"]
         for label, tried in cell["tried"].items():
             times = tried["runs"]["target_s"]
@@ -179,10 +185,11 @@ def _rows(facts: Mapping[str, Any]) -> list[Row]:
             rows.append(Row(what, "-", _words(times), "", "" if label == first else found.words))
             sooner[label] += found.high < 1
             later[label] += found.low > 1
-    for label, variant in list(facts["variants"].items())[1:]:
-        n = sum(label in cell["tried"] for cell in facts["cells"])
-        words = f"sooner in {sooner[label]} and later in {later[label]} of {n} cells"
-        rows.append(claim(f"{label} ({variant['title']}) against {first}", "open", words, sooner[label] > later[label]))
+    for label in list(facts["variants"])[1:]:
+        tried_in = sum(label in list(cell["tried"])[1:] for cell in facts["cells"])
+        if tried_in:
+            words = f"sooner in {sooner[label]} and later in {later[label]} of {tried_in} cells"
+            rows.append(Row(f"{label} against {FIRST}", "-", words))
     return rows
 
 

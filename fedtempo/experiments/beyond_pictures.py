@@ -25,7 +25,7 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
     drawn = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
     for place, cell in enumerate(cells):
         axes = plain_axes(drawn[place // columns][place % columns])
-        base = cell["tried"][first]["runs"]["target_s"]
+        base = next(iter(cell["tried"].values()))["runs"]["target_s"]
         for height, label in enumerate(reversed(others)):
             if label not in cell["tried"]:
                 continue

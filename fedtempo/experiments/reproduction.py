@@ -73,6 +73,7 @@ class Asked:
 
 
 _NOT_OF_RUNS = ("scale", "study", "variants", "dear", "fleets", "sets", "league", "at")
+_NOT_OF_RUNS += ("cells", "ends", "beyond", "recurrent")
 """Tables of the settings that are no part of a run's configuration."""
 
 
