@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Variant:
-    """What is tried. title: in words. kept: as what it stays in fedtempo. points: settings to tune over. cells: where it
-    is tried, everywhere where None.
+    """What is tried. title: in words. kept: as what it stays in fedtempo. points: settings to tune over. cells: where
+    it is tried, everywhere where None.
     """
 
     label: str
