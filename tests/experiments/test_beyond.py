@@ -135,7 +135,7 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     page = beyond_page(made_up(), "fedtempo reproduce all/beyond")
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
-    assert "| `never` | > 5.00 (0.89 to 27.98) |" in page
+    assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
     assert "| `fast` | the fast one | 1 | 1 | 0 | `kept` |" in page
     assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (+0.030 to +0.040) | lr 0.1 |" in page
     assert "| `high` |  |" not in page
