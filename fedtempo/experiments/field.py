@@ -74,17 +74,23 @@ def most_visits(asked: Asked) -> int:
 def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     """Two settings for every competitor, beside the learning rate: with few and with many clients where it can choose.
 
-    FedHusky has no such number: its exact planner and its paced order are tried instead. Since these may have everyone
-    at work, FedBuff may too; FedAsync learns badly from so many.
+    FedHusky's groups have no such number: its exact planner and its paced order are tried instead. In free order
+    everyone is at work, with and without its correction; where all share one channel, few of the fastest tenth of the
+    clients are tried instead of the latter. Since these may have everyone at work, FedBuff may too; FedAsync learns
+    badly from so many.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
     everyone = fleet["changes"]["data"]["clients"]
     orders = [{"strategy.order": order, "strategy.tick_s": fleet["tick_s"]} for order in ("planned", "paced")]
+    less: Changes = {"strategy.correction": False}
+    if fleet.get("crowded"):
+        less = {"strategy.clients_at_once": few, "strategy.reach": 0.1}
     cell = [{"strategy.candidates": share, "strategy.deadline_s": deadline_s} for share in (0.1, 0.5)]
     return {
         "fedhusky": orders,
         "fedhusky-models": orders,
+        "fedhusky-free": [{"strategy.correction": True}, less],
         "hybrid": [{"strategy.clusters": "labels"}, {"strategy.clusters": 5}],
         "sequential": [
             {"strategy.commit": "visit"},

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.experiments.beyond_page import beyond_page
 from fedtempo.experiments.league_page import league_page
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Experiment, Verdict, named
@@ -41,17 +42,18 @@ _COLUMNS = (
 )
 
 
-LEAGUE = Path("all", "league")
-"""Where the league's result lies, below the folder of all results."""
+LEAGUE, BEYOND = Path("all", "league"), Path("all", "beyond")
+"""Where these results lie, below the folder of all results."""
 
 
 def write_index(folder: Path) -> Path:
-    """`index.md` over all `result.json` below a folder, and `league.md` where there is a league.
+    """`index.md` over all `result.json` below a folder, `league.md` and `beyond.md` where these were run.
 
     Returns the index's path. Raises ConfigError as `index_page` does.
     """
-    if (folder / LEAGUE / RESULT).exists():
-        (folder / "league.md").write_text(written_league(folder), encoding="utf-8")
+    for place, written in ((LEAGUE, written_league), (BEYOND, written_beyond)):
+        if (folder / place / RESULT).exists():
+            (folder / f"{place.name}.md").write_text(written(folder), encoding="utf-8")
     target = folder / "index.md"
     target.write_text(index_page(folder), encoding="utf-8")
     return target
@@ -59,8 +61,17 @@ def write_index(folder: Path) -> Path:
 
 def written_league(folder: Path) -> str:
     """The league's page, from the numbers below a folder."""
-    facts = json.loads((folder / LEAGUE / "league.json").read_text(encoding="utf-8"))
-    return league_page(facts, read_result(folder / LEAGUE / RESULT)["command"])
+    return _page(league_page, folder / LEAGUE)
+
+
+def written_beyond(folder: Path) -> str:
+    """The page of what goes beyond the papers, from the numbers below a folder."""
+    return _page(beyond_page, folder / BEYOND)
+
+
+def _page(page: Callable[[Mapping[str, Any], str], str], place: Path) -> str:
+    facts = json.loads((place / f"{place.name}.json").read_text(encoding="utf-8"))
+    return page(facts, read_result(place / RESULT)["command"])
 
 
 def index_page(folder: Path) -> str:

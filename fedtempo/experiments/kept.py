@@ -29,7 +29,8 @@ from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.runner import Driven
 
 _DECISIVE = ("data", "fleet", "learning", "runtime", "scheduling", "strategies", "federation.py", "launch.py")
-"""Parts of fedtempo on which a run's bits depend."""
+_TRIED = "beyond_parts.py"
+"""Parts of fedtempo, and strategies that are none, on which a run's bits depend."""
 _COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
 
 
@@ -205,7 +206,7 @@ def code_sha256() -> str:
     digest = hashlib.sha256()
     root = Path(fedtempo.__file__).parent
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] in _DECISIVE:
+        if path.relative_to(root).parts[0] in _DECISIVE or path.name == _TRIED:
             digest.update(path.name.encode() + b"\n" + path.read_bytes())
     return digest.hexdigest()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -40,6 +41,35 @@ def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
     """
     ratios = [a / b for a, b in zip(_counted(times, horizon_s), _counted(base, horizon_s), strict=True)]
     return statistics.median(ratios), math.isinf(median(times))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of two times: the geometric mean over seeds, with its 95 % confidence interval. bound: a lower bound."""
+
+    mean: float
+    low: float
+    high: float
+    bound: bool
+
+    @property
+    def words(self) -> str:
+        return f"{'> ' if self.bound else ''}{self.mean:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def ratio(times: Times, base: Times, horizon_s: float) -> Ratio:
+    """`times` over `base`, seed by seed: Student's interval for the mean of logarithms.
+
+    A run that did not get there counts as one at the horizon. Where that is so for a run of `times`, the ratio is a
+    lower bound; where it is for one of `base`, ratios are smaller than they should be at their lower end.
+    """
+    logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
+    mean = float(logs.mean())
+    reach = 0.0
+    if logs.size > 1:
+        error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
+        reach = float(stats.t.ppf(0.975, logs.size - 1)) * error
+    return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), None in times)
 
 
 def chance_of_no_later(times: Times, base: Times, horizon_s: float) -> float:

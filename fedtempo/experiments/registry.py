@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedtempo.experiments import csgd, directions, fch, fedhusky, hybrid_fl, league, psfl
+from fedtempo.experiments import beyond, csgd, directions, fch, fedhusky, hybrid_fl, league, psfl
 from fedtempo.experiments.reproduction import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league)
+    for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league, beyond)
     for experiment in module.EXPERIMENTS
 }
 """By name. Those of the papers are the ones with `printed`."""

@@ -72,7 +72,9 @@ class Asked:
         return config
 
 
-_NOT_OF_RUNS = ("scale", "study", "variants", "dear", "fleets", "sets", "league", "at")
+_NOT_OF_RUNS = frozenset(
+    "scale study dear recurrent variants fleets sets league at cells ends beyond".split()  # noqa: SIM905  shorter
+)
 """Tables of the settings that are no part of a run's configuration."""
 
 

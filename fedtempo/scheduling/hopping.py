@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -70,9 +70,9 @@ class HoppingSchedule:
         """(that tick, the group's number) in a heap, with some that are no longer true."""
 
     @property
-    def alive(self) -> bool:
-        """Whether any group lives."""
-        return bool(self._next_begin)
+    def alive(self) -> int:
+        """Groups that live."""
+        return len(self._next_begin)
 
     @property
     def next_attempt(self) -> float:
@@ -95,6 +95,11 @@ class HoppingSchedule:
         """Paced: seconds between the starts of groups."""
         assert isinstance(self._planner, PacedPlanner)
         return self._planner.interval * self._tick_s
+
+    def keep(self, clients: Collection[int]) -> None:
+        """Plan with these clients alone from now on."""
+        for client in set(range(len(self._planner.durations))) - set(clients):
+            self._planner.remove(client)
 
     def form(self, now: float, head: int | None = None) -> Group | None:
         """Plan and book the best group that starts now; None where there is none, or the last attempt is too near.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
-from fedtempo.federation import ClientUnavailable, Federation
-from fedtempo.fields import STRICT, Count, Doc, Interval, Le, NonNegative, Positive
+from fedtempo.federation import Client, ClientUnavailable, Federation, Update
+from fedtempo.fields import STRICT, Count, Doc, Gt, Interval, Le, NonNegative, Positive, Share
 from fedtempo.scheduling.hopping import Group, HoppingSchedule
+from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
 from fedtempo.strategies.mixing import Mixer
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
+    "free": {"order": "free", "clusters": 1, "correct_by": "client", "exponent": 0.75, "gain": 1.0},
     "paper": {
         "commit": "group",
         "mixing": "model",
@@ -47,7 +51,7 @@ class FedHusky:
     in SAGA (Defazio et al., NeurIPS 2014): the cluster's remembered change is replaced by the mean of all clusters'.
     """
 
-    preset: Annotated[Literal["default", "paper"], Doc("values of the fields that are not given")] = "default"
+    preset: Annotated[Literal["default", "free", "paper"], Doc("values of the fields that are not given")] = "default"
     clusters: ClusterChoice = "models"
     warmup_epochs: WarmupEpochs = 3
     count_warmup: CountWarmup = True
@@ -58,11 +62,20 @@ class FedHusky:
     exponent: Annotated[NonNegative, Doc("decay of a stale result's weight; zeta in Eq. 18")] = 1.0
     gain: Annotated[Positive, Doc("weight of a result that is not stale, before it is cut off at 1")] = 2.0
     steady: Annotated[bool, Doc("a result fresher than the mean so far counts as stale as the mean")] = True
-    correction: Annotated[bool, Doc("correct each hop's change for its cluster, one remembered change a cluster")] = (
-        True
+    correction: Annotated[bool, Doc("correct each hop's change for its cluster, or its client")] = True
+    memory: Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in the remembered one")] = 0.5
+    correct_by: Annotated[
+        Literal["cluster", "client"], Doc("whose changes are remembered: a model's size for each")
+    ] = "cluster"
+    cool: Annotated[Share, Doc("share of the horizon, at its end, over which the gain falls evenly to nothing")] = 0.0
+    order: Annotated[
+        Literal["planned", "paced", "free"],
+        Doc("exact planner, random order at a steady pace, or groups of one: whoever is free trains"),
+    ] = "planned"
+    clients_at_once: ClientsAtOnce = None
+    reach: Annotated[float, Gt(0), Le(1), Doc("share of each cluster's clients that are visited, the fastest ones")] = (
+        1.0
     )
-    memory: Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in its cluster's remembered one")] = 0.5
-    order: Annotated[Literal["planned", "paced"], Doc("exact planner, or random order at a steady pace")] = "planned"
     tick_s: Annotated[Positive, Doc("the calendars' unit, seconds")] = 0.1
     guard: Annotated[NonNegative, Doc("share added to every estimate before booking")] = 0.0
     on_loss: Annotated[
@@ -91,6 +104,43 @@ class FedHusky:
 
     async def run(self, fed: Federation) -> None:
         cluster = await find_clusters(fed, self.clusters, self.warmup_epochs, self.count_warmup)
+        mixer = self.mixer(fed, cluster)
+        if self.order == "free":
+            await self.run_free(fed, cluster, mixer)
+        else:
+            await self.run_groups(fed, cluster, mixer)
+
+    def mixer(self, fed: Federation, cluster: Sequence[int], kind: type[Mixer] = Mixer) -> Mixer:
+        """What results are mixed by; cluster: of each client."""
+        return kind(
+            fed,
+            cluster if self.correct_by == "cluster" else range(len(fed.clients)),
+            gain=self.gain,
+            exponent=self.exponent,
+            change=self.mixing == "change",
+            memory=self.memory if self.correction else None,
+            steady=self.steady,
+            cool=self.cool,
+        )
+
+    async def run_free(self, fed: Federation, cluster: Sequence[int], mixer: Mixer) -> None:
+        """Groups of one: whoever is free trains, those first whose cluster was visited least, then they themselves."""
+        visits_of_cluster, visits = Counter[int](), Counter[int]()
+
+        def fewest(client: Client) -> tuple[int, int]:
+            return visits_of_cluster[cluster[client.id]], visits[client.id]
+
+        async def arrived(update: Update) -> None:
+            await mixer.commit(update.received, update.model, update.client.id)
+
+        def begins(client: Client) -> None:
+            visits_of_cluster[cluster[client.id]] += 1
+            visits[client.id] += 1
+
+        reachable = [fed.clients[i] for i in within_reach(fed, cluster, self.reach)]
+        await train_always(fed, self.clients_at_once, arrived, among=reachable, prefer=fewest, begins=begins)
+
+    async def run_groups(self, fed: Federation, cluster: Sequence[int], mixer: Mixer) -> None:
         schedule = HoppingSchedule(
             [fed.estimate(client).visit_s for client in fed.clients],
             cluster,
@@ -101,18 +151,13 @@ class FedHusky:
             min_attempt_gap_s=self.min_attempt_gap,
             paced=(self.pace, self.length, fed.rng("order")) if self.order == "paced" else None,
         )
-        mixer = Mixer(
-            fed,
-            cluster,
-            gain=self.gain,
-            exponent=self.exponent,
-            change=self.mixing == "change",
-            memory=self.memory if self.correction else None,
-            steady=self.steady,
-        )
+        reachable = within_reach(fed, cluster, self.reach)
+        schedule.keep(reachable)
         async with asyncio.TaskGroup() as groups:
 
             def attempt(head: int | None = None) -> None:
+                if self.clients_at_once is not None and schedule.alive >= self.clients_at_once:
+                    return
                 group = schedule.form(fed.now, head)
                 if group is not None:
                     name = f"group {group.number}"
@@ -130,8 +175,8 @@ class FedHusky:
                         groups.create_task(attempt_later(), name="next attempt")
 
             if self.order == "planned":
-                for client in fed.clients:
-                    attempt(head=client.id)
+                for client in reachable:
+                    attempt(head=client)
             while self.order == "paced" and fed.now < fed.horizon:
                 attempt()
                 await fed.sleep_until(fed.now + schedule.interval_s)
@@ -165,3 +210,11 @@ class FedHusky:
             alive = schedule.goes_on(group, position, fed.now, rebook=self.rebook, abort=abort)
             position += 1
             released()
+
+
+def within_reach(fed: Federation, cluster: Sequence[int], share: float) -> list[int]:
+    """Ids of the clients with the shortest visits, `share` of each cluster, rounded up."""
+    members: dict[int, list[int]] = {}
+    for client in sorted(range(len(cluster)), key=lambda i: (fed.estimate(fed.clients[i]).visit_s, i)):
+        members.setdefault(cluster[client], []).append(client)
+    return sorted(client for own in members.values() for client in own[: math.ceil(share * len(own) - 1e-9)])

@@ -32,11 +32,14 @@ async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, coun
 
     by: "models": every client trains the initial model by itself and sends it; the gap statistic gives the number of
     clusters, k-means on the models the clusters, and re-balancing their sizes. An integer: the same with that many
-    clusters. "labels": from the histograms that clients tell, one cluster a class (an oracle where clients would not
-    tell; needs no training). Raises ConfigError where the histograms or the trained models are missing.
+    clusters; one needs no training. "labels": from the histograms that clients tell, one cluster a class (an oracle
+    where clients would not tell; needs no training). Raises ConfigError where the histograms or the trained models are
+    missing.
     """
     if isinstance(by, int) and by > len(fed.clients):
         raise ConfigError(f"strategy.clusters = {by}: more clusters than there are clients, {len(fed.clients)}")
+    if by == 1:
+        return [0] * len(fed.clients)
     if by == "labels":
         points, known = points_from_vectors(_label_shares(fed)), list(range(len(fed.clients)))
         wanted: int | None = len(fed.clients[0].label_histogram or ())

@@ -29,11 +29,12 @@ class Mixer:
         change: bool,
         memory: float | None,
         steady: bool = False,
+        cool: float = 0.0,
     ) -> None:
         """cluster: of each client. memory: share of a new change in its cluster's remembered one; None: uncorrected."""
         self._fed, self._cluster = fed, cluster
         self._gain, self._exponent, self._change, self._memory = gain, exponent, change, memory
-        self._steady = steady
+        self._steady, self._cool = steady, cool
         self._gaps = self._commits = 0
         self._remembered: dict[int, Model] = {}
         self._total: Model | None = None
@@ -56,7 +57,10 @@ class Mixer:
     def _weight(self, gap: int) -> float:
         self._gaps, self._commits = self._gaps + gap, self._commits + 1
         counted = max(gap, self._gaps / self._commits) if self._steady else gap
-        return min(1.0, self._gain * polynomial(counted, self._exponent))
+        gain = self._gain
+        if self._cool and self._fed.now > (1 - self._cool) * self._fed.horizon:
+            gain *= (self._fed.horizon - self._fed.now) / (self._cool * self._fed.horizon)
+        return min(1.0, gain * polynomial(counted, self._exponent))
 
     async def _corrected(self, start: Model, trained: Model, cluster: int, weight: float, memory: float) -> Model:
         mixed: Model

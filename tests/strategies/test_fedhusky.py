@@ -176,3 +176,45 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         FedHusky(commit="group")
     with pytest.raises(ValidationError, match="correction works on changes"):
         FedHusky(mixing="model")
+
+
+def test_in_free_order_everyone_trains_without_pause() -> None:
+    records = run(husky(order="free"), 20, 4)
+    assert_clients_do_one_thing_at_a_time(records)
+    durations = np.array([records.visits["finished"][records.visits["client"] == i][0] for i in range(20)])
+    visits = np.bincount(records.visits["client"], minlength=20)
+    assert (visits * durations > 200.0 - 2 * durations).all()
+
+
+@pytest.mark.parametrize("order", ["free", "planned", "paced"])
+def test_no_more_than_the_clients_at_once_train(order: str) -> None:
+    records = run(husky(order=order, clients_at_once=3), 20, 4)
+    started, finished = records.visits["started"], records.visits["finished"]
+    at_work = [int(((started <= t) & (t < finished)).sum()) for t in started]
+    assert max(at_work) == 3
+    assert len(started) > 20
+    assert_clients_do_one_thing_at_a_time(records)
+
+
+def test_where_few_may_train_clusters_are_visited_equally_often() -> None:
+    records = run(husky(order="free", clients_at_once=3), 20, 4)
+    cluster = np.array(records.note("clusters"))
+    begun = np.bincount(cluster[records.visits["client"]], minlength=4)
+    assert begun.max() - begun.min() <= 3 + 1  # visits that are in progress at the end are not there
+    own = np.bincount(records.visits["client"], minlength=20)
+    assert all(np.ptp(own[cluster == c]) <= 2 for c in range(4))
+
+
+@pytest.mark.parametrize("order", ["free", "planned", "paced"])
+def test_the_slow_are_out_of_reach(order: str) -> None:
+    seconds = [1.0 + i for i in range(20)]
+    speeds = {"unit": "s/visit", "speed": seconds}
+    records = run(husky(order=order, reach=0.4), 20, 4, compute=speeds)
+    # Clients i, i + 4, ... are of one label: of five the two fastest.
+    assert sorted(set(records.visits["client"].tolist())) == list(range(8))
+
+
+def test_clients_whose_own_changes_are_remembered_are_groups_of_one() -> None:
+    with pytest.raises(ValidationError, match="correct_by"):
+        FedHusky(correct_by="nobody")
+    assert husky(correct_by="client").order == "planned"
