@@ -205,7 +205,8 @@ def figure_6(asked: Asked) -> list[Row]:
     rows, panels, facts = [], {}, {}
     for preset in ("psfl-discrete", "psfl-normal", "psfl-uniform", "psfl-exponential"):
         of = preset.removeprefix("psfl-")
-        sets = ["executor.kind=none", f"fleet.preset={preset}", f"run.horizon={horizon}", *_HUNDRED]
+        nothing_trained = ["executor.kind=none", "data.source=digits", "model.network=mlp"]
+        sets = [*nothing_trained, f"fleet.preset={preset}", f"run.horizon={horizon}", *_HUNDRED]
         tables = {
             f"compare.{how}-{length}.strategy": {
                 "name": "psfl",
