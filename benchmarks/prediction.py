@@ -1,6 +1,6 @@
 """Does a simulation predict a deployment? Real client processes of different speed on this machine.
 
-    python -m benchmarks.prediction --out FOLDER [--strategies fedhusky,hybrid,fedavg] [--scale 1]
+    python -m benchmarks.prediction --out FOLDER [--json FILE] [--strategies fedhusky,hybrid,fedavg] [--scale 1]
 
 Six clients train digits; each is made to take its own time for a visit (`pace_s` in its TOML). The fleet is measured,
 as `fedtempo fleet measure` does it; each strategy is simulated on what was measured, then deployed on the same clients.
@@ -20,6 +20,7 @@ from typing import Any
 
 import tomli_w
 
+from benchmarks.prediction_page import facts, page
 from fedtempo.config import Config, parse
 from fedtempo.deployment import deploy_to_folder
 from fedtempo.flower.grid import SuperLink, joined
@@ -27,7 +28,7 @@ from fedtempo.flower.local import client_tables, start_client
 from fedtempo.flower.measuring import Measure, as_toml
 from fedtempo.flower.superlink import end, started
 from fedtempo.folders import run_to_folder
-from fedtempo.record import load_run
+from fedtempo.record import load_run, write_json
 from fedtempo.record.prediction import Predicted, prediction
 from fedtempo.runtime.runner import RunSettings
 
@@ -108,23 +109,17 @@ def _clients(config: Config, folder: Path, scale: float) -> Iterator[SuperLink]:
             end(processes)
 
 
-def page(found: dict[str, list[Predicted]]) -> str:
-    """What came out, as Markdown."""
-    lines = ["| strategy | measure | simulated | deployed | error |", "|---|---|---|---|---|"]
-    for strategy, measures in found.items():
-        for each in measures:
-            cells = ["-" if value is None else f"{value:.3g}" for value in (each.predicted, each.real)]
-            error = "-" if each.error is None else f"{each.error:+.1%}"
-            lines.append(f"| {strategy} | {each.name} | {cells[0]} | {cells[1]} | {error} |")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--json", type=Path, help="where the numbers are written, with command and environment")
     arguments = parser.parse_args()
     before = os.getloadavg()[0]
-    print(page(predicted(arguments.out, arguments.strategies.split(","), arguments.scale)))
-    print(f"\nLoad of the machine: {before:.1f} before, {os.getloadavg()[0]:.1f} after; {os.cpu_count()} processors.")
+    measured = predicted(arguments.out, arguments.strategies.split(","), arguments.scale)
+    load = [before, os.getloadavg()[0]]
+    if arguments.json:
+        write_json(arguments.json, facts(measured, load))
+    print(page(measured))
+    print(f"\nLoad of the machine: {load[0]:.1f} before, {load[1]:.1f} after; {os.cpu_count()} processors.")

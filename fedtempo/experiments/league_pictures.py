@@ -52,6 +52,7 @@ def _panel(axes: Axes, standing: Standing) -> None:
     axes.set_xscale("log")
     least = min((t for place in standing.places for t in place.times_s if t is not None), default=1.0)
     axes.set_xlim(10 ** math.floor(math.log10(least)), standing.horizon_s * 1.05)
+    axes.set_ylim(-0.8, len(standing.places) - 0.2)
     axes.set_yticks(range(len(standing.places)), [place.label for place in reversed(standing.places)], fontsize=7)
     axes.tick_params(axis="x", labelsize=7)
     axes.set_title(f"{standing.title}: {standing.target:.0%}", loc="left", fontsize=8.5, fontweight="bold")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import statistics
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
 from fedtempo.config import Config
@@ -102,9 +104,32 @@ _KEPT: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept workers", defau
 
 
 @contextmanager
+def _worker_processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """They end at once where the block is left by an error or an interrupt, and with this process, however it ends."""
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for process in active_children():
+                process.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
 def kept_workers(workers: int = 2) -> Iterator[None]:
     """What runs within in worker processes shares these: each takes seconds to start, a run often takes less."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with _worker_processes(workers) as pool:
         token = _KEPT.set(pool)
         try:
             yield
@@ -128,7 +153,7 @@ def in_processes(function: Callable[[S], T], items: Sequence[S], *, workers: int
         return list(map(function, items))
     if (kept := _KEPT.get()) is not None:
         return list(kept.map(function, items))
-    with ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn")) as pool:
+    with _worker_processes(min(workers, len(items))) as pool:
         return list(pool.map(function, items))
 
 

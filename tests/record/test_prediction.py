@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from benchmarks.prediction_page import facts, page, read
 from fedtempo.commands import compare_with_real
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
 from fedtempo.record.prediction import Predicted, prediction
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def written(folder: Path, visit_s: float, target_at: int | None, strategy: str = "fedavg") -> Path:
@@ -60,3 +64,17 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
     console = Console(record=True, width=100)
     compare_with_real(console, written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
     assert "+25.0%" in console.export_text()
+
+
+@pytest.mark.skipif(not (RESULTS / "prediction.json").exists(), reason="it has not been measured")
+def test_the_committed_table_says_what_the_committed_numbers_do() -> None:
+    told = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
+    assert page(read(told)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
+
+
+def test_numbers_survive_their_file() -> None:
+    found = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
+    told = json.loads(json.dumps(facts(found, [0.1, 2.0])))
+    assert read(told) == found
+    assert "| fedavg | time to target, s | 10 | 11 | +10.0% |" in page(read(told))
+    assert "| fedavg | busy ratio, mean | - | 0.5 | - |" in page(found)
