@@ -1,24 +1,27 @@
-"""What is beyond the papers in one picture: each variant's time over the first one's, a panel for each world."""
+"""What is beyond the papers in one picture: each variant's time over the first one's, a panel for each cell."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from fedtempo.experiments.ranking import ratio
 from fedtempo.report.figures import plain_axes, write_figure
 
 _SOONER, _LATER, _OPEN = "#0077BB", "#EE7733", "#999999"
 _COLUMNS = 4
+_RATIOS = [2.0**power for power in range(-4, 11)]
 
 
 def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
     """Geometric means over seeds with 95 % intervals; left of 1 is sooner than the first variant."""
-    labels, cells = list(facts["variants"]), facts["cells"]
-    first, others = labels[0], labels[1:]
+    cells = facts["cells"]
+    others = [label for label in facts["variants"] if any(label in list(cell["tried"])[1:] for cell in cells)]
     columns = min(_COLUMNS, len(cells))
     n_rows = -(-len(cells) // columns)
     figure = Figure(figsize=(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows), layout="constrained")
@@ -27,7 +30,7 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
         axes = plain_axes(drawn[place // columns][place % columns])
         base = next(iter(cell["tried"].values()))["runs"]["target_s"]
         for height, label in enumerate(reversed(others)):
-            if label not in cell["tried"]:
+            if label not in list(cell["tried"])[1:]:
                 continue
             found = ratio(cell["tried"][label]["runs"]["target_s"], base, cell["horizon_s"])
             colour = _SOONER if found.high < 1 else _LATER if found.low > 1 else _OPEN
@@ -35,10 +38,13 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
             axes.plot(found.mean, height, ">" if found.bound else "o", color=colour, markersize=4)
         axes.axvline(1.0, color="0.7", linewidth=0.8, zorder=0)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(FixedLocator(_RATIOS))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_yticks(range(len(others)), list(reversed(others)), fontsize=7)
         axes.tick_params(axis="x", labelsize=7)
-        axes.set_title(cell["title"], loc="left", fontsize=8, fontweight="bold")
+        axes.set_title(textwrap.fill(cell["title"], 34), loc="left", fontsize=8, fontweight="bold")
     for place in range(len(cells), n_rows * columns):
         drawn[place // columns][place % columns].set_visible(False)
-    figure.supxlabel(f"time to the target over that of {first} (triangle: at least)", fontsize=8)
+    figure.supxlabel("time to the target over that of the panel's first variant (triangle: at least)", fontsize=8)
     write_figure(figure, path)
