@@ -165,15 +165,19 @@ def _dilemma(asked: Asked, base: Config, tuned: Study) -> list[Row]:
             "share of picks that go to the slowest third of the clients",
             "Oort excludes them",
             ", ".join(f"{label} {100 * share:.0f} %" for label, share in of_slow.items()),
-            of_slow["oort"] < of_slow["fedavg"],
+            of_slow["oort"] < _FEWER * of_slow["fedavg"],
         ),
         claim(
             "picks of the slowest third over all, of the third with the evenest labels",
             "Oort excludes clients that would contribute, FCH-FL less so",
             ", ".join(f"{label} {ratio:.2f}" for label, ratio in of_good.items()),
-            of_good["oort"] < min(of_good["fedavg"], of_good["fch"]),
+            of_good["oort"] < _FEWER * min(of_good["fedavg"], of_good["fch"]),
         ),
     ]
+
+
+_FEWER = 0.9
+"""Who is excluded is picked in less than nine tenths of what chance would give."""
 
 
 def _picks(study: Study) -> dict[str, np.ndarray]:
