@@ -256,14 +256,21 @@ def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) ->
         replace(budget, seeds=budget.seeds[:1]),
     )["psfl"]
     at_best = base.with_changes({**tuned.chosen("psfl"), "run.stop_at_target": True})
-    variants = {
-        f"compare.S{length}": {"strategy": {"name": "psfl", "width": width, "length": length}}
-        for length, width in lengths.items()
-    }
-    config = at_best.with_changes(variants)
+    config = with_lengths(at_best, clients, lengths)
     study = plain_study(config, [f"S{length}" for length in lengths], budget.seeds)
     leave_comparison(asked, f"lengths-{clients}", config, study)
     return {length: median_to(study.records[f"S{length}"], _level(base)) for length in lengths}, lrs(tuned)
+
+
+def with_lengths(base: Config, clients: int, lengths: Mapping[int, int]) -> Config:
+    """With a competitor S<length> for each length of sequences; lengths: width of each."""
+    shapes = {f"S{length}": {"width": width, "length": length} for length, width in lengths.items()}
+    return base.with_changes(
+        {
+            f"compare.{label}.strategy": {"name": "psfl", "clients_per_round": clients, **shape}
+            for label, shape in shapes.items()
+        }
+    )
 
 
 def figure_7(asked: Asked) -> list[Row]:

@@ -10,7 +10,7 @@ import pytest
 
 from fedtempo.config import Config
 from fedtempo.data.sources import DEBIAN_FOLDER
-from fedtempo.experiments import tuning
+from fedtempo.experiments import psfl, tuning
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Asked
 from fedtempo.launch import run
@@ -42,3 +42,13 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
     assert len({config.run.seed for config in asked}) >= 1
     summary, _, _ = run(asked[0].with_changes({"run.horizon": 20.0, "run.max_commits": 1, "executor.kind": "inline"}))
     assert summary["final_accuracy"] > 0
+
+
+def test_psfls_table_1_can_have_every_number_of_clients_that_the_paper_has() -> None:
+    base = psfl._settings(Asked("medium", Path(), "fashion-mnist"))
+    for clients in psfl._TABLE_ONE:
+        lengths = {length: clients // length for length in psfl._LENGTHS[clients]}
+        config = psfl.with_lengths(base, clients, lengths)
+        for length, width in lengths.items():
+            strategy = config.for_comparison(f"S{length}").strategy
+            assert (strategy.width, strategy.length) == (width, length)  # type: ignore[attr-defined]
