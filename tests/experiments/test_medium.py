@@ -16,7 +16,7 @@ from fedtempo.experiments.reproduction import Asked
 from fedtempo.launch import run
 
 UNTRAINED = ("fedhusky/fig4", "csgd/fig4")  # of how data are dealt
-TRAINED = [name for name, experiment in EXPERIMENTS.items() if experiment.data and name not in UNTRAINED]
+TRAINED = [name for name, each in EXPERIMENTS.items() if each.data and each.printed and name not in UNTRAINED]
 
 
 class _Stopped(Exception):
@@ -31,11 +31,11 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
 ) -> None:
     asked: list[Config] = []
 
-    def stop(function: Any, configs: Sequence[Config], workers: int) -> None:
+    def stop(function: Any, configs: Sequence[Config], *, workers: int = 2) -> None:
         asked.extend(configs)
         raise _Stopped
 
-    monkeypatch.setattr(tuning, "_each", stop)
+    monkeypatch.setattr(tuning, "in_processes", stop)
     data = None if name == "csgd/table5" else "fashion-mnist"
     with pytest.raises(_Stopped):
         EXPERIMENTS[name].reproduce(Asked("medium", tmp_path, data))
