@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fedtempo.config import flat
 from fedtempo.experiments.beyond_pictures import draw_ratios
 from fedtempo.experiments.field import Row as Cell
+from fedtempo.experiments.field import flattened
 from fedtempo.experiments.kept import Cache, cache_file
 from fedtempo.experiments.race import Race, Target, reference, run_race, run_to_the_end
 from fedtempo.experiments.ranking import ratio
@@ -47,7 +47,7 @@ def variants(asked: Asked) -> list[Variant]:
             label,
             table["title"],
             table["kept"],
-            [_flat(point) for point in table["points"]],
+            [flattened(point) for point in table["points"]],
             table.get("cells"),
         )
         for label, table in tables.items()
@@ -71,7 +71,7 @@ def worlds(asked: Asked, table: str) -> list[World]:
     for name, own in asked.table(SETTINGS, table).items():
         if name in scale.get("without", []):
             continue
-        config = base.with_changes(_flat(own.get("changes", {})) | _flat(scale.get("changes", {})))
+        config = base.with_changes(flattened(own.get("changes", {})) | flattened(scale.get("changes", {})))
         points = {
             variant.label: variant.points
             for variant in variants(asked)
@@ -84,13 +84,6 @@ def worlds(asked: Asked, table: str) -> list[World]:
         cell = Cell(name, config.data.source, own["title"], config, points)
         found.append(World(cell, asked.budget(SETTINGS, own["study"]), own.get("target_of", name)))
     return found
-
-
-def _flat(table: Mapping[str, Any]) -> Changes:
-    changes: Changes = {}
-    for key, value in table.items():
-        changes |= flat(key, value)
-    return changes
 
 
 def beyond(asked: Asked) -> list[Row]:

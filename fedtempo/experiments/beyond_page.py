@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedtempo.experiments.page_parts import markdown_table, settings_in_words
 from fedtempo.experiments.ranking import Ratio, median, ratio
 from fedtempo.experiments.standings import seconds
 
@@ -109,7 +110,7 @@ def _matrix(facts: Facts) -> str:
             cells.append(f"**{found.words}**" if found.high < 1 or found.low > 1 else found.words)
         if any(cells):
             rows.append([f"`{label}`", *cells])
-    return _table(["variant", *(cell["title"] for cell in facts["cells"])], rows)
+    return markdown_table(["variant", *(cell["title"] for cell in facts["cells"])], rows)
 
 
 def _kept(facts: Facts) -> str:
@@ -120,7 +121,7 @@ def _kept(facts: Facts) -> str:
             continue
         sooner, later = sum(each.high < 1 for each in found), sum(each.low > 1 for each in found)
         rows.append([f"`{label}`", variant["title"], str(len(found)), str(sooner), str(later), variant["kept"]])
-    return _table(["variant", "what it is", "cells", "sooner in", "later in", "kept as"], rows)
+    return markdown_table(["variant", "what it is", "cells", "sooner in", "later in", "kept as"], rows)
 
 
 def _ends(facts: Facts) -> str:
@@ -133,12 +134,12 @@ def _ends(facts: Facts) -> str:
             above = [a - b for a, b in zip(late, tried[base]["runs"]["late_accuracy"], strict=True)]
             more = "" if label == base else f"{statistics.fmean(above):+.3f} ({min(above):+.3f} to {max(above):+.3f})"
             span = f"{statistics.fmean(late):.3f} ({min(late):.3f} to {max(late):.3f})"
-            rows.append([cell["title"], f"`{label}`", span, more, _chosen(own["chosen"])])
+            rows.append([cell["title"], f"`{label}`", span, more, settings_in_words(own["chosen"])])
     words = (
         "## How high it ends\n\nAccuracy over the last tenth of the horizon, tuned for that: mean over seeds, least "
         "and greatest, and the difference on the same seeds.\n\n"
     )
-    return words + _table(["cell", "variant", "accuracy at the end", "more than the first", "settings"], rows)
+    return words + markdown_table(["cell", "variant", "accuracy at the end", "more than the first", "settings"], rows)
 
 
 def _cell(cell: Facts) -> str:
@@ -156,7 +157,7 @@ def _cell(cell: Facts) -> str:
                 f"{statistics.median(stale):.1f}" if stale else "-",
                 f"{statistics.median(runs['took_part']):.0%}",
                 f"{statistics.median(runs['mb']):,.0f}",
-                _chosen(own["chosen"]),
+                settings_in_words(own["chosen"]),
             ]
         )
     head = ["variant", "time to the target", "ratio", "visits", "busy", "staleness", "took part", "MB", "settings"]
@@ -165,7 +166,7 @@ def _cell(cell: Facts) -> str:
         f"## {cell['title']}\n\n{cell['clients']} clients, {cell['data']}, {cell['network']}; target "
         f"{cell['target']:.0%}, FedAvg ends with {cell['reference']:.1%}; rates {rates}, tuned on seed "
         f"{', '.join(map(str, budget['tuning_seeds']))}, compared on seeds {', '.join(map(str, budget['seeds']))}.\n\n"
-        + _table(head, rows)
+        + markdown_table(head, rows)
     )
 
 
@@ -177,16 +178,3 @@ def _times(times: Sequence[float | None]) -> str:
     words = "never" if middle == float("inf") else f"{seconds(middle)} s"
     some = "" if len(known) == len(times) else f"{len(known)} of {len(times)}: "
     return f"{words} ({some}{seconds(min(known))} to {seconds(max(known))})"
-
-
-def _chosen(changes: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{key.rpartition('.')[2]} {value:g}" if isinstance(value, float) else f"{key.rpartition('.')[2]} {value}"
-        for key, value in changes.items()
-        if key not in ("strategy.tick_s", "strategy.deadline_s")
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

@@ -50,9 +50,9 @@ def rows(asked: Asked) -> list[Row]:
     for fleet, data in product(fleets, names):
         changes: Changes = {}
         for table in (fleets[fleet]["changes"], sets[data]["changes"]):
-            changes |= _flat(table)
+            changes |= flattened(table)
         for kind, name in (("fleets", fleet), ("sets", data)):
-            changes |= _flat(at.get(kind, {}).get(name, {}))
+            changes |= flattened(at.get(kind, {}).get(name, {}))
         title = f"{fleets[fleet]['title']}, {sets[data]['title']}"
         row = Row(fleet, data, title, shared.with_changes(changes), points_of(fleets[fleet]))
         if row.name not in without:
@@ -116,7 +116,8 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     }
 
 
-def _flat(table: Mapping[str, Any]) -> Changes:
+def flattened(table: Mapping[str, Any]) -> Changes:
+    """A table of the settings as changes of a configuration."""
     changes: Changes = {}
     for key, value in table.items():
         changes |= flat(key, value)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedtempo.experiments.field import NEEDS_EXAMPLES
+from fedtempo.experiments.page_parts import markdown_table, settings_in_words
 from fedtempo.experiments.ranking import covered
 from fedtempo.experiments.standings import Place, Standing, judged, reason, records, seconds, statement
 
@@ -127,7 +128,7 @@ def _winners(standings: Sequence[Standing]) -> str:
             ]
         )
     head = ("fleet, data", "target", "first", "level with it", "next", "first at the early target", "fewest bytes")
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _everywhere(facts: Facts, standings: Sequence[Standing]) -> str:
@@ -147,7 +148,7 @@ def _everywhere(facts: Facts, standings: Sequence[Standing]) -> str:
     ]
     head = ("strategy", "rows", "first", "first or level", "mean place", "within twice the first", "within five times")
     answer = "Yes" if holds else "No"
-    return f"Is one strategy first or level with the first in every row? **{answer}**: {words}.\n\n" + _table(
+    return f"Is one strategy first or level with the first in every row? **{answer}**: {words}.\n\n" + markdown_table(
         (*head, "at worst later than the first by"), rows
     )
 
@@ -198,7 +199,7 @@ def _row(standing: Standing) -> str:
             f"{place.took_part:.0%}",
             f"{place.gini:.2f}",
             f"{place.mb:,.0f}",
-            _chosen(place),
+            settings_in_words(place.chosen),
         ]
         for place in standing.places
     ]
@@ -216,7 +217,7 @@ def _row(standing: Standing) -> str:
         "MB",
         "settings",
     )
-    return f"### {standing.title}\n\n{_why(standing)}\n\n{_table(head, rows)}\n{_notes(standing)}"
+    return f"### {standing.title}\n\n{_why(standing)}\n\n{markdown_table(head, rows)}\n{_notes(standing)}"
 
 
 def _why(standing: Standing) -> str:
@@ -272,21 +273,5 @@ def _factor(place: Place) -> str:
     )
 
 
-def _chosen(place: Place) -> str:
-    names = {"strategy.": "", "training.": ""}
-    words = []
-    for key, value in place.chosen.items():
-        for prefix, instead in names.items():
-            key = key.replace(prefix, instead)
-        if key not in ("tick_s", "deadline_s"):
-            words.append(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
-    return ", ".join(words)
-
-
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

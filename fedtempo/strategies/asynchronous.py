@@ -19,7 +19,7 @@ async def train_always(
     work: Work | None = None,
     *,
     among: Sequence[Client] | None = None,
-    prefer: Callable[[Client], Any] = lambda client: 0,
+    prefer: Callable[[Client], Any] | None = None,
     begins: Callable[[Client], None] = lambda client: None,
 ) -> None:
     """Keep clients training for ever, each on the global model of its start; `arrived` takes each result.
@@ -32,10 +32,13 @@ async def train_always(
     rng = fed.rng("next client")
 
     def draw() -> Client:
-        preferences = list(map(prefer, idle))
-        least = min(preferences)
-        best = [position for position, preference in enumerate(preferences) if preference == least]
-        position = best[int(rng.integers(len(best)))]
+        if prefer is None:  # at a cost that does not grow with the number of clients
+            position = int(rng.integers(len(idle)))
+        else:
+            preferences = list(map(prefer, idle))
+            least = min(preferences)
+            best = [position for position, preference in enumerate(preferences) if preference == least]
+            position = best[int(rng.integers(len(best)))]
         idle[position], idle[-1] = idle[-1], idle[position]
         return idle.pop()
 
