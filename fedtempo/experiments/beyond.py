@@ -11,7 +11,7 @@ from fedtempo.experiments.beyond_pictures import draw_ratios
 from fedtempo.experiments.field import Row as Cell
 from fedtempo.experiments.field import flattened
 from fedtempo.experiments.kept import Cache, cache_file
-from fedtempo.experiments.race import Race, Target, reference, run_race, run_to_the_end
+from fedtempo.experiments.race import Race, Target, as_comparison, reference, run_race, run_to_the_end
 from fedtempo.experiments.ranking import ratio
 from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row
 from fedtempo.experiments.standings import seconds
@@ -126,11 +126,7 @@ def beyond(asked: Asked) -> list[Row]:
     }
     write_json(asked.folder / "beyond.json", facts)
     for world, entry in zip(found, facts["cells"], strict=True):
-        chosen = {
-            f"compare.{label}.{key}": value
-            for label, tried in entry["tried"].items()
-            for key, value in tried["chosen"].items()
-        }
+        chosen = as_comparison(entry["tried"])
         asked.leave(world.cell.base.with_changes({**chosen, "run.target_accuracy": entry["target"]}), world.cell.fleet)
     for suffix in ("png", "svg"):
         draw_ratios(facts, asked.folder / f"beyond.{suffix}")

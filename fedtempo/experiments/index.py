@@ -11,6 +11,7 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.experiments.beyond_page import beyond_page
 from fedtempo.experiments.league_page import league_page
+from fedtempo.experiments.page_parts import markdown_table
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Experiment, Verdict, named
 from fedtempo.experiments.results import RESULT, read_result
@@ -102,7 +103,7 @@ def index_page(folder: Path) -> str:
 
 
 def _table(experiments: Iterable[Experiment], folder: Path, found: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> str:
-    rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
+    rows = []
     for experiment in experiments:
         name, measured = experiment.name, ("", "", "", "", "not run")
         if name in found:
@@ -117,4 +118,4 @@ def _table(experiments: Iterable[Experiment], folder: Path, found: Mapping[str, 
                 result["verdict"] or "no statement to reach",
             )
         rows.append((name, experiment.printed or "-", experiment.title, named(experiment.data) or "-", *measured))
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    return markdown_table(_COLUMNS, rows)

@@ -8,7 +8,7 @@ from typing import Any
 from fedtempo.experiments.field import REFERENCE_FLEET, SETTINGS, budget, most_visits, rows
 from fedtempo.experiments.kept import Cache, cache_file
 from fedtempo.experiments.league_pictures import draw_times
-from fedtempo.experiments.race import Race, Target, reference, run_race
+from fedtempo.experiments.race import Race, Target, as_comparison, reference, run_race
 from fedtempo.experiments.reproduction import Asked, Budget, Experiment, Row, claim
 from fedtempo.experiments.standings import judged, statement
 from fedtempo.experiments.tuning import in_processes
@@ -45,13 +45,8 @@ def league(asked: Asked) -> list[Row]:
     facts = _facts(asked, budgets, targets, table)
     write_json(asked.folder / "league.json", facts)
     for row, entry in zip(found, table, strict=True):
-        chosen = {
-            f"compare.{label}.{key}": value
-            for label, own in entry["entrants"].items()
-            for key, value in own["chosen"].items()
-        }
         aim = {"run.target_accuracy": targets[row.data].full}
-        asked.leave(row.base.with_changes({**chosen, **aim}), f"{row.fleet}-{row.data}")
+        asked.leave(row.base.with_changes({**as_comparison(entry["entrants"]), **aim}), f"{row.fleet}-{row.data}")
     for fleet in dict.fromkeys(row.fleet for row in found):
         for suffix in ("png", "svg"):
             draw_times(facts, fleet, asked.folder / f"league-{fleet}.{suffix}")

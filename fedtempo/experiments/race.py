@@ -84,6 +84,11 @@ def run_race(race: Race) -> tuple[dict[str, Any], float]:
     return facts, cache.earlier_s
 
 
+def as_comparison(tried: Mapping[str, Mapping[str, Any]]) -> Changes:
+    """What was chosen for each competitor, as changes of its table `[compare.<label>]`; tried: facts of `run_race`."""
+    return {f"compare.{label}.{key}": value for label, facts in tried.items() for key, value in facts["chosen"].items()}
+
+
 def run_to_the_end(race: Race) -> tuple[dict[str, Any], float]:
     """As `run_race`, by the accuracy that a run ends with: the mean over the last tenth of the time, without a target.
 
