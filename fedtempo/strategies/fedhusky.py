@@ -55,6 +55,9 @@ class FedHusky:
     clusters: ClusterChoice = "models"
     warmup_epochs: WarmupEpochs = 3
     count_warmup: CountWarmup = True
+    even_speeds: Annotated[
+        bool, Doc("clients of two clusters change places until all clusters are about as fast: more groups can live")
+    ] = False
     commit: Annotated[Literal["hop", "group"], Doc("what is mixed: each client's work, or a whole group's")] = "hop"
     mixing: Annotated[Literal["change", "model"], Doc("w + weight * change, or (1 - weight) * w + weight * model")] = (
         "change"
@@ -103,7 +106,9 @@ class FedHusky:
             raise ValueError('correction works on changes: set mixing = "change" or correction = false')
 
     async def run(self, fed: Federation) -> None:
-        cluster = await find_clusters(fed, self.clusters, self.warmup_epochs, self.count_warmup)
+        cluster = await find_clusters(
+            fed, self.clusters, self.warmup_epochs, self.count_warmup, even_speeds=self.even_speeds
+        )
         mixer = self.mixer(fed, cluster)
         if self.order == "free":
             await self.run_free(fed, cluster, mixer)

@@ -11,7 +11,7 @@ import numpy as np
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation, Work
 from fedtempo.fields import Count, Doc
-from fedtempo.scheduling.clusters import cluster_clients, points_from_gram, points_from_vectors
+from fedtempo.scheduling.clusters import cluster_clients, even_out_speeds, points_from_gram, points_from_vectors
 
 _COLUMNS = 65_536
 """Parameters taken at a time into float64."""
@@ -27,14 +27,17 @@ CountWarmup = Annotated[
 ]
 
 
-async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, count_warmup: bool) -> list[int]:
+async def find_clusters(
+    fed: Federation, by: str | int, warmup_epochs: int, count_warmup: bool, *, even_speeds: bool = False
+) -> list[int]:
     """Each client's cluster, numbered from 0; clusters of equal size, up to one.
 
     by: "models": every client trains the initial model by itself and sends it; the gap statistic gives the number of
     clusters, k-means on the models the clusters, and re-balancing their sizes. An integer: the same with that many
     clusters; one needs no training. "labels": from the histograms that clients tell, one cluster a class (an oracle
-    where clients would not tell; needs no training). Raises ConfigError where the histograms or the trained models are
-    missing.
+    where clients would not tell; needs no training). even_speeds: clients of two clusters then change places until
+    clusters are about as fast as each other, by the estimated visits. Raises ConfigError where the histograms or the
+    trained models are missing.
     """
     if isinstance(by, int) and by > len(fed.clients):
         raise ConfigError(f"strategy.clusters = {by}: more clusters than there are clients, {len(fed.clients)}")
@@ -48,8 +51,12 @@ async def find_clusters(fed: Federation, by: str | int, warmup_epochs: int, coun
         points = points_from_gram(gram)
         wanted = by if isinstance(by, int) else None
     found = cluster_clients(points, wanted, fed.rng("clusters"))
+    labels = found.labels
+    if even_speeds:
+        visits_s = [fed.estimate(fed.clients[client]).visit_s for client in known]
+        labels = even_out_speeds(points, labels, 1 / np.maximum(visits_s, 1e-9))
     cluster = [-1] * len(fed.clients)
-    for client, label in zip(known, found.labels):
+    for client, label in zip(known, labels):
         cluster[client] = int(label)
     for client in range(len(cluster)):
         if cluster[client] < 0:  # it sent no model: the smallest cluster takes it

@@ -9,6 +9,7 @@ from scipy.spatial.distance import pdist
 from fedtempo.errors import ConfigError
 from fedtempo.scheduling.clusters import (
     cluster_clients,
+    even_out_speeds,
     gap_statistic,
     points_from_gram,
     points_from_vectors,
@@ -128,3 +129,40 @@ def test_points_of_short_vectors_lie_as_those_of_their_inner_products() -> None:
     assert np.allclose(short @ short.T, long @ long.T, atol=1e-12)
     assert np.allclose(short.mean(axis=0), 0)
     assert (np.diff((short**2).sum(axis=0)) <= 1e-12).all()
+
+
+@given(seed=st.integers(0, 10_000), n_clusters=st.integers(1, 6), more=st.integers(0, 20))
+@settings(deadline=None)
+def test_speeds_are_evened_out_without_changing_sizes(seed: int, n_clusters: int, more: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n_clusters + more) % n_clusters)
+    points, speeds = rng.normal(size=(len(labels), 3)), 1 / rng.uniform(1, 10, len(labels))
+    even = even_out_speeds(points, labels, speeds)
+    assert np.bincount(even).tolist() == np.bincount(labels).tolist()
+    before, after = np.bincount(labels, speeds), np.bincount(even, speeds)
+    assert np.abs(after - after.mean()).sum() <= np.abs(before - before.mean()).sum() + 1e-9
+    if (even != labels).any():
+        assert np.abs(after - after.mean()).sum() < np.abs(before - before.mean()).sum()
+
+
+def test_the_slowest_of_the_papers_clusters_nears_the_mean() -> None:
+    shares: list[list[float]] = []
+    for seed in range(20):
+        labels, speeds = np.repeat(np.arange(10), 5), 1 / np.random.default_rng(seed).uniform(1, 10, 50)
+        even = even_out_speeds(np.eye(10)[labels], labels, speeds)
+        totals = (np.bincount(labels, speeds), np.bincount(even, speeds))
+        shares.append([float(total.min() / total.mean()) for total in totals])
+    before, after = np.median(shares, axis=0)
+    assert before < 0.7
+    assert after >= 0.95
+
+
+def test_those_change_places_whose_data_differ_least() -> None:
+    points = np.array([[0.0], [0.1], [1.0], [5.0], [5.1], [9.0]])
+    labels, speeds = np.array([0, 0, 0, 1, 1, 1]), np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
+    assert even_out_speeds(points, labels, speeds).tolist() == [0, 0, 1, 0, 1, 1]
+
+
+def test_clusters_that_are_even_stay_as_they_are() -> None:
+    labels = np.array([0, 1, 0, 1])
+    assert even_out_speeds(np.zeros((4, 1)), labels, [1.0, 1.0, 2.0, 2.0]).tolist() == labels.tolist()

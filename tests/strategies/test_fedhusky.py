@@ -214,6 +214,15 @@ def test_the_slow_are_out_of_reach(order: str) -> None:
     assert sorted(set(records.visits["client"].tolist())) == list(range(8))
 
 
+def test_clusters_as_fast_as_each_other_keep_clients_busier() -> None:
+    plain, even = (run(husky(even_speeds=on), 50, 10, horizon=300.0) for on in (False, True))
+    sizes = [np.bincount(records.note("clusters")).tolist() for records in (plain, even)]
+    assert sizes == [[5] * 10] * 2
+    assert busy_ratios(even).mean() > 1.05 * busy_ratios(plain).mean()
+    assert busy_ratios(even).min() > busy_ratios(plain).min()
+    assert_clients_do_one_thing_at_a_time(even)
+
+
 def test_clients_whose_own_changes_are_remembered_are_groups_of_one() -> None:
     with pytest.raises(ValidationError, match="correct_by"):
         FedHusky(correct_by="nobody")
