@@ -17,6 +17,7 @@ from fedtempo.experiments.panels import (
     draw_curves,
     final_accuracies,
     first_of,
+    late_accuracies,
     median_to,
     reached,
     said,
@@ -163,15 +164,6 @@ def _each(study: Study, name: str, level: float, axis: str) -> list[Row]:
         words = f"{said(median_to(runs, level, axis), axis)} ({seeds})"
         rows.append(Row(f"{name}: {axis} to {level:.0%}, {label}", "-", words, _lr(study, label)))
     return rows
-
-
-def late_accuracies(study: Study, label: str) -> list[float]:
-    """Accuracy of each seed, its mean over the last tenth of the run: single evaluations jump."""
-    means = []
-    for run in study.records[label]:
-        times = run.evaluations["time"]
-        means.append(float(run.evaluations["accuracy"][times >= 0.9 * times[-1]].mean()))
-    return means
 
 
 def _ends(study: Study, name: str, *labels: str, late: bool = False) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The figures and tables of FCH-FL (Zhao et al.)."""
+"""The figures and tables of FCH-FL (Zhao et al.). An accuracy is the mean over the last tenth of a run's time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedtempo.config import Config
 from fedtempo.experiments.panels import (
     Panels,
     draw_curves,
-    final_accuracies,
+    late_accuracies,
     leave_comparison,
     lrs,
     median_to,
@@ -79,11 +79,11 @@ def _curves(asked: Asked, stem: str, bases: Mapping[str, Config], *all_ours: str
     rows = []
     for (source, study), ours in itertools.product(panels.items(), all_ours):
         for other, printed in _GAINS[stem].get(source, _GAINS[stem]["cifar10"]).items():
-            pairs = zip(final_accuracies(study, ours), final_accuracies(study, other), strict=True)
+            pairs = zip(late_accuracies(study, ours), late_accuracies(study, other), strict=True)
             gains = [100 * (a - b) for a, b in pairs]
             same = (statistics.fmean(gains) > 0) == (printed > 0)
             what = f"{source}: final accuracy, {ours} over {other}, points"
-            words = f"{points(final_accuracies(study, ours))}, {points(final_accuracies(study, other))}; {lrs(study)}"
+            words = f"{points(late_accuracies(study, ours))}, {points(late_accuracies(study, other))}; {lrs(study)}"
             rows.append(number(what, printed, gains, within=0.25, direction=same, digits=2, remark=words))
     return rows
 
@@ -106,7 +106,7 @@ def _costs(asked: Asked, base: Config) -> list[Row]:
     ):
         bases = {f"{value:g}": base.with_changes({"data.partition": deal, **_ALIKE}) for value, deal in deals.items()}
         panels = study_panels(asked, stem, bases, ("fedavg",), asked.budget("fch"))
-        ends = {value: final_accuracies(study, "fedavg") for value, study in panels.items()}
+        ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
         means = [statistics.fmean(values) for values in ends.values()]
         drawn(draw_lines, asked.folder, stem, list(deals), {"fedavg": means}, x=name, y="final accuracy")
         words = ", ".join(f"{value}: {points(values)}" for value, values in ends.items())
@@ -127,7 +127,7 @@ def _tails_of_half(asked: Asked, base: Config) -> tuple[list[Row], Study]:
     }
     drawn(draw_shares, asked.folder, "fig1-b-picks", by_tail, y="picks of a client")
     write_json(asked.folder / "fig1-b-picks.json", by_tail)
-    ends = {label: final_accuracies(study, label) for label in ("oort", "fedavg")}
+    ends = {label: late_accuracies(study, label) for label in ("oort", "fedavg")}
     gap = statistics.fmean(ends["oort"]) - statistics.fmean(ends["fedavg"])
     words = ", ".join(f"{label} {points(values)}" for label, values in ends.items())
     ratio = by_tail["oort"]["long tail"] / by_tail["oort"]["other"]
@@ -223,7 +223,7 @@ def table_1(asked: Asked) -> list[Row]:
         draw_curves(asked, stem, panels, axis="rounds")
         for source, study in panels.items():
             printed = _TABLE_ONE.get((source, name), _TABLE_ONE["cifar10", name])
-            ends = {label: [100 * end for end in final_accuracies(study, label)] for label in (*_OTHERS, ours)}
+            ends = {label: [100 * end for end in late_accuracies(study, label)] for label in (*_OTHERS, ours)}
             for (label, own), percent in zip(ends.items(), printed, strict=True):
                 what = f"{source}, {name}, {label}"
                 if (source, name) in _TABLE_ONE:
@@ -248,7 +248,7 @@ def _efficiency(asked: Asked, stem: str) -> Panels:
 
 def _best(study: Study, ours: str) -> float:
     """The higher one of the accuracies that Oort and FCH-FL end with."""
-    return max(statistics.fmean(final_accuracies(study, label)) for label in ("oort", ours))
+    return max(statistics.fmean(late_accuracies(study, label)) for label in ("oort", ours))
 
 
 def figure_6(asked: Asked) -> list[Row]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fedtempo.config import Config
-from fedtempo.experiments.panels import final_accuracies, leave_comparison, points
+from fedtempo.experiments.panels import late_accuracies, leave_comparison, lrs, points
 from fedtempo.experiments.pictures import draw_lines
 from fedtempo.experiments.reproduction import Asked, Experiment, Row, claim, drawn, number
-from fedtempo.experiments.study import Study, plain_study
+from fedtempo.experiments.study import Study, run_settings
+from fedtempo.experiments.tuning import Trial, tune
 from fedtempo.record import write_json
 
 _VARIANTS = ("throughput-mincv", "iid-mincv", "throughput-clients", "iid-clients")
@@ -24,11 +25,25 @@ _DEAL = {"kind": "classes", "mean": 2.0, "std": 0.7, "share": True}
 
 
 def _points(
-    asked: Asked, stem: str, x: str, configs: Mapping[float, Config], labels: tuple[str, ...]
+    asked: Asked,
+    stem: str,
+    x: str,
+    configs: Mapping[float, Config],
+    labels: tuple[str, ...],
+    *,
+    tuned_at: float,
+    budget: str = "study",
 ) -> dict[float, Study]:
-    """The same strategies at several values of a parameter: accuracy over the last quarter of the time, drawn."""
-    seeds = asked.budget("hybrid-fl").seeds
-    studies = {value: plain_study(config, labels, seeds) for value, config in configs.items()}
+    """The same strategies at several values of a parameter: accuracy over the last quarter of the time, drawn.
+
+    Every strategy has the learning rate that is best for it at the value `tuned_at`, where there is a choice.
+    """
+    own = asked.budget("hybrid-fl", budget)
+    trials: Mapping[str, Sequence[Trial]] = {}
+    if len(own.lr) > 1:
+        trials = tune(configs[tuned_at], labels, {"training.lr": own.lr}, own.tuning_seeds)
+    chosen = {label: trials[label][0].changes if trials else {"training.lr": own.lr[0]} for label in labels}
+    studies = {value: Study(trials, run_settings(config, chosen, own.seeds)) for value, config in configs.items()}
     for value, study in studies.items():
         leave_comparison(asked, f"{stem}-{value:g}", configs[value], study)
     write_json(asked.folder / f"{stem}.json", {f"{value:g}": study.facts() for value, study in studies.items()})
@@ -50,7 +65,7 @@ def _points(
 
 def _late(study: Study, label: str) -> list[float]:
     """Mean accuracy over the last quarter of the run, each seed: minutes 300 to 400 in the paper."""
-    return final_accuracies(study, label, last_s=study.records[label][0].facts["elapsed_s"] / 4)
+    return late_accuracies(study, label, 0.25)
 
 
 def _mean(study: Study, label: str) -> float:
@@ -66,7 +81,7 @@ def figure_3(asked: Asked) -> list[Row]:
     base = asked.settings("hybrid-fl")
     values = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if asked.scale == "full" else (1.0, 2.0, 5.0)
     configs = {mu: base.with_changes({"data.partition": {**_DEAL, "mean": mu}}) for mu in values}
-    studies = _points(asked, "fig3", "mean number of classes, mu", configs, _LABELS)
+    studies = _points(asked, "fig3", "mean number of classes, mu", configs, _LABELS, tuned_at=2.0)
     source, two = base.data.source, studies[2.0]
     gain = 100 * (_mean(two, "iid-mincv") - _mean(two, "fedcs"))
     printed = _GAIN.get(source, _GAIN["cifar10"])
@@ -77,7 +92,7 @@ def figure_3(asked: Asked) -> list[Row]:
             [gain],
             within=0.25,
             direction=gain > 0,
-            remark=_words(two),
+            remark=f"{_words(two)}; {lrs(two)}",
         )
     ]
     for mu in values:
@@ -113,7 +128,7 @@ def figure_4(asked: Asked) -> list[Row]:
         values = (0.01, 0.02, 0.05, 0.1)
     labels = ("fedcs", "iid-mincv", "centralized")
     configs = {share: base.with_changes({"data.share_examples": share}) for share in values}
-    studies = _points(asked, "fig4", "share of clients that upload", configs, labels)
+    studies = _points(asked, "fig4", "share of clients that upload", configs, labels, tuned_at=values[1])
     rows = []
     for label in ("iid-mincv", "centralized"):
         low, high = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
@@ -129,13 +144,13 @@ def figure_4(asked: Asked) -> list[Row]:
 def figure_5(asked: Asked) -> list[Row]:
     """Accuracy over the fluctuation of rates and speeds."""
     base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
-    values = (0.0, 0.1, 0.2, 0.3, 0.4) if asked.scale == "full" else (0.0, 0.3)
+    values = (0.0, 0.2, 0.4, 0.6, 0.8) if asked.scale == "full" else (0.0, 0.4, 0.8)
     labels = ("fedcs", "throughput-mincv", "iid-mincv")
     configs = {
         share: base.with_changes({"fleet.compute.fluctuation": share, "fleet.link.fluctuation": share})
         for share in values
     }
-    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels)
+    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels, tuned_at=0.0, budget="fluctuation")
     rows = []
     for label in labels:
         first, last = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
@@ -152,7 +167,8 @@ def table_1(asked: Asked) -> list[Row]:
     labels = _LABELS[:-1]
     sigmas = (0.0, 0.7, math.inf)
     configs = {sigma: base.with_changes({"data.partition": {**_DEAL, "mean": 4.0, "std": sigma}}) for sigma in sigmas}
-    studies = _points(asked, "table1", "standard deviation of the number of classes: 0, 0.7, infinite", configs, labels)
+    x = "standard deviation of the number of classes: 0, 0.7, infinite"
+    studies = _points(asked, "table1", x, configs, labels, tuned_at=0.7)
     source = base.data.source
     rows = []
     for place, (sigma, study) in enumerate(studies.items()):

@@ -155,10 +155,10 @@ def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome
     )
 
 
-def late_accuracy(records: Records) -> float:
-    """Mean accuracy over the last tenth of the run: single evaluations jump."""
+def late_accuracy(records: Records, share: float = 0.1) -> float:
+    """Mean accuracy over the last share of the run: single evaluations jump."""
     times, accuracies = records.evaluations["time"], records.evaluations["accuracy"]
-    return float(accuracies[times >= 0.9 * times[-1]].mean())
+    return float(accuracies[times >= (1 - share) * times[-1]].mean())
 
 
 def gini(counts: npt.ArrayLike) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.config import Config, parse
+from fedtempo.experiments.kept import late_accuracy
 from fedtempo.experiments.reproduction import Asked, Budget, Row, claim, drawn
 from fedtempo.experiments.study import Study, tuned_study
 from fedtempo.record import Records, time_to_target, write_json
@@ -87,15 +88,14 @@ def said(value: float, axis: str = "time") -> str:
     return f"{value:.0f} s" if axis == "time" else f"{value:.0f}"
 
 
-def final_accuracies(study: Study, label: str, last_s: float | None = None) -> list[float]:
-    """Final accuracy of each seed; the mean over the last so many seconds where given."""
-    if last_s is None:
-        return [run.summary["final_accuracy"] for run in study.runs[label]]
-    means = []
-    for run in study.records[label]:
-        late = run.evaluations["time"] >= run.facts["elapsed_s"] - last_s
-        means.append(float(run.evaluations["accuracy"][late].mean()))
-    return means
+def final_accuracies(study: Study, label: str) -> list[float]:
+    """Final accuracy of each seed."""
+    return [run.summary["final_accuracy"] for run in study.runs[label]]
+
+
+def late_accuracies(study: Study, label: str, share: float = 0.1) -> list[float]:
+    """Accuracy of each seed, its mean over the last share of the run: single evaluations jump."""
+    return [late_accuracy(run, share) for run in study.records[label]]
 
 
 def points(accuracies: Sequence[float]) -> str:

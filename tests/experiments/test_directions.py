@@ -10,8 +10,8 @@ import pytest
 
 from fedtempo.config import Config
 from fedtempo.data.sources import DEBIAN_FOLDER
-from fedtempo.experiments.directions import CLUSTERS, TAILS, classes_uploaded, late_accuracies, round_s, target
-from fedtempo.experiments.panels import final_accuracies, median_to
+from fedtempo.experiments.directions import CLUSTERS, TAILS, classes_uploaded, round_s, target
+from fedtempo.experiments.panels import final_accuracies, late_accuracies, median_to
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Asked
 from fedtempo.experiments.study import Study, plain_study
