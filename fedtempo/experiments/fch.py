@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import entropy
 
-from fedtempo.config import Config
+from fedtempo.config import Config, parse
 from fedtempo.experiments.panels import (
     Panels,
     draw_curves,
@@ -53,11 +53,21 @@ _TABLE_TWO = {
 
 
 def _bases(
-    asked: Asked, partition: Mapping[str, object], emnist_clients: int = 200, *, stragglers: bool = False
+    asked: Asked,
+    partition: Mapping[str, object],
+    emnist_clients: int = 200,
+    *,
+    stragglers: bool = False,
+    convolutions: bool = False,
 ) -> dict[str, Config]:
-    """The paper's two data sets, or the one that was asked for, dealt in one way; a panel each."""
+    """The paper's two data sets, or the one that was asked for, dealt in one way; a panel each.
+
+    convolutions: at the medium scale, which has a perceptron, a second panel with a network like the paper's.
+    """
     base = asked.settings("fch").with_changes({"data.partition": dict(partition)} | ({} if stragglers else _ALIKE))
     bases = {base.data.source: base}
+    if asked.scale == "medium" and convolutions:
+        bases[f"{base.data.source}, convolutions"] = parse({**base.given, "model": {"network": "cnn-psfl"}})
     if asked.scale == "full" and asked.data is None:
         changes = {"data.source": "emnist", "data.clients": emnist_clients, "run.max_commits": 100}
         tables = {f"compare.{label}.strategy.clients_per_round": emnist_clients // 10 for label in base.variants}
@@ -194,7 +204,7 @@ def _evenness(config: Config, seed: int) -> np.ndarray:
 
 def figure_3(asked: Asked) -> list[Row]:
     """Accuracy over rounds where clients are alike."""
-    return _curves(asked, "fig3", _bases(asked, {"kind": "iid"}), "fch")
+    return _curves(asked, "fig3", _bases(asked, {"kind": "iid"}, convolutions=True), "fch")
 
 
 def figure_4(asked: Asked) -> list[Row]:
@@ -208,9 +218,8 @@ def figure_5(asked: Asked) -> list[Row]:
     Algorithm 2 is not in the paper's text, which has a screening by past utility and then a choice among those that
     trained. Once with both stages; once with the first alone, after which as many train as with the others.
     """
-    return _curves(
-        asked, "fig5", _bases(asked, _SKEWED, emnist_clients=360), "fch-selection", "fch-one-stage-selection"
-    )
+    bases = _bases(asked, _SKEWED, emnist_clients=360, convolutions=True)
+    return _curves(asked, "fig5", bases, "fch-selection", "fch-one-stage-selection")
 
 
 def table_1(asked: Asked) -> list[Row]:

@@ -32,13 +32,12 @@ def _points(
     labels: tuple[str, ...],
     *,
     tuned_at: float,
-    budget: str = "study",
 ) -> dict[float, Study]:
     """The same strategies at several values of a parameter: accuracy over the last quarter of the time, drawn.
 
     Every strategy has the learning rate that is best for it at the value `tuned_at`, where there is a choice.
     """
-    own = asked.budget("hybrid-fl", budget)
+    own = asked.budget("hybrid-fl")
     trials: Mapping[str, Sequence[Trial]] = {}
     if len(own.lr) > 1:
         trials = tune(configs[tuned_at], labels, {"training.lr": own.lr}, own.tuning_seeds)
@@ -150,7 +149,7 @@ def figure_5(asked: Asked) -> list[Row]:
         share: base.with_changes({"fleet.compute.fluctuation": share, "fleet.link.fluctuation": share})
         for share in values
     }
-    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels, tuned_at=0.0, budget="fluctuation")
+    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels, tuned_at=0.0)
     rows = []
     for label in labels:
         first, last = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)

@@ -73,7 +73,7 @@ class Asked:
 
 
 _NOT_OF_RUNS = frozenset(
-    "scale study dear recurrent variants fleets sets league at cells ends beyond fluctuation".split()  # noqa: SIM905  shorter
+    "scale study dear recurrent variants fleets sets league at cells ends beyond".split()  # noqa: SIM905  shorter
 )
 """Tables of the settings that are no part of a run's configuration."""
 
