@@ -1,0 +1,47 @@
+"""The tables of FedHusky's page say what the committed numbers do."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+_TABLES = ("variants/variants-one-label", "variants/variants-Dir0.1", "fig5/fig5-lr", "fig5/fig5-tuned")
+
+
+def cells(text: str) -> list[tuple[str, ...]]:
+    """The cells of all tables of a page, without the first column, which names the strategy in words."""
+    return [tuple(cell.strip() for cell in line.split("|")[2:-1]) for line in text.splitlines() if line[:1] == "|"]
+
+
+def median_and_all(times_s: Sequence[float | None]) -> str:
+    median = statistics.median(math.inf if time is None else time for time in times_s)
+    each = ", ".join("never" if time is None else f"{time:g}" for time in times_s)
+    return f"{'never' if median == math.inf else f'{median:g}'} ({each})"
+
+
+def told(facts: dict[str, Any], label: str) -> tuple[str, ...]:
+    """A row as the page has it: what the tuning chose, times to the target, final accuracy, busy ratio."""
+    own, chosen = facts["strategies"][label], facts["chosen"].get(label, {})
+    ends = [100 * end for end in own["final_accuracy"]["values"]]
+    return (
+        *(f"{chosen[key]:g}" for key in ("training.lr", "training.batch_size") if key in chosen),
+        median_and_all(own["time_to_target_s"]["values"]),
+        f"{statistics.fmean(ends):.1f} ± {statistics.stdev(ends):.1f} %",
+        f"{100 * own['busy_ratio']['mean']['mean']:.0f} %",
+    )
+
+
+@pytest.mark.parametrize("table", _TABLES)
+def test_the_committed_tables_say_what_the_committed_numbers_do(table: str) -> None:
+    facts = json.loads((RESULTS / "fedhusky" / f"{table}.json").read_text(encoding="utf-8"))
+    on_page = cells((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))
+    assert len(facts["strategies"]) >= 5
+    for label in facts["strategies"]:
+        assert told(facts, label) in on_page, label
