@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import operator
@@ -256,7 +257,7 @@ class Recorder:
         self._tally.add_visits(client, group, visits[:, 5], visits[:, 8], visits[:, 9].astype(np.int64), examples)
 
     def close(self) -> None:
-        """Write what is left and close the file. After a failed write, only close it."""
+        """Write what is left and close the file, which is one file then. After a failed write, only close it."""
         try:
             if not self._failed:
                 self.fact("events_sha256", self.events_sha256)
@@ -264,9 +265,16 @@ class Recorder:
                 if not self._rows and elapsed_s is not None:
                     self.fact("totals", self._tally.totals(elapsed_s).as_fact())
                 self.flush()
+                self._leave_one_file()
         finally:
             self._connection.close()
             self._tally.close()
+
+    def _leave_one_file(self) -> None:
+        """Without a log beside it, which readers who may not write could not remove; unless somebody is reading now."""
+        self._connection.execute("PRAGMA busy_timeout=0")
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA journal_mode=DELETE")
 
     def _look(self) -> None:
         """Write what has waited for a second.

@@ -148,6 +148,30 @@ def test_a_run_is_readable_while_it_is_written(tmp_path):
     assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
 
 
+def test_a_closed_run_is_one_file_after_it_was_read_too(tmp_path):
+    recorder = Recorder(tmp_path)
+    recorder.visit(ROW)
+    recorder.close()
+    assert load_run(tmp_path).visits["number"].tolist() == [0]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.sqlite"]
+
+
+def test_a_run_that_somebody_reads_is_closed_at_once(tmp_path):
+    recorder = Recorder(tmp_path)
+    recorder.visit(ROW)
+    recorder.flush()
+    with sqlite3.connect(tmp_path / "run.sqlite") as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM visits").fetchone() == (1,)
+        recorder.visit((1, *ROW[1:]))
+        began = time.monotonic()
+        recorder.close()
+        assert time.monotonic() - began < 10  # SQLite would wait a minute for the reader
+        assert reader.execute("SELECT count(*) FROM visits").fetchone() == (1,)
+    reader.close()
+    assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
+
+
 def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path)
     for number in range(6_000):
