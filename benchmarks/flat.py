@@ -22,6 +22,7 @@ from benchmarks.clock import configuration
 from benchmarks.memory import resident_bytes
 from fedtempo.config import Config
 from fedtempo.folders import run_to_folder
+from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.world import build_world
 
@@ -46,7 +47,8 @@ class Watch:
         self.folder: list[int] = []
         self.grew: list[str] = []
 
-    def __call__(self, sim: Simulation, _: Any) -> None:
+    def __call__(self, sim: Driven, _: Any) -> None:
+        assert isinstance(sim, Simulation)
         self._sim, self._task = sim, asyncio.get_running_loop().create_task(self._look(), name="watch")
 
     async def _look(self) -> None:

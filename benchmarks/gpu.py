@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from benchmarks.visits import BATCH, EXAMPLES, LENGTH, LR, VOCABULARY
+from benchmarks.networks import VOCABULARY
+from benchmarks.visits import BATCH, EXAMPLES, LENGTH, LR
 from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, Network
 from fedtempo.learning.training import Training

@@ -32,6 +32,7 @@ from fedtempo.record import RunFolder
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.world import World, build_world
 
@@ -165,7 +166,8 @@ def excess(without: Cost, journalled: Cost) -> tuple[float, float]:
 def die_at(config: Config, folder: Path, visits: int) -> None:
     """A life that ends with so many visits begun."""
 
-    def watch(sim: Simulation, _: Any) -> None:
+    def watch(sim: Driven, _: Any) -> None:
+        assert isinstance(sim, Simulation)
         hold = sim._visits._hold
 
         def counted(*arguments: Any) -> Any:
@@ -173,14 +175,15 @@ def die_at(config: Config, folder: Path, visits: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return hold(*arguments)
 
-        sim._visits._hold = counted  # type: ignore[method-assign]
+        sim._visits._hold = counted  # type: ignore[method-assign,assignment]
 
     complete(config, folder, watch=watch)
 
 
 def until_live_s(config: Config, folder: Path, world: World) -> float:
     """Seconds from the beginning of a resumed run's life to its first operation beyond the journal."""
-    began, live = time.perf_counter(), []
+    began = time.perf_counter()
+    live: list[float] = []
     following = Journalled._next
 
     def watched(self: Journalled, asked: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,12 @@ def solve_paper(
     n, c = len(delta), max(cluster) + 1
     gaps = [list(planner.calendars.gaps(i, t0, horizon)) for i in range(n)]
     big = horizon - t0 + max(delta)
-    names = [("x", i) for i in range(n)] + [("y", i, p) for i in range(n) for p in range(c)]
+    names: list[tuple[Any, ...]] = [("x", i) for i in range(n)] + [("y", i, p) for i in range(n) for p in range(c)]
     names += [("z", i, k) for i in range(n) for k in range(len(gaps[i]))]
     n_binary = len(names)
     names += [("s", i) for i in range(n)] + [("h", p) for p in range(c)] + [("objective",)]
     column = {name: position for position, name in enumerate(names)}
-    rows: list[tuple[dict[Any, float], float, float]] = [
+    rows: list[tuple[Mapping[Any, float], float, float]] = [
         *[({("x", i): 1 for i in range(n) if cluster[i] == each}, 1, 1) for each in range(c)],  # (3)
         *[({("y", i, p): 1 for i in range(n)}, 1, 1) for p in range(c)],  # (5)
         *[({("y", i, p): 1 for p in range(c)} | {("x", i): -1}, 0, 0) for i in range(n)],  # (6)

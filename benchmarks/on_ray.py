@@ -55,7 +55,7 @@ def figures(workers: int, repetitions: int, visits: int) -> list[Figure]:
         for _ in range(workers):
             cluster.add_node(num_cpus=1)
         with ExitStack() as stack:
-            executors = {
+            executors: dict[str, Executor] = {
                 "processes": stack.enter_context(Processes(job, workers)),
                 "ray": stack.enter_context(OnRay(job, workers, address=cluster.address)),
             }

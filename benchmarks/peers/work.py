@@ -45,7 +45,7 @@ def tensors() -> tuple[Tensor, Tensor]:
 
 def client_tensors() -> list[tuple[Tensor, Tensor]]:
     x, y = tensors()
-    return list(zip(x.split(EXAMPLES), y.split(EXAMPLES)))
+    return list(zip(torch.split(x, EXAMPLES), torch.split(y, EXAMPLES)))
 
 
 def network() -> nn.Module:
