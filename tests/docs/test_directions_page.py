@@ -1,0 +1,38 @@
+"""The tables of the page on four papers' claims say what the committed results do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+_SECTIONS = {
+    "psfl/direction": 7,
+    "psfl/limits": 4,
+    "fch/direction": 9,
+    "csgd/direction": 4,
+    "hybrid-fl/direction": 12,
+}
+"""Rows of each section's table."""
+
+
+def table(name: str) -> list[list[str]]:
+    """Cells of the first table after the heading that names an experiment, without its head."""
+    page = (RESULTS / "directions.md").read_text(encoding="utf-8")
+    section = page.split(f": `{name}`\n", 1)[1].split("\n#", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("name", _SECTIONS)
+def test_each_row_has_a_measured_value_and_the_learning_rate_that_was_found(name: str) -> None:
+    result = json.loads((RESULTS / name / "result.json").read_text(encoding="utf-8"))
+    measured = {(row["measured"], row["remark"]) for row in result["rows"]}
+    rows = table(name)
+    assert len(rows) == _SECTIONS[name]
+    for cells in rows:
+        value = next(cell for cell in reversed(cells) if "(" in cell)
+        rate = next((cell for cell in cells[1:4] if cell.replace(".", "").isdigit()), "")
+        assert (value, f"lr {rate}" if rate else "") in measured, cells
