@@ -32,10 +32,6 @@ class Budget:
         tuple[float, ...], Field(strict=False, min_length=1), Doc("learning rates that are tried for every competitor")
     ]
     tuning_horizon: Annotated[Positive | None, Doc("seconds after which a run of the tuning ends")] = None
-    tuning_horizons: Annotated[
-        Positive | None,
-        Doc("of these, what the tuning of a competitor may take, by successive halving; all by default"),
-    ] = None
 
 
 @dataclass(frozen=True)

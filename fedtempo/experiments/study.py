@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.config import Config
-from fedtempo.experiments.halving import successive_halving
-from fedtempo.experiments.tuning import Changes, Finished, Grid, Trial, grid_points, run_all, tune
+from fedtempo.experiments.tuning import Changes, Finished, Grid, Trial, run_all, tune
 from fedtempo.record import Records, comparison
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """trials: of each competitor, the best first; empty where nothing was tuned. runs: of each, one a seed.
-
-    trial_horizons_s: how long the trials were, where that differs.
-    """
+    """trials: of each competitor, the best first; empty where nothing was tuned. runs: of each, one a seed."""
 
     trials: Mapping[str, Sequence[Trial]]
     runs: Mapping[str, Sequence[Finished]]
-    trial_horizons_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @property
     def records(self) -> dict[str, list[Records]]:
@@ -39,16 +34,13 @@ class Study:
 
     def facts(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        trials: dict[str, list[dict[str, Any]]] = {
+        trials = {
             label: [
                 {"changes": trial.changes, "times_s": trial.times_s, "best_accuracies": trial.accuracies}
                 for trial in tried
             ]
             for label, tried in self.trials.items()
         }
-        for label, horizons_s in self.trial_horizons_s.items():
-            for trial, horizon_s in zip(trials[label], horizons_s, strict=True):
-                trial["horizon_s"] = horizon_s
         return {"chosen": {label: self.chosen(label) for label in trials}, "trials": trials, **self.comparison}
 
 
@@ -60,25 +52,16 @@ def tuned_study(
     tuning_seeds: Sequence[int],
     seeds: Sequence[int],
     tuning_horizon: float | None = None,
-    tuning_horizons: float | None = None,
     workers: int = 2,
 ) -> Study:
     """Tune every competitor on the same grid and seeds, then run each with its best setting on `seeds`.
 
     tuning_horizon: seconds after which a run of the tuning ends; that of the configuration by default.
-    tuning_horizons: how many of these the tuning of a competitor may take on each seed, by successive halving; by
-    default every setting gets one.
     """
     briefly = base if tuning_horizon is None else base.with_changes({"run.horizon": tuning_horizon})
-    horizons_s: dict[str, list[float]] = {}
-    if tuning_horizons is None:
-        trials = tune(briefly, labels, grid, tuning_seeds, workers=workers)
-    else:
-        placed = successive_halving(briefly, labels, grid_points(grid), tuning_seeds, tuning_horizons, workers=workers)
-        trials = {label: [place.trial for place in places] for label, places in placed.items()}
-        horizons_s = {label: [place.horizon_s for place in places] for label, places in placed.items()}
+    trials = tune(briefly, labels, grid, tuning_seeds, workers=workers)
     best = {label: trials[label][0].changes for label in labels}
-    return Study(trials, run_settings(base, best, seeds, workers=workers), horizons_s)
+    return Study(trials, run_settings(base, best, seeds, workers=workers))
 
 
 def plain_study(base: Config, labels: Sequence[str], seeds: Sequence[int], *, workers: int = 2) -> Study:
