@@ -16,7 +16,7 @@ from fedtempo.experiments.panels import leave_comparison, slug
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import SCALES, SETTINGS, Asked, Row, Verdict, claim, number, overall
 from fedtempo.experiments.results import command, in_place_of, run_experiment
-from fedtempo.experiments.study import Study, tuned_study
+from fedtempo.experiments.study import Study
 from fedtempo.experiments.tuning import Trial
 
 PAPERS = sorted(path.stem for path in SETTINGS.glob("*.toml"))
@@ -58,28 +58,6 @@ def test_what_is_left_of_a_study_has_its_competitors_and_what_the_tuning_chose(t
     assert left.for_comparison("fch").training.lr == 0.7
     assert left.for_comparison("fch").training.loss == "logit-adjusted"
     assert left.for_comparison("fedavg").training.lr == asked.settings("fch").training.lr
-
-
-def test_a_study_that_is_tuned_by_halving_says_how_long_each_setting_was_tried(tmp_path: Path) -> None:
-    sets = ["run.horizon=60", "run.evaluate_every=10", "data.clients=6", "data.test_examples=50", "model.hidden=[4]"]
-    base, rates = Asked("small", tmp_path).settings("fedhusky", sets), [0.01, 0.03, 0.1, 0.3]
-    study = tuned_study(
-        base,
-        ["fedavg"],
-        {"training.lr": rates},
-        tuning_seeds=[101],
-        seeds=[1],
-        tuning_horizon=40.0,
-        tuning_horizons=3.0,
-        workers=1,
-    )
-    trials = study.facts()["trials"]["fedavg"]
-    assert [trial["horizon_s"] for trial in trials] == pytest.approx([40.0, 40.0, 10.0, 10.0])
-    assert sorted(trial["changes"]["training.lr"] for trial in trials) == rates
-    assert study.facts()["chosen"] == {"fedavg": trials[0]["changes"]}
-    assert study.records["fedavg"][0].facts["elapsed_s"] == 60.0
-    plain = tuned_study(base, ["fedavg"], {"training.lr": rates[:1]}, tuning_seeds=[101], seeds=[1], workers=1)
-    assert list(plain.facts()["trials"]["fedavg"][0]) == ["changes", "times_s", "best_accuracies"]
 
 
 def test_a_panels_name_makes_a_files_name() -> None:
