@@ -308,7 +308,7 @@ _BOTH = ("mnist", "fashion-mnist")
 
 EXPERIMENTS = (
     Experiment("fedhusky/fig4", "label distributions of clients", figure_4, (0.1, 0.2, 0.2), _BOTH, "Fig. 4"),
-    Experiment("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (1.8, 40, 200), _BOTH, "Fig. 5"),
+    Experiment("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (1.8, 20, 200), _BOTH, "Fig. 5"),
     Experiment("fedhusky/fig6", "busy ratio of each client", figure_6, (0.3, 3, 3), (), "Fig. 6"),
     Experiment("fedhusky/fig7", "groups alive over time", figure_7, (0.2, 3, 3), (), "Fig. 7"),
     Experiment("fedhusky/fig8", "calendars of five clients, 100 seconds", figure_8, (0.2, 0.2, 0.2), (), "Fig. 8"),
