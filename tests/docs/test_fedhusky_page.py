@@ -45,3 +45,12 @@ def test_the_committed_tables_say_what_the_committed_numbers_do(table: str) -> N
     assert len(facts["strategies"]) >= 5
     for label in facts["strategies"]:
         assert told(facts, label) in on_page, label
+
+
+@pytest.mark.parametrize("what", ["mean", "lowest", "highest"])
+def test_the_table_of_busy_ratios_says_what_the_committed_result_does(what: str) -> None:
+    rows = json.loads((RESULTS / "fedhusky" / "fig6" / "result.json").read_text(encoding="utf-8"))["rows"]
+    measured = {row["quantity"]: row["measured"] for row in rows}
+    labels = ("fedhusky-paper", "fedhusky-thin", "fedhusky-paced", "fedhusky-even", "hybrid")
+    row = tuple(measured[f"busy ratio, {what}, {label}"] for label in labels)
+    assert row in {each[1:] for each in cells((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))}
