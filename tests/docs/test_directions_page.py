@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+from tests.docs.tables import RESULTS, rows_of_tables
+
 _SECTIONS = {
     "psfl/direction": 7,
     "psfl/limits": 4,
@@ -18,12 +18,11 @@ _SECTIONS = {
 """Rows of each section's table."""
 
 
-def table(name: str) -> list[list[str]]:
-    """Cells of the first table after the heading that names an experiment, without its head."""
+def table(name: str) -> list[tuple[str, ...]]:
+    """Cells of the table after the heading that names an experiment, without its head."""
     page = (RESULTS / "directions.md").read_text(encoding="utf-8")
     section = page.split(f": `{name}`\n", 1)[1].split("\n#", 1)[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return rows_of_tables(section)[2:]
 
 
 @pytest.mark.parametrize("name", _SECTIONS)

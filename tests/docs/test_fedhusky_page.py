@@ -6,18 +6,18 @@ import json
 import math
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+from tests.docs.tables import RESULTS, rows_of_tables
+
 _TABLES = ("variants/variants-one-label", "variants/variants-Dir0.1", "fig5/fig5-lr", "fig5/fig5-tuned")
 
 
-def cells(text: str) -> list[tuple[str, ...]]:
-    """The cells of all tables of a page, without the first column, which names the strategy in words."""
-    return [tuple(cell.strip() for cell in line.split("|")[2:-1]) for line in text.splitlines() if line[:1] == "|"]
+def on_page() -> list[tuple[str, ...]]:
+    """The cells of the page's tables, without the first column, which names the strategy in words."""
+    return [row[1:] for row in rows_of_tables((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))]
 
 
 def median_and_all(times_s: Sequence[float | None]) -> str:
@@ -41,10 +41,10 @@ def told(facts: dict[str, Any], label: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("table", _TABLES)
 def test_the_committed_tables_say_what_the_committed_numbers_do(table: str) -> None:
     facts = json.loads((RESULTS / "fedhusky" / f"{table}.json").read_text(encoding="utf-8"))
-    on_page = cells((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))
+    shown = on_page()
     assert len(facts["strategies"]) >= 5
     for label in facts["strategies"]:
-        assert told(facts, label) in on_page, label
+        assert told(facts, label) in shown, label
 
 
 @pytest.mark.parametrize("what", ["mean", "lowest", "highest"])
@@ -53,4 +53,4 @@ def test_the_table_of_busy_ratios_says_what_the_committed_result_does(what: str)
     measured = {row["quantity"]: row["measured"] for row in rows}
     labels = ("fedhusky-paper", "fedhusky-thin", "fedhusky-paced", "fedhusky-even", "hybrid")
     row = tuple(measured[f"busy ratio, {what}, {label}"] for label in labels)
-    assert row in {each[1:] for each in cells((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))}
+    assert row in {shown[1:] for shown in on_page()}
