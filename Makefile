@@ -10,7 +10,7 @@ PIP_FLAGS ?=
 .PHONY: demo test test-deploy test-deploy-slow test-docker test-ray lint audit bench bench-peers docs docs-serve package ci clean
 
 demo: $(READY)
-	$(BIN)/fedtempo compare configs/fedhusky.toml --strategies fedhusky,hybrid,sequential,fedavg --seeds 1-3 --out runs/demo-$$(date +%Y%m%d-%H%M%S)
+	$(BIN)/fedtempo demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2

@@ -33,8 +33,8 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Federated learning on a virtual clock: who trains when, in which order, over which link.",
-    epilog="Example: fedtempo run configs/fedhusky.toml",
+    help="Federated learning on a virtual clock: simulate, compare, plan, deploy.",
+    epilog="Example: fedtempo demo",
 )
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes of what a signal ended: SIGINT, SIGTERM."""
@@ -55,6 +55,22 @@ def options(
     ] = False,
 ) -> None:
     """Options of the program as a whole."""
+
+
+@app.command(epilog="Example: fedtempo demo --quick")
+def demo(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="one seed and half the time: seconds in place of a minute")
+    ] = False,
+    out: Out = None,
+) -> None:
+    """Compare four strategies on real images.
+
+    FedHusky, hybrid, sequential and parallel training; needs no configuration and no download.
+    """
+    from fedtempo import commands
+
+    raise typer.Exit(commands.demo(console, quick, out))
 
 
 @app.command(epilog="Example: fedtempo run configs/fedhusky.toml --set strategy.preset=paper --seed 7")
@@ -259,19 +275,26 @@ def describe(
     catalogue.describe(console, name)
 
 
-@app.command(epilog="Example: fedtempo new strategy my-idea")
+@app.command(epilog="Example: fedtempo new config fedavg")
 def new(
-    kind: Annotated[str, typer.Argument(help="strategy, network, data or partition", show_default=False)],
-    name: Annotated[str, typer.Argument(help="what it is called, like my-idea", show_default=False)],
-    folder: Annotated[Path, typer.Option(help="where to write it")] = Path(),
+    kind: Annotated[str, typer.Argument(help="config, strategy, network, data or partition", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="config: a strategy, like fedavg or module:Class; otherwise a new name, like my-idea",
+            show_default=False,
+        ),
+    ],
+    folder: Annotated[Path, typer.Option(help="folder to write to")] = Path(),
 ) -> None:
-    """Begin a part of your own.
+    """Write a configuration, or start your own part.
 
-    Writes a commented file that works as it is, and its test.
+    A part is a commented file that works as it is, and its test.
     """
     from fedtempo import skeletons
 
-    for path in skeletons.write(kind, name, folder):
+    made = [skeletons.write_config(name, folder)] if kind == "config" else skeletons.write(kind, name, folder)
+    for path in made:
         console.print(f"{path}", style="cyan", soft_wrap=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from fedtempo.record.recorder import Observer
 from fedtempo.report import words
 from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, prediction_table, run_table
+from fedtempo.shipped import config_path
 from fedtempo.trackers import make_trackers
 from fedtempo.trackers.tracking import tracked
 
@@ -110,10 +111,40 @@ def compare(
     make_trackers(base.run.track)  # what is not installed is said before anything runs
     numbers = parse_seeds(seeds)
     folder = out or unused(RUNS / default_name("compare", numbers[0]))
-    watching, observing = partial(progress.shown, console), partial(observed, log_format=log_format)
-    compared = comparing.begin(
-        folder, base, competitors(strategies, base), numbers, watching=watching, observing=observing
+    return _compare(console, base, competitors(strategies, base), numbers, folder, log_format)
+
+
+def demo(console: Console, quick: bool, out: Path | None) -> int:
+    """The comparison that the README shows, from the shipped configuration; return the exit code.
+
+    quick: one seed in place of three, and half of the horizon.
+    """
+    base = load(config_path("fedhusky"), ["run.horizon=500.0"] if quick else [], own=False)
+    strategies, seeds = "fedhusky,hybrid,sequential,fedavg", "1" if quick else "1-3"
+    shorter = " --set run.horizon=500" if quick else ""
+    console.print("The same as, after `fedtempo new config fedhusky`:", style="dim")
+    console.print(
+        f"  fedtempo compare fedhusky.toml --strategies {strategies} --seeds {seeds}{shorter}",
+        style="dim",
+        highlight=False,
+        soft_wrap=True,
     )
+    numbers = parse_seeds(seeds)
+    folder = out or unused(RUNS / default_name("demo", numbers[0]))
+    return _compare(console, base, competitors(strategies, base), numbers, folder, None)
+
+
+def _compare(
+    console: Console,
+    base: Config,
+    labels: Sequence[str],
+    numbers: Sequence[int],
+    folder: Path,
+    log_format: logs.Format | None,
+) -> int:
+    """Run a comparison in a new folder and show it; return the exit code."""
+    watching, observing = partial(progress.shown, console), partial(observed, log_format=log_format)
+    compared = comparing.begin(folder, base, labels, numbers, watching=watching, observing=observing)
     return _show_comparison(console, folder, compared)
 
 

@@ -30,6 +30,7 @@ from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.shipped import config_names
 from fedtempo.strategies import STRATEGIES
 
 Table = dict[str, Any]
@@ -108,7 +109,10 @@ def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Con
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        name = Path(path).stem
+        shipped = isinstance(error, FileNotFoundError) and name in config_names()
+        hint = f"; `fedtempo new config {name}` writes a configuration of that name" if shipped else ""
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}{hint}") from error
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from fedtempo import cli
+from fedtempo import cli, commands
 from fedtempo.errors import ConfigError
 from fedtempo.record import load_run
 
@@ -302,3 +303,17 @@ def test_help_loads_no_heavy_library() -> None:
     code = f"import sys, fedtempo.cli; print(sorted({heavy} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("quick", "seeds", "horizon"), [(False, [1, 2, 3], 1000.0), (True, [1], 500.0)])
+def test_the_demo_is_the_comparison_that_it_names(
+    quick: bool, seeds: list[int], horizon: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr(commands.comparing, "begin", lambda *given, **_: begun.append(given))
+    assert commands.demo(Console(width=200), quick, Path("somewhere")) == commands.INTERRUPTED
+    ((folder, base, labels, numbers),) = begun
+    assert (folder, base.run.horizon, numbers) == (Path("somewhere"), horizon, seeds)
+    named = capsys.readouterr().out
+    assert f"--strategies {','.join(labels)} --seeds {'1' if quick else '1-3'}" in named
+    assert ("--set run.horizon=500" in named) == quick

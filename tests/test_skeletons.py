@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from fedtempo import skeletons
+from fedtempo.config import load
 from fedtempo.errors import ConfigError
+from fedtempo.shipped import config_names, config_path
+from fedtempo.strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,3 +85,77 @@ def test_names_that_are_none(kind: str, name: str, says: str, tmp_path: Path) ->
 
 def test_a_model_is_a_network(tmp_path: Path) -> None:
     assert "nn.Module" in skeletons.write("model", "wide", tmp_path)[0].read_text()
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_strategy_has_a_commented_configuration(name: str, tmp_path: Path) -> None:
+    path = skeletons.write_config(name, tmp_path)
+    assert path == tmp_path / f"{name}.toml"
+    assert path.read_bytes() == config_path(name).read_bytes()
+    assert load(path).strategy_name == name
+    assert path.read_text().startswith("# ")
+
+
+def test_shipped_configurations_are_those_of_the_repository() -> None:
+    assert sorted(path.stem for path in (ROOT / "configs").glob("*.toml")) == config_names()
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import Annotated
+from typing_extensions import Doc
+
+@dataclass(frozen=True)
+class MyOwnIdea:
+    needed: Annotated[int, Doc("clients in a team")]
+    rate: Annotated[float, Doc("share of the fleet, 0 to 1")] = 0.25
+    kind: str = "x"
+    limits: Annotated[tuple[int, ...], Doc("limits")] = (1, 2)
+    most: int | None = None
+    quick: bool = True
+
+    async def run(self, fed):
+        await fed.sleep_until(1.0)
+"""
+
+
+def test_a_configuration_for_ones_own_strategy_lists_its_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_idea_module.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = skeletons.write_config("own_idea_module:MyOwnIdea", tmp_path / "new")
+    assert path.name == "my-own-idea.toml"
+    text = path.read_text()
+    for line in (
+        'name = "own_idea_module:MyOwnIdea"',
+        "# needed = ...  # clients in a team (required)",
+        "rate = 0.25  # share of the fleet, 0 to 1",
+        'kind = "x"',
+        "# limits = ...  # limits",
+        "# most = ...",
+        "quick = true",
+    ):
+        assert line in text.splitlines()
+    with pytest.raises(ConfigError, match=r"strategy.needed"):
+        load(path)
+    path.write_text(text.replace("# needed = ...", "needed = 3"))
+    assert load(path).strategy.needed == 3  # type: ignore[attr-defined]
+
+
+def test_a_configuration_overwrites_nothing_and_needs_a_known_name(tmp_path: Path) -> None:
+    (tmp_path / "fedavg.toml").write_text("mine")
+    with pytest.raises(ConfigError, match=r"fedavg.toml already exists; choose another folder"):
+        skeletons.write_config("fedavg", tmp_path)
+    assert (tmp_path / "fedavg.toml").read_text() == "mine"
+    with pytest.raises(ConfigError, match=r"new config fedav: no such configuration; did you mean 'fedavg'"):
+        skeletons.write_config("fedav", tmp_path)
+    with pytest.raises(ConfigError, match=r"new config os:getcwd: it is a builtin_function_or_method, not a class"):
+        skeletons.write_config("os:getcwd", tmp_path)
+
+
+def test_a_missing_file_of_a_shipped_name_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`fedtempo new config hybrid` writes a configuration of that name$"):
+        load(tmp_path / "configs" / "hybrid.toml")
+    with pytest.raises(ConfigError, match=r"No such file or directory$"):
+        load(tmp_path / "configs" / "mine.toml")

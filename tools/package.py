@@ -71,7 +71,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def try_out(python: Path, folder: Path) -> None:
-    """Ask the fedtempo of this environment for its version, what it lacks, and a small run, outside the source tree."""
+    """Ask this environment's fedtempo for its version, what it lacks, a small run and the demo, outside the source."""
     folder.mkdir()
     (folder / "small.toml").write_text(SMALL, encoding="utf-8")
     program = python.with_name("fedtempo")
@@ -83,6 +83,12 @@ def try_out(python: Path, folder: Path) -> None:
     summary = json.loads((folder / "out/summary.json").read_text(encoding="utf-8"))
     assert summary["ended"] == "horizon", summary
     assert (folder / "out/report.html").is_file()
+    _call(program, "new", "config", "fedavg", cwd=folder)
+    _call(program, "plan", "fedavg.toml", cwd=folder)
+    _call(program, "demo", "--quick", "--out", "demo", cwd=folder)
+    comparison = json.loads((folder / "demo/comparison.json").read_text(encoding="utf-8"))
+    assert len(comparison["strategies"]) == 4, comparison
+    assert (folder / "demo/report.html").is_file()
 
 
 def _call(*command: str | Path, cwd: Path | None = None) -> str:
