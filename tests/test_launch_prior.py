@@ -11,6 +11,7 @@ from fedtempo.config import Config, parse
 from fedtempo.errors import ConfigError
 from fedtempo.launch import run
 from fedtempo.world import build_world, training_of
+from tests.precision import DOUBLE
 
 TABLES: dict[str, Any] = {
     "run": {"max_commits": 2},
@@ -104,4 +105,4 @@ def test_with_equal_shares_the_adjusted_loss_is_cross_entropy() -> None:
     _, _, plain = run(config(training__loss="cross-entropy"))
     assert adjusted is not None
     assert plain is not None
-    np.testing.assert_allclose(adjusted, plain, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(adjusted, plain, **DOUBLE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-
 SYSTEM_DATA = Path("/usr/share/datasets")
 """Where packages of Debian put data sets."""
 

@@ -145,7 +145,7 @@ def test_closing_ends_workers_frees_memory_and_fails_what_is_open():
     start = time.monotonic()
     executor.close()
     executor.close()
-    assert time.monotonic() - start < 1.5
+    assert time.monotonic() - start < 10.0  # the visits would take 45 s
     assert shared_memory() == before
     assert not any(map(lives, workers))
     for pending in (*visits, test):

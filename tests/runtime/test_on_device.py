@@ -26,9 +26,10 @@ from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import HostLane
 from fedtempo.world import build_world
+from tests.precision import DOUBLE, double_precision
 
 TRAINING = Training(lr=2**-4, batch_size=8)
-"""With a step size that is a power of two a static step has the bits of a plain one."""
+"""With a step size that is a power of two a static step has the bits of a plain one, where autograd differentiates."""
 
 MEASURING = Training(lr=2**-4, batch_size=8, statistics=frozenset({"squared_loss", "gradient_variance"}))
 
@@ -92,7 +93,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]
                 for one, other in zip((each.result() for each in pending), expected, strict=True):
                     vector = inline.vector(other.location)
-                    np.testing.assert_allclose(executor.vector(one.location), vector, rtol=1e-10, atol=1e-10)
+                    np.testing.assert_allclose(executor.vector(one.location), vector, **double_precision(training))
                     assert one.statistics == pytest.approx(other.statistics, rel=1e-10)
                     assert np.abs(vector - model).max() > 1e-4  # it has trained
                 model = average([inline.vector(each.location) for each in expected])
@@ -364,7 +365,7 @@ def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch, double):
         summaries.append(summary)
         models.append(model)
     assert summaries[0]["events_sha256"] == summaries[1]["events_sha256"]
-    np.testing.assert_allclose(models[1], models[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(models[1], models[0], **DOUBLE)
 
 
 def test_a_run_is_not_resumed_on_another_kind_of_device():

@@ -17,6 +17,7 @@ from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.processes import Processes
+from tests.precision import DOUBLE
 
 MODULE = """
 import torch
@@ -84,7 +85,7 @@ def test_a_device_agrees_up_to_rounding(make: Any, training: Training) -> None:
     with Inline(make()) as inline, OnDevice(make(), "cpu", streams=1) as device:
         one, two = outcome(inline, training), outcome(device, training)
     assert one[0].dtype == np.float64
-    np.testing.assert_allclose(one[0], two[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(one[0], two[0], **DOUBLE)
     assert one[1] == pytest.approx(two[1], rel=1e-10)
     assert one[3] == pytest.approx(two[3], rel=1e-10)
 
