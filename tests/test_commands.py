@@ -285,7 +285,7 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert time.monotonic() - began < 10.0  # two seconds on a quiet machine
     finally:
         process.kill()
@@ -299,5 +299,5 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
 def test_help_loads_no_heavy_library() -> None:
     heavy = "{'torch', 'numpy', 'scipy', 'sklearn', 'pydantic', 'matplotlib', 'plotly'}"
     code = f"import sys, fedtempo.cli; print(sorted({heavy} & sys.modules.keys()))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert found.stdout.strip() == "[]"

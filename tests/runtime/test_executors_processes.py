@@ -31,7 +31,7 @@ def shared_memory(process=None):
     return sorted(path.name for path in Path("/dev/shm").glob(f"fedtempo-{process or os.getpid()}-*"))
 
 
-def wait_until(condition, seconds=2.0):
+def wait_until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
