@@ -1,4 +1,5 @@
-# `make demo` and `make test` do everything on a fresh machine; the environment is made when it is first needed.
+# `make demo` and `make test` do everything on a fresh machine; the environment is made when it is first needed. Targets of
+# several steps end with a line that says how it went (tools/steps.sh).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,13 +8,35 @@ READY := $(VENV)/.ready
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-.PHONY: demo test test-deploy test-deploy-slow test-docker test-ray lint audit bench bench-peers docs docs-serve package ci clean
+# Other instructions than a processor's best, so that PyTorch, MKL, oneDNN, OpenBLAS and NumPy round otherwise: the oldest that
+# they know, and AVX2 where there is AVX-512. Tests that compare what was trained must pass with each.
+OLDEST := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott 'NPY_DISABLE_CPU_FEATURES=X86_V4 X86_V3'
+AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4
+NUMERIC := tests/client tests/docs tests/experiments tests/fleet tests/golden tests/learning tests/runtime tests/scheduling tests/strategies tests/test_*.py
 
-demo: $(READY)
-	$(BIN)/fedtempo demo
+INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
+LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-test: lint
-	$(BIN)/python -m pytest -n 2
+.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray lint audit bench bench-peers docs docs-serve package ci clean
+
+demo:
+	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
+	  "$(BIN)/fedtempo demo"
+
+test:
+	@sh tools/steps.sh "make test" $(INSTALL) $(LINT) "tests, 5 to 10 minutes" "$(BIN)/python -m pytest -n 2"
+
+# The tests that train, or whose results could hang on rounding, with other instructions.
+test-numeric:
+	@sh tools/steps.sh "make test-numeric" $(INSTALL) \
+	  "do the oldest instructions round otherwise?" "env $(OLDEST) $(BIN)/python -m tools.rounding --must-differ" \
+	  "tests with the oldest instructions" "env $(OLDEST) $(BIN)/python -m pytest -n 2 $(NUMERIC)" \
+	  "does AVX2 round otherwise?" "env $(AVX2) $(BIN)/python -m tools.rounding" \
+	  "tests with AVX2" "env $(AVX2) $(BIN)/python -m pytest -n 2 $(NUMERIC)"
+
+# What needs Fashion-MNIST, and is skipped elsewhere; of the slow ones none.
+test-fashion-mnist: $(READY)
+	$(BIN)/python -m pytest -rs -m 'fashion_mnist and not slow' tests/data tests/experiments
 
 # Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
 test-deploy: .venv-flower/.ready
@@ -50,11 +73,8 @@ package: $(READY)
 ci: test docs package
 	$(BIN)/python -m pytest -m slow tests/docs
 
-lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+lint:
+	@sh tools/steps.sh "make lint" $(INSTALL) $(LINT)
 
 # What is known against every pinned release. AUDIT_FLAGS=--strict: one about which nobody can be asked is a failure too.
 AUDIT_FLAGS ?=
@@ -71,20 +91,27 @@ bench-peers: $(READY)
 	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m benchmarks.peers.environments
 
 $(READY): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $(READY)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@echo "Making the environment $(VENV) with $$($(PYTHON) --version)."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV), once: 1.7 GB and some minutes with the CPU build of PyTorch," \
+	  "several GB more with the CUDA build. What pip says follows."
+	@$(BIN)/python -m pip install --disable-pip-version-check $(PIP_FLAGS) -r requirements.lock
+	@echo "Installing fedtempo itself, from this folder."
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+	@echo "The environment is ready."
 
 # Flower needs older versions of some packages, Ray takes 250 MB, and nobody else needs MkDocs: their environments lie over
 # the other one.
 .venv-%/.ready: requirements-%.lock $(READY)
-	$(BIN)/python -m venv --without-pip $(@D)
-	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
+	@echo "Making the environment $(@D) over $(VENV): $$(grep -c == $<) packages, once. What pip says follows."
+	@$(BIN)/python -m venv --without-pip $(@D)
+	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
 	  > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
-	$(BIN)/python -m pip --python $(@D)/bin/python install --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps -r $<
-	touch $@
+	@$(BIN)/python -m pip --python $(@D)/bin/python install --disable-pip-version-check $(PIP_FLAGS) --no-deps -r $<
+	@touch $@
+	@echo "The environment $(@D) is ready."
 
 clean:
 	rm -rf $(VENV) .venv-flower .venv-ray .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

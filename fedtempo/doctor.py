@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtempo import __version__
+from fedtempo.data.places import SYSTEM_DATA, cache_folder
 
 State = Literal["ok", "optional", "warning", "missing"]
 _MARKS: dict[State, Text] = {
@@ -207,9 +208,10 @@ def memory_bytes() -> int | None:
 def _folders() -> list[Finding]:
     findings = []
     root = os.environ.get("FEDTEMPO_DATA")
-    if root is None:
-        advice = "the folder that holds fashion-mnist/ and other data sets; digits need none"
-        findings.append(Finding("folders", "$FEDTEMPO_DATA", "optional", "not set", advice))
+    if not root:
+        found = f"not set: {SYSTEM_DATA} is used" if SYSTEM_DATA.is_dir() else f"not set, and no {SYSTEM_DATA}"
+        advice = f"set it to the folder that holds fashion-mnist/, used in place of {SYSTEM_DATA}; digits need none"
+        findings.append(Finding("folders", "$FEDTEMPO_DATA", "optional", found, advice))
     elif Path(root).is_dir():
         inside = sorted(path.name for path in Path(root).iterdir())
         findings.append(Finding("folders", "$FEDTEMPO_DATA", "ok", f"{root} ({', '.join(inside[:6]) or 'empty'})"))
@@ -220,10 +222,9 @@ def _folders() -> list[Finding]:
 
 def _cache() -> Finding:
     try:
-        from fedtempo.data.places import cache_folder
+        folder = cache_folder()
     except ImportError:  # platformdirs, which is among the missing packages
         return Finding("folders", "cache", "optional", "unknown")
-    folder = cache_folder()
     if folder is None:
         return Finding("folders", "cache", "warning", "no home folder", "set XDG_CACHE_HOME; nothing is kept now")
     existing = next(path for path in (folder, *folder.parents) if path.exists())

@@ -162,11 +162,10 @@ def test_missing_data_say_where_they_were_looked_for_and_how_to_get_them(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
-    monkeypatch.setattr("fedtempo.data.sources.DEBIAN_FOLDER", tmp_path / "nothing", raising=True)
     assert fedtempo("run", config, "--set", "data.source=fashion-mnist", "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
-    assert str(tmp_path) in printed
-    assert "apt-get install dataset-fashion-mnist" in printed
+    assert str(tmp_path / "fashion-mnist") in printed
+    assert "unset FEDTEMPO_DATA and run `apt-get install dataset-fashion-mnist`" in printed
 
 
 def test_compare_shares_the_world_and_writes_the_table_as_json(
@@ -287,7 +286,7 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=120)
         assert time.monotonic() - began < 10.0  # two seconds on a quiet machine
     finally:
         process.kill()
@@ -301,7 +300,7 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
 def test_help_loads_no_heavy_library() -> None:
     heavy = "{'torch', 'numpy', 'scipy', 'sklearn', 'pydantic', 'matplotlib', 'plotly'}"
     code = f"import sys, fedtempo.cli; print(sorted({heavy} & sys.modules.keys()))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert found.stdout.strip() == "[]"
 
 

@@ -78,6 +78,17 @@ def test_little_shared_memory_and_a_wrong_data_folder_are_warned_about(
     assert "fashion-mnist" in _found("$FEDTEMPO_DATA").found
 
 
+def test_the_folder_that_data_are_read_from_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for unset in (None, ""):
+        monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
+        if unset is not None:
+            monkeypatch.setenv("FEDTEMPO_DATA", unset)
+        monkeypatch.setattr(doctor, "SYSTEM_DATA", tmp_path)
+        assert _found("$FEDTEMPO_DATA").found == f"not set: {tmp_path} is used"
+        monkeypatch.setattr(doctor, "SYSTEM_DATA", tmp_path / "none")
+        assert _found("$FEDTEMPO_DATA").found == f"not set, and no {tmp_path / 'none'}"
+
+
 def test_a_container_s_limit_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(doctor, "_CONTAINER_LIMIT", limit)

@@ -11,6 +11,7 @@ from fedtempo.config import Config, parse
 from fedtempo.errors import ConfigError
 from fedtempo.launch import run
 from fedtempo.world import build_world, training_of
+from tests.precision import DOUBLE
 
 TABLES: dict[str, Any] = {
     "run": {"max_commits": 2},
@@ -96,6 +97,7 @@ def test_a_run_trains_with_the_prior_and_tells_what_it_was() -> None:
     assert not np.array_equal(model, plain)
 
 
+@pytest.mark.usefixtures("double")
 def test_with_equal_shares_the_adjusted_loss_is_cross_entropy() -> None:
     """Eq. 8 with a balanced prior adds the same number to all logits: the models agree up to rounding."""
     equal = config(training__prior=(1.0,) * 10)
@@ -103,4 +105,4 @@ def test_with_equal_shares_the_adjusted_loss_is_cross_entropy() -> None:
     _, _, plain = run(config(training__loss="cross-entropy"))
     assert adjusted is not None
     assert plain is not None
-    np.testing.assert_allclose(adjusted, plain, atol=1e-6)
+    np.testing.assert_allclose(adjusted, plain, **DOUBLE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import from_hub, hub_files, hub_splits, need_columns
 from fedtempo.data.idx import read_idx, read_idx_folder
+from fedtempo.data.places import data_folder
 from fedtempo.data.splitting import check_share, drawn
 from fedtempo.errors import ConfigError
 
@@ -44,11 +43,10 @@ def cifar100(labels: str = "fine") -> Dataset:
 def emnist() -> Dataset:
     """EMNIST balanced (Cohen et al., 2017): 112,800 and 18,800 digits and letters, 28 by 28, in 47 classes.
 
-    The four IDX files of $FEDTEMPO_DATA/emnist, or where there is no such folder of `Royc30ne/emnist-balanced`. They
+    The four IDX files of $FEDTEMPO_DATA/emnist, or if there is no such folder those of `Royc30ne/emnist-balanced`. They
     have rows and columns exchanged; here images stand upright, as in MNIST.
     """
-    root = os.environ.get("FEDTEMPO_DATA", "")
-    if root and (folder := Path(root) / "emnist").is_dir():
+    if (folder := data_folder("emnist")).is_dir():
         data = read_idx_folder(folder, "emnist")
     else:
         x, y, more_x, more_y = hub_files("Royc30ne/emnist-balanced", _EMNIST_FILES)

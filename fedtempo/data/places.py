@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from platformdirs import user_cache_path
+SYSTEM_DATA = Path("/usr/share/datasets")
+"""Where packages of Debian put data sets."""
+
+
+def data_folder(name: str) -> Path:
+    """Return the folder of the data set `name`, which need not exist.
+
+    It lies in $FEDTEMPO_DATA if that variable is set, and in the system's folder of data sets otherwise; never in both,
+    so that $FEDTEMPO_DATA also hides what the system has.
+    """
+    root = os.environ.get("FEDTEMPO_DATA")
+    return (Path(root) if root else SYSTEM_DATA) / name
 
 
 def cache_folder() -> Path | None:
@@ -12,5 +24,7 @@ def cache_folder() -> Path | None:
 
     $XDG_CACHE_HOME takes the place of ~/.cache. None where the user has no home.
     """
+    from platformdirs import user_cache_path  # `fedtempo doctor` works without it
+
     folder = user_cache_path("fedtempo", appauthor=False)
     return folder if folder.is_absolute() else None

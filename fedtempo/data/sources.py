@@ -20,14 +20,13 @@ from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
+from fedtempo.data.places import data_folder
 from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
 from fedtempo.errors import ConfigError
 from fedtempo.importing import imported, outside
-
-DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 
 
 def digits(test_share: float = 0.2) -> Dataset:
@@ -63,18 +62,17 @@ def _load_digits() -> Arrays:
 def fashion_mnist() -> Dataset:
     """Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
 
-    Looked for in $FEDTEMPO_DATA/fashion-mnist, then where Debian's package puts it. Raises ConfigError where it is not.
+    Four IDX files in the folder fashion-mnist of $FEDTEMPO_DATA if that variable is set, otherwise of
+    /usr/share/datasets, where Debian's package puts them. Raises ConfigError if there is no such folder.
     """
-    folders = [DEBIAN_FOLDER]
-    if root := os.environ.get("FEDTEMPO_DATA"):
-        folders.insert(0, Path(root) / "fashion-mnist")
-    for folder in folders:
-        if folder.is_dir():
-            return read_idx_folder(folder, "fashion-mnist")
-    raise ConfigError(
-        f"fashion-mnist: not found in {' or '.join(map(str, folders))}; `apt-get install dataset-fashion-mnist`, "
-        "or put its four IDX files into a folder and use source = 'idx:<folder>'"
-    )
+    folder = data_folder("fashion-mnist")
+    if not folder.is_dir():
+        unset = "unset FEDTEMPO_DATA and " if os.environ.get("FEDTEMPO_DATA") else ""
+        raise ConfigError(
+            f"fashion-mnist: no folder {folder}; {unset}run `apt-get install dataset-fashion-mnist`, "
+            "or put its four IDX files into a folder and use source = 'idx:<folder>'"
+        )
+    return read_idx_folder(folder, "fashion-mnist")
 
 
 def idx(folder: str) -> Dataset:

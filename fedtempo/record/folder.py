@@ -197,11 +197,24 @@ def environment(seed: int | None) -> dict[str, Any]:
         "packages": found,
         "platform": platform.platform(),
         "machine": platform.machine(),
+        "processor": processor(),
         "cpu_count": os.cpu_count(),
         "git_revision": _git_revision(),
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seed": seed,
     }
+
+
+def processor() -> str | None:
+    """Return the processor's model, on which the last bits of training depend; None if the system does not say."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    facts = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    known = [facts[name] for name in ("vendor_id", "model name") if name in facts]
+    known += [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return ", ".join(known) or platform.processor() or None
 
 
 def versions() -> dict[str, str | None]:

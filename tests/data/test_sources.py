@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.data import sources
+from fedtempo.data import places
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import from_hub
 from fedtempo.data.partitions import OneLabel
@@ -57,20 +57,32 @@ def test_fashion_mnist_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyP
     folder = tmp_path / "fashion-mnist"
     folder.mkdir()
     write_folder(folder, DOTTED, compress=True)
-    monkeypatch.setattr(sources, "DEBIAN_FOLDER", tmp_path / "none")
+    monkeypatch.setattr(places, "SYSTEM_DATA", tmp_path)
     monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
-    with pytest.raises(ConfigError, match="apt-get install dataset-fashion-mnist") as error:
+    system = load("fashion-mnist")
+    assert system.name == "fashion-mnist"
+    assert system.sha256 == load(f"idx:{folder}").sha256
+    monkeypatch.setattr(places, "SYSTEM_DATA", tmp_path / "none")
+    with pytest.raises(ConfigError, match=r"none/fashion-mnist; run `apt-get install dataset-fashion-mnist`"):
         load("fashion-mnist")
-    assert str(tmp_path / "none") in str(error.value)
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
-    mine = load("fashion-mnist")
-    assert mine.name == "fashion-mnist"
-    assert mine.sha256 == load(f"idx:{folder}").sha256
+    assert load("fashion-mnist").sha256 == system.sha256
 
 
-@pytest.mark.skipif(not sources.DEBIAN_FOLDER.is_dir(), reason="needs the package dataset-fashion-mnist")
-def test_fashion_mnist_of_debian(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
+def test_a_data_folder_of_ones_own_hides_the_system_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "system" / "fashion-mnist"
+    folder.mkdir(parents=True)
+    write_folder(folder, DOTTED, compress=True)
+    monkeypatch.setattr(places, "SYSTEM_DATA", folder.parent)
+    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set, and without that data set
+    with pytest.raises(ConfigError, match=f"no folder {tmp_path}/fashion-mnist; unset FEDTEMPO_DATA and run"):
+        load("fashion-mnist")
+    monkeypatch.setenv("FEDTEMPO_DATA", "")  # the same as not set
+    assert load("fashion-mnist").name == "fashion-mnist"
+
+
+@pytest.mark.fashion_mnist
+def test_fashion_mnist_is_the_published_data_set() -> None:
     data = load("fashion-mnist")
     assert data.train_x.shape == (60_000, 1, 28, 28)
     assert np.bincount(data.train_y).tolist() == [6000] * 10

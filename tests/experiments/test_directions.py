@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fedtempo.config import Config
-from fedtempo.data.sources import DEBIAN_FOLDER
 from fedtempo.experiments.directions import CLUSTERS, TAILS, classes_uploaded, round_s, target
 from fedtempo.experiments.panels import final_accuracies, late_accuracies, median_to
 from fedtempo.experiments.registry import EXPERIMENTS
@@ -62,7 +61,7 @@ def test_psfl_reaches_the_target_sooner_than_parallel_and_sequential_training(su
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DEBIAN_FOLDER.is_dir(), reason="needs Debian's dataset-fashion-mnist")
+@pytest.mark.fashion_mnist
 def test_the_adjusted_loss_ends_higher_than_plain_cross_entropy_where_all_hold_long_tails(tmp_path: Path) -> None:
     study = played(small("fch", tmp_path).with_changes(TAILS["IF = 0.05, all clients"]), ["adjusted", "plain"])
     adjusted, plain = late_accuracies(study, "adjusted"), late_accuracies(study, "plain")

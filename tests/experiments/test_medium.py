@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fedtempo.config import Config
-from fedtempo.data.sources import DEBIAN_FOLDER
 from fedtempo.experiments import psfl, tuning
 from fedtempo.experiments.registry import EXPERIMENTS
 from fedtempo.experiments.reproduction import Asked
@@ -24,7 +23,7 @@ class _Stopped(Exception):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DEBIAN_FOLDER.is_dir(), reason="needs Debian's dataset-fashion-mnist")
+@pytest.mark.fashion_mnist
 @pytest.mark.parametrize("name", TRAINED)
 def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

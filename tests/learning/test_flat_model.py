@@ -5,6 +5,7 @@ from torch import nn
 
 from fedtempo.learning.networks import CnnFedcs, LeNet, create
 from fedtempo.learning.state import FlatModel
+from tests.precision import DOUBLE
 
 
 class Tied(nn.Module):
@@ -29,11 +30,11 @@ class ViewsFeatures(nn.Module):
 
 
 def test_parameters_are_views_of_the_vector_and_the_function_is_unchanged():
-    module = create(LeNet(), (1, 28, 28), 10, 0)
-    x = torch.randn(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    module = create(LeNet(), (1, 28, 28), 10, 0).double()
+    x = torch.randn(4, 1, 28, 28, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     before = module(x).detach()
-    model = FlatModel(module, (1, 28, 28))
-    torch.testing.assert_close(model.module(x).detach(), before, rtol=1e-5, atol=1e-6)
+    model = FlatModel(module, (1, 28, 28), torch.float64)
+    torch.testing.assert_close(model.module(x).detach(), before, **DOUBLE)
     assert model.size == model.n_parameters == 422_474
     model.vector.zero_()
     assert all(not parameter.any() for parameter in module.parameters())

@@ -8,6 +8,7 @@ from fedtempo.learning.gradients import Autograd, ByHand, make_gradients
 from fedtempo.learning.losses import CrossEntropy
 from fedtempo.learning.networks import Cnn, CnnFedcs, CnnMcMahan, CnnPsfl, LeNet, Logistic, Mlp, create
 from fedtempo.learning.state import FlatModel
+from tests.precision import DOUBLE
 
 IMAGE = (2, 9, 11)
 
@@ -68,9 +69,9 @@ def test_gradients_by_hand_are_those_of_autograd(name, adjustment):
     before = model.vector.clone()
     loss, logits, (gradient,) = model.gradients.of(loss_of, x.clone(), y)
     assert torch.equal(model.vector, before)
-    torch.testing.assert_close(loss, wanted_loss.detach(), rtol=1e-12, atol=0)
-    torch.testing.assert_close(logits, wanted_logits, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(flat(by_position(model, gradient)), flat(wanted), rtol=1e-11, atol=1e-14)
+    torch.testing.assert_close(loss, wanted_loss.detach(), **DOUBLE)
+    torch.testing.assert_close(logits, wanted_logits, **DOUBLE)
+    torch.testing.assert_close(flat(by_position(model, gradient)), flat(wanted), **DOUBLE)
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -81,7 +82,7 @@ def test_descending_is_a_step_against_the_gradient(name):
     _, _, (gradient,) = model.gradients.of(CrossEntropy(), x.clone(), y)
     wanted = before - 0.1 * gradient
     model.gradients.descend(CrossEntropy(), x.clone(), y, 0.1)
-    torch.testing.assert_close(model.vector, wanted, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(model.vector, wanted, **DOUBLE)
 
 
 def test_descending_by_autograd_is_the_same_step():
@@ -92,7 +93,7 @@ def test_descending_by_autograd_is_the_same_step():
     F.cross_entropy(module(x), y).backward()
     wanted = model.vector - 0.1 * flat([parameter.grad for parameter in module.parameters()])
     model.gradients.descend(CrossEntropy(), x, y, 0.1)
-    torch.testing.assert_close(model.vector, wanted, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(model.vector, wanted, **DOUBLE)
 
 
 @pytest.mark.parametrize("network", [LeNet(), Cnn(), CnnMcMahan(), CnnPsfl(), Mlp(), Logistic()])

@@ -11,6 +11,7 @@ from fedtempo.learning.local import train
 from fedtempo.learning.networks import CnnPsfl, create
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
+from tests.precision import DOUBLE, double_precision
 
 N = 23
 
@@ -95,7 +96,7 @@ def reference(training, activation, seed=3):
 def test_training_equals_torch_optim(options, activation):
     training = Training(**{"lr": 0.1, "batch_size": 5, "epochs": 2, **options})
     model, _, _ = trained(training, module=network(activation))
-    torch.testing.assert_close(model.vector, reference(training, activation), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(model.vector, reference(training, activation), **double_precision(training))
 
 
 def test_loss_is_the_mean_before_each_step_over_examples():
@@ -209,7 +210,7 @@ def test_logit_adjusted_training_with_a_flat_prior_is_plain():
     plain, _, _ = trained(Training(batch_size=5))
     adjusted, _, _ = trained(Training(batch_size=5, loss="logit-adjusted", prior=(1.0, 1.0, 1.0)))
     skewed, _, _ = trained(Training(batch_size=5, loss="logit-adjusted", prior=(8.0, 1.0, 1.0)))
-    torch.testing.assert_close(adjusted.vector, plain.vector, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(adjusted.vector, plain.vector, **DOUBLE)
     assert not torch.allclose(skewed.vector, plain.vector, rtol=1e-4)
 
 
@@ -231,7 +232,7 @@ def test_channels_last_gives_the_plain_result_up_to_rounding():
         examples = Examples(x, y, channels_last, torch.float64)
         train(model, examples, Training(lr=0.1), np.random.default_rng(0), model.vector.clone())
         results.append(model.vector.clone())
-    torch.testing.assert_close(results[0], results[1], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(results[0], results[1], **DOUBLE)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from fedtempo.learning.local import train
 from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, balanced_weights, make_loss
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
+from tests.precision import DOUBLE
 
 F64 = torch.float64
 
@@ -69,7 +70,7 @@ def test_numbers_are_learned_alike_with_autograd_and_without(loss: str | None, o
     training = Training(lr=0.05, epochs=3, loss=loss, statistics=frozenset({"squared_loss", "gradient_norm"}))
     one, statistics = trained(hand, numbers(outputs=outputs), training)
     two, others = trained(auto, numbers(outputs=outputs), training)
-    torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(one, two, **DOUBLE)
     assert statistics == pytest.approx(others, rel=1e-10)
 
 
@@ -154,7 +155,7 @@ def test_class_weights_are_those_of_pytorch() -> None:
     training = Training(lr=0.1, class_weights=(0.2, 1.0, 3.0), epochs=2)
     one, _ = trained(hand, classes(), training)
     two, _ = trained(auto, classes(), training)
-    torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(one, two, **DOUBLE)
     plain, _ = trained(hand, classes(), Training(lr=0.1, epochs=2))
     assert not torch.allclose(one, plain)
     logits, labels = torch.randn(6, 3, dtype=F64), torch.tensor([0, 1, 2, 2, 0, 1])
@@ -214,7 +215,7 @@ def test_a_loss_of_ones_own(mine: types.ModuleType) -> None:
     for name in ("mine:halved", "mine:Halved"):
         for model in both_ways(3):
             result, _ = trained(model, classes(), Training(lr=0.1, loss=name))
-            torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
+            torch.testing.assert_close(result, expected, **DOUBLE)
     with pytest.raises(ConfigError, match="'mean' gave shape"):
         UserLoss(lambda outputs, labels: outputs.mean(), "mean")(torch.zeros(2, 3), torch.zeros(2))
     with pytest.raises(ConfigError, match="module 'mine' has no 'other'"):
@@ -229,7 +230,7 @@ def test_an_optimiser_of_ones_own_takes_pytorchs_steps(mine: types.ModuleType, s
     for model in both_ways(3):
         expected, _ = trained(model, classes(), ours)
         result, _ = trained(model, classes(), users)
-        torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(result, expected, **DOUBLE)
         assert all(parameter.grad is None for parameter in model.module.parameters())
 
 
@@ -244,7 +245,7 @@ def test_an_optimiser_of_ones_own_sees_the_layers(mine: types.ModuleType) -> Non
     plain, _ = trained(by_hand(3), classes(), Training(lr=0.05))
     for model in both_ways(3):
         result, _ = trained(model, classes(), Training(lr=0.05, optimizer="mine:look"))
-        torch.testing.assert_close(result, plain, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(result, plain, **DOUBLE)
     assert shapes == [[(6, 4), (6,), (3, 6), (3,)]] * 2
     mine.none = lambda parameters, lr: 3  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"made a int; it must make a torch.optim.Optimizer"):

@@ -82,7 +82,7 @@ class Loopback:
             thread.shutdown(wait=True)
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 5.0) -> None:
+def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for something that happens in another thread."""
     until = time.monotonic() + seconds
     while not what():

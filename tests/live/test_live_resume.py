@@ -176,11 +176,11 @@ def test_where_the_grid_knows_nothing_any_more_clients_answer_from_memory(
 def test_a_late_visit_is_late_again_and_its_client_busy(tmp_path: Path, grid: Loopback) -> None:
     def slow(call: Call, reply: Reply) -> Reply:
         if call.kind == "train" and call.node == 100:
-            time.sleep(0.8)
+            time.sleep(3.0)
         return reply
 
     grid.change = slow
-    settings = config(deploy__deadline_floor_s=0.3, deploy__patience_s=1.0, run__max_commits=2)
+    settings = config(deploy__deadline_floor_s=1.5, deploy__patience_s=1.0, run__max_commits=2)
     before = killed(settings, tmp_path / "run", grid, 3)
     assert [row[9] for row in before] == ["done", "done", "late"]
     resumed(settings, tmp_path / "run", grid)

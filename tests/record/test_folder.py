@@ -18,7 +18,9 @@ def test_a_new_folder_says_what_made_it(tmp_path):
     assert facts["packages"]["fedtempo"]
     assert facts["packages"]["numpy"]
     assert facts["cpu_count"] >= 1
-    assert {"python", "platform", "git_revision"} <= facts.keys()
+    assert {"python", "platform", "processor", "git_revision"} <= facts.keys()
+    if Path("/proc/cpuinfo").exists():
+        assert facts["processor"]
 
 
 def test_git_revision_is_that_of_the_current_directory(tmp_path, monkeypatch):

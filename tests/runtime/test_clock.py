@@ -22,7 +22,7 @@ def test_time_jumps_and_real_time_does_not_pass() -> None:
 
     began = time.perf_counter()
     assert clock.run(main()) == 1e6
-    assert time.perf_counter() - began < 1.0
+    assert time.perf_counter() - began < 60.0  # of a million seconds, however busy the machine
 
 
 @given(st.lists(st.integers(0, 5), max_size=60))

@@ -31,7 +31,7 @@ def shared_memory(process=None):
     return sorted(path.name for path in Path("/dev/shm").glob(f"fedtempo-{process or os.getpid()}-*"))
 
 
-def wait_until(condition, seconds=2.0):
+def wait_until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
@@ -145,7 +145,7 @@ def test_closing_ends_workers_frees_memory_and_fails_what_is_open():
     start = time.monotonic()
     executor.close()
     executor.close()
-    assert time.monotonic() - start < 1.5
+    assert time.monotonic() - start < 10.0  # the visits would take 45 s
     assert shared_memory() == before
     assert not any(map(lives, workers))
     for pending in (*visits, test):

@@ -32,7 +32,7 @@ TABLES: dict[str, Any] = {
 
 
 def wait_for(path: Path, what: str) -> dict[str, Any]:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if path.exists() and what in path.read_text():
             found: dict[str, Any] = json.loads(path.read_text())

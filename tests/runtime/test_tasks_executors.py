@@ -17,6 +17,7 @@ from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.processes import Processes
+from tests.precision import DOUBLE
 
 MODULE = """
 import torch
@@ -79,12 +80,14 @@ def test_workers_give_the_bits_of_this_process(method: str) -> None:
 
 
 @pytest.mark.parametrize(("make", "training"), [case for case in CASES if case[1].optimizer == "sgd"])
+@pytest.mark.usefixtures("double")
 def test_a_device_agrees_up_to_rounding(make: Any, training: Training) -> None:
     with Inline(make()) as inline, OnDevice(make(), "cpu", streams=1) as device:
         one, two = outcome(inline, training), outcome(device, training)
-    np.testing.assert_allclose(one[0], two[0], rtol=1e-5, atol=1e-6)
-    assert one[1] == pytest.approx(two[1], rel=1e-5)
-    assert one[3] == pytest.approx(two[3], rel=1e-4, abs=1e-6)
+    assert one[0].dtype == np.float64
+    np.testing.assert_allclose(one[0], two[0], **DOUBLE)
+    assert one[1] == pytest.approx(two[1], rel=1e-10)
+    assert one[3] == pytest.approx(two[3], rel=1e-10)
 
 
 def test_a_device_has_no_optimiser_of_ones_own() -> None:

@@ -14,6 +14,7 @@ from fedtempo.launch import run
 from fedtempo.learning.aggregation import buffered_step
 from fedtempo.strategies import FedAsync, FedBuff, FedProx
 from fedtempo.strategies.fedbuff import add_changes
+from tests.precision import DOUBLE
 from tests.runtime.world import play
 
 SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.0}}
@@ -75,11 +76,12 @@ def test_fedbuff_commits_when_its_buffer_is_full() -> None:
     assert records.commits["staleness"].tolist() == [0, 1, 1, 1]
 
 
+@pytest.mark.usefixtures("double")
 def test_fedbuff_is_fedavg_when_all_end_together_and_the_buffer_holds_all() -> None:
     average, times = trained("fedavg")
     buffered, same_times = trained("fedbuff", buffer=4)
     assert times == same_times == [2.0, 4.0, 6.0]
-    np.testing.assert_allclose(buffered, average, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(buffered, average, **DOUBLE)
     half, _ = trained("fedbuff", buffer=4, server_lr=0.5)
     assert np.abs(half - average).max() > 1e-3
 

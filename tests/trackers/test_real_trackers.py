@@ -62,7 +62,7 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path / "run", "wandb")
     (folder,) = (tmp_path / "run/wandb").glob("offline-run-*")
     (written,) = folder.glob("*.wandb")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while (
         b"evaluation/accuracy" not in written.read_bytes()
     ):  # by a process of W&B's own, a moment after it has finished

@@ -29,10 +29,10 @@ def test_it_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path: Path) -> 
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         assert len(address.split("/")[3]) >= 32
-        with urllib.request.urlopen(address, timeout=20) as page:  # noqa: S310
+        with urllib.request.urlopen(address, timeout=60) as page:  # noqa: S310
             assert b"fedtempo watch" in page.read()
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=20)
+        _, complaints = process.communicate(timeout=60)
     assert (process.returncode, complaints) == (0, "")
 
 

@@ -19,7 +19,7 @@ def test_a_deployment_is_followed(tmp_path: Path) -> None:
 
     def busy() -> dict[str, Any]:
         """What is shown once the client that is held is."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while True:
             answer = followed.answer({0: Seen()})
             row = answer["runs"][0]

@@ -238,7 +238,7 @@ class OnDevice:
                 location_type=Placed,
                 size=len(self._initial.vector),
                 read=self.vector,
-                store=lambda vector: Placed(torch.from_numpy(vector.astype(np.float32)).to(self._device)),
+                store=lambda vector: Placed(torch.from_numpy(vector.copy()).to(self._initial.vector)),
             )
 
     def is_location(self, value: object) -> bool:

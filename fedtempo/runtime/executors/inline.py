@@ -100,7 +100,7 @@ class Inline:
                 location_type=Held,
                 size=len(self._initial.vector),
                 read=self.vector,
-                store=lambda vector: Held(vector.astype(np.float32)),
+                store=lambda vector: Held(vector.astype(self._initial.vector.dtype)),
             )
 
     def is_location(self, value: object) -> bool:
