@@ -317,12 +317,12 @@ def reproduce(
     ] = None,
 ) -> None:
     """A paper's figure, its numbers beside the measured ones."""
-    from fedtempo import commands
+    from fedtempo import reproduce_commands
 
     if index is not None:
-        commands.index_results(console, index)
+        reproduce_commands.index_results(console, index)
         return
-    commands.reproduce(console, what, list_only, ids, scale, data, out, results)
+    reproduce_commands.reproduce(console, what, list_only, ids, scale, data, out, results)
 
 
 @app.command(epilog="Example: fedtempo doctor --json")

@@ -131,7 +131,7 @@ def export(console: Console, config: Path, out: Path, sets: list[str]) -> None:
 
 def plot(console: Console, config: Path, out: Path, sets: list[str]) -> None:
     """The fleet of a configuration as a picture."""
-    from fedtempo.fleet_pictures import draw_fleet  # Matplotlib takes a second to load
+    from fedtempo.fleet_pictures import draw_fleet
     from fedtempo.report.figures import write_figure
 
     write_figure(draw_fleet(load(config, sets)), out)

@@ -17,7 +17,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.evaluation import BATCH, evaluate
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
-from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, balanced_weights, make_loss
+from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, make_loss
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 
