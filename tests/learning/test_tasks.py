@@ -18,6 +18,7 @@ from fedtempo.learning.evaluation import BATCH, evaluate
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, make_loss
+from fedtempo.learning.priors import balanced_weights
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 
