@@ -1,4 +1,4 @@
-"""Start-up times: `fedtempo --help`, and from `fedtempo run` to the first training step.
+"""Start-up times: help, a list, an error, and from `fedtempo run` to the first training step.
 
 Seconds depend on the machine and are only shown. The gates are on ratios to `python -c "import torch"`, timed in
 the same run (`against_torch_import`).
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from benchmarks.figures import Figure, figure, interleaved, ratios
 from benchmarks.peers.protocol import ROOT
 
-GATES = {"start_help": 0.2, "start_first_visit": 2.0}
+GATES = {"start_help": 0.2, "start_list": 0.5, "start_error": 0.5, "start_first_visit": 2.0}
 """Largest ratio to importing PyTorch."""
 
 MARK = "FEDTEMPO_BENCHMARK_MARK"
@@ -62,19 +62,33 @@ class Marking(nn.Module):
         return logits
 
 
-def fedtempo(*arguments: str, **environment: str) -> None:
-    """The command, to its end, from the repository's root. Raises CalledProcessError where it fails."""
-    subprocess.run(  # noqa: S603
+def fedtempo(*arguments: str, code: int = 0, **environment: str) -> None:
+    """The command, to its end, from the repository's root. Raises CalledProcessError if its exit code is not `code`.
+
+    Python may keep bytecode, as an installed program's is.
+    """
+    ended = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "fedtempo", *arguments],
-        check=True,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if code else None,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **environment},
     )
+    if ended.returncode != code:
+        raise subprocess.CalledProcessError(ended.returncode, ended.args)
 
 
 def print_help() -> None:
     fedtempo("--help")
+
+
+def print_list() -> None:
+    fedtempo("list")
+
+
+def report_error() -> None:
+    """Run a configuration that has an unknown key."""
+    fedtempo("run", "configs/fedhusky.toml", "--set", "run.horizn=30", code=2)
 
 
 def first_visit_s() -> float:
@@ -111,6 +125,11 @@ def against_torch_import(
 
 
 def figures(repetitions: int = 7) -> list[Figure]:
-    """Return start_help_s, start_first_visit_s, and their ratios to importing PyTorch."""
-    ways = {"start_help": print_help, "start_first_visit": first_visit_s}
+    """Return seconds of each command, and their ratios to importing PyTorch."""
+    ways = {
+        "start_help": print_help,
+        "start_list": print_list,
+        "start_error": report_error,
+        "start_first_visit": first_visit_s,
+    }
     return against_torch_import(ways, GATES, repetitions)
