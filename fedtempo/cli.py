@@ -149,7 +149,9 @@ def tune(
         float | None,
         typer.Option(help="horizons that each strategy may run a seed; two thirds of the learning rates if not given"),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="runs at once; as many as there are processors")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="number of parallel runs (default: the processors that this process may use)")
+    ] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Find each strategy's learning rate with the same budget.
@@ -191,7 +193,10 @@ def advise(
     short: Annotated[
         float | None, typer.Option(help="seconds of the run's clock that a training lasts; a quarter of the horizon")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="trainings at once; as many as there are processors")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="number of parallel trainings (default: the processors that this process may use)"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="all of it as JSON, and nothing else")] = False,
     set_: Sets = [],  # noqa: B006
 ) -> None:
