@@ -33,6 +33,7 @@ from fedtempo.flower.grid import SuperLink, joined
 from fedtempo.flower.local import client_tables, start_client
 from fedtempo.flower.node import _connected
 from fedtempo.flower.superlink import end, started
+from fedtempo.machine import usable_cpus
 from fedtempo.record import load_run
 from fedtempo.runtime.live.calls import PROTOCOL, Arrays
 
@@ -172,5 +173,5 @@ if __name__ == "__main__":
     if arguments.stand_ins:
         stand_ins(arguments.stand_ins, arguments.superlink)
     else:
-        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+        print(f"{usable_cpus()} cores, load {os.getloadavg()[0]:.1f}")
         print(table(figures(arguments.visits, arguments.idle, arguments.seconds)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import statistics
 import time
@@ -12,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from fedtempo.machine import usable_cpus
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def merge(path: Path, figures: Sequence[Figure], load: Sequence[float]) -> None:
     machine = {
         "platform": platform.platform(),
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": usable_cpus(),
         "python": platform.python_version(),
         "torch": version("torch"),
     }

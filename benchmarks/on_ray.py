@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from benchmarks.figures import Figure, figure, interleaved, ratios, table
 from benchmarks.visits import BATCH, CLIENTS, LR, make_job, ours
 from fedtempo.learning.training import Training
+from fedtempo.machine import usable_cpus
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.processes import Processes
@@ -83,7 +84,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--visits", type=int, default=40)
     arguments = parser.parse_args()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+    print(f"{usable_cpus()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
     print(table(figures(arguments.workers, arguments.repetitions, arguments.visits)))
 
 

@@ -74,8 +74,8 @@ def figures(repetitions: int = 5, horizon_s: float = 1000) -> list[Figure]:
     """planner_feasible_ms, the median of calls that form a group, and planner_schedule_s; N = 50, 10 clusters."""
     runs = [measure(seed, 50, 10, horizon_s) for seed in range(1, repetitions + 1)]
     return [
-        figure("planner_feasible_ms", [1e3 * median(formed_s) for _, formed_s, _, _ in runs], "ms", 5, lower=True),
-        figure("planner_schedule_s", [whole_s for whole_s, _, _, _ in runs], "s", 6, lower=True),
+        figure("planner_feasible_ms", [1e3 * median(formed_s) for _, formed_s, _, _ in runs], "ms"),
+        figure("planner_schedule_s", [whole_s for whole_s, _, _, _ in runs], "s"),
     ]
 
 

@@ -28,6 +28,7 @@ from fedtempo.flower.local import client_tables, start_client
 from fedtempo.flower.measuring import Measure, as_toml
 from fedtempo.flower.superlink import end, started
 from fedtempo.folders import run_to_folder
+from fedtempo.machine import usable_cpus
 from fedtempo.record import load_run, write_json
 from fedtempo.record.prediction import Predicted, prediction
 from fedtempo.runtime.runner import RunSettings
@@ -122,4 +123,4 @@ if __name__ == "__main__":
     if arguments.json:
         write_json(arguments.json, facts(measured, load))
     print(page(measured))
-    print(f"\nLoad of the machine: {load[0]:.1f} before, {load[1]:.1f} after; {os.cpu_count()} processors.")
+    print(f"\nLoad of the machine: {load[0]:.1f} before, {load[1]:.1f} after; {usable_cpus()} processors.")

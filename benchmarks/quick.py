@@ -6,11 +6,12 @@ import os
 
 from benchmarks import clock, overhead, visits
 from benchmarks.figures import table
+from fedtempo.machine import usable_cpus
 
 
 def main() -> None:
     """Print them; fewer repetitions than `make bench`, so more noise."""
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{usable_cpus()} cores, load {os.getloadavg()[0]:.1f}")
     print(table(visits.figures(repetitions=3, scale=0.4, names=("lenet",))[:2]), flush=True)
     print(table(overhead.figures(repetitions=2, rounds=1)), flush=True)
     print(table([clock.against_simpy("clock_vs_simpy", 50, 600, 3)]))

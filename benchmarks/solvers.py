@@ -21,6 +21,7 @@ from fedtempo.scheduling.calendars import Calendars
 from fedtempo.scheduling.groups import GroupPlanner
 
 TIME_LIMIT_S = 60.0
+GATES = {"planner_vs_highs": 1000.0, "planner_vs_cpsat": 100.0}
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,14 @@ def against(
             found.append(TIME_LIMIT_S / ours_s)
             continue
         if theirs[0] != z:
-            return Figure(name, None, "x", missing=f"the optimum is {theirs[0]} at t0 = {case.t0}, ours is {z}")
+            return Figure(
+                name, None, "x", GATES[name], missing=f"the optimum is {theirs[0]} at t0 = {case.t0}, ours is {z}"
+            )
         found.append(theirs[1] / ours_s)
     note = f"same optimum in {len(cases) - ended} of {len(cases)}"
     if ended:
         note += f"; {ended} without one after {TIME_LIMIT_S:g} s, which counts as if it had ended there"
-    return figure(name, found, "x", note=note)
+    return figure(name, found, "x", GATES[name], note=note)
 
 
 def highs_figures(count: int = 5) -> list[Figure]:
@@ -151,4 +154,4 @@ def cpsat_figures(count: int = 5) -> list[Figure]:
         with Peer("ortools") as peer:
             return [against("planner_vs_cpsat", lambda case: cpsat(peer, case), instances(count))]
     except PeerError as error:
-        return [Figure("planner_vs_cpsat", None, "x", missing=str(error))]
+        return [Figure("planner_vs_cpsat", None, "x", GATES["planner_vs_cpsat"], missing=str(error))]

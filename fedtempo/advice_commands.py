@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.console import Console
 from fedtempo.advice import advise, evidence_columns, sensitivity_columns
 from fedtempo.config import load
 from fedtempo.evidence import parse_budget
+from fedtempo.machine import usable_cpus
 from fedtempo.record.strict_json import to_json
 from fedtempo.report import words
 from fedtempo.report.table import fitting_table
@@ -34,7 +34,7 @@ def show_advice(
             strategies,
             budget=None if budget is None else parse_budget(budget),
             short_s=short_s,
-            workers=workers or os.cpu_count() or 1,
+            workers=workers or usable_cpus(),
             say=status.update,
         )
     if as_json:

@@ -5,6 +5,7 @@ What a command needs is imported when it runs, so that `fedtempo --help` answers
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -148,7 +149,9 @@ def tune(
         float | None,
         typer.Option(help="horizons that each strategy may run a seed; two thirds of the learning rates if not given"),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="runs at once; as many as there are processors")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="number of parallel runs (default: the processors that this process may use)")
+    ] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
     """Find each strategy's learning rate with the same budget.
@@ -190,7 +193,10 @@ def advise(
     short: Annotated[
         float | None, typer.Option(help="seconds of the run's clock that a training lasts; a quarter of the horizon")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="trainings at once; as many as there are processors")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="number of parallel trainings (default: the processors that this process may use)"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="all of it as JSON, and nothing else")] = False,
     set_: Sets = [],  # noqa: B006
 ) -> None:
@@ -317,12 +323,12 @@ def reproduce(
     ] = None,
 ) -> None:
     """A paper's figure, its numbers beside the measured ones."""
-    from fedtempo import commands
+    from fedtempo import reproduce_commands
 
     if index is not None:
-        commands.index_results(console, index)
+        reproduce_commands.index_results(console, index)
         return
-    commands.reproduce(console, what, list_only, ids, scale, data, out, results)
+    reproduce_commands.reproduce(console, what, list_only, ids, scale, data, out, results)
 
 
 @app.command(epilog="Example: fedtempo doctor --json")
@@ -346,6 +352,7 @@ app.command(epilog="Example: fedtempo keys keys --host server.example.org --clie
 
 def main() -> None:
     """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 Ctrl-C, 143 SIGTERM."""
+    gc.set_threshold(50_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
     terminated = False
 

@@ -1,41 +1,40 @@
-"""What each command does, given its arguments; `cli` reads them."""
+"""What each command does, given its arguments; `cli` reads them.
+
+What takes long to import, such as PyTorch or what draws, is imported once the arguments are known to be right.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from fedtempo import checking, comparing, logs, progress, reproducing
+from fedtempo import comparing, logs, progress
 from fedtempo.comparing import competitors, new_folder
 from fedtempo.config import Config, load
 from fedtempo.errors import ConfigError
-from fedtempo.experiments.halving import Rung, multiplicative_grid, successive_halving
-from fedtempo.experiments.reproduction import SCALES, Experiment, Row, named
-from fedtempo.experiments.tuning import Changes
-from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
+from fedtempo.machine import usable_cpus
 from fedtempo.planning import Prediction, predict
-from fedtempo.planning_views import explain_plan
 from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import unused
 from fedtempo.record.prediction import prediction
 from fedtempo.record.recorder import Observer
 from fedtempo.report import words
-from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.shipped import config_path
 from fedtempo.trackers import make_trackers
 from fedtempo.trackers.tracking import tracked
+
+if TYPE_CHECKING:
+    from fedtempo.experiments.halving import Rung
 
 RUNS = Path("runs")
 INTERRUPTED = 130
@@ -92,6 +91,8 @@ def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
     size_bytes, visits = RunFolder(folder).size_bytes, summary["visits"]
     each = f", {size_bytes / visits:,.0f} bytes a visit" if visits else ""
     console.print(f"records: {words.size(size_bytes)}{each}", style="dim", highlight=False)
+    from fedtempo.report.html import write_report
+
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
@@ -170,9 +171,12 @@ def tune(
     sets: list[str],
 ) -> None:
     """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
+    from fedtempo.experiments.halving import multiplicative_grid, successive_halving
+    from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
+
     base, numbers = load(path, sets), parse_seeds(seeds)
     labels = competitors(strategies, base)
-    points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
+    points = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
     with console.status("starting") as status:
 
         def begins(number: int, rung: Rung, horizon_s: float) -> None:
@@ -182,7 +186,7 @@ def tune(
             )
 
         placed = successive_halving(
-            base, labels, points, numbers, budget, workers=workers or os.cpu_count() or 1, begins=begins
+            base, labels, points, numbers, budget, workers=workers or usable_cpus(), begins=begins
         )
     for label, found in placed.items():
         console.print(tuning_table(label, found, numbers))
@@ -199,6 +203,8 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
 
     out: a new folder for pictures of both.
     """
+    from fedtempo.planning_views import explain_plan
+
     base = load(path, sets)
     folder = None if out is None else new_folder(out)
     predictions: dict[str, Prediction] = {}
@@ -210,7 +216,7 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
     for planned in predictions.values():
         explain_plan(console, planned.config, planned.world)
     if folder is not None:
-        from fedtempo.planning_pictures import draw_plans  # Matplotlib takes a second to load
+        from fedtempo.planning_pictures import draw_plans
 
         for picture in draw_plans(folder, predictions):
             console.print(f"{picture}", style="cyan", soft_wrap=True)
@@ -247,6 +253,8 @@ def compare_with_real(console: Console, simulated: Path, deployed: Path) -> None
 def report(console: Console, folders: list[Path], out: Path | None) -> None:
     """One page about runs; a comparison's folder stands for the runs in it."""
     runs = [load_run(folder) for folder in _run_folders(folders)]
+    from fedtempo.report.html import write_report
+
     target = out or folders[0] / "report.html"
     write_report(target, runs)
     console.print(f"{target}", style="cyan", soft_wrap=True)
@@ -266,6 +274,8 @@ def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
 
 def check(console: Console, path: Path, sets: list[str]) -> int:
     """The same run on different executors and worker counts; returns 0 where every bit agrees, else 3."""
+    from fedtempo import checking
+
     found = checking.check(load(path, sets), watching=partial(progress.shown, console))
     if found is None:
         return INTERRUPTED
@@ -277,65 +287,6 @@ def check(console: Console, path: Path, sets: list[str]) -> int:
     console.print(table)
     console.print(found.headline, style="green" if found.agree else "red")
     return 0 if found.agree else 3
-
-
-def reproduce(
-    console: Console,
-    what: str | None,
-    list_only: bool,
-    ids: bool,
-    scale: str,
-    data: str | None,
-    out: Path | None,
-    results: Path | None,
-) -> None:
-    """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
-    from fedtempo.experiments.registry import EXPERIMENTS
-
-    if ids:
-        print(*(name for name, experiment in EXPERIMENTS.items() if experiment.printed), sep="\n")
-        return
-    if list_only or what is None:
-        printed = [experiment for experiment in EXPERIMENTS.values() if experiment.printed]
-        others = [experiment for experiment in EXPERIMENTS.values() if not experiment.printed]
-        console.print(_experiments_table(f"the papers' {len(printed)} figures and tables", printed))
-        console.print(_experiments_table("beside the papers", others))
-        return
-    with console.status(f"{what} ({scale} scale)"):
-        made = reproducing.reproduce(what, out, scale=scale, data=data, results=results)  # type: ignore[arg-type]
-    console.print(_rows_table(made.title, made.rows))
-    if made.verdict is not None:
-        console.print(f"{made.name}: {made.verdict}", style="bold")
-    console.print(f"{made.folder}", style="cyan", soft_wrap=True)
-
-
-def index_results(console: Console, folder: Path) -> None:
-    """A page over the results below a folder."""
-    from fedtempo.experiments.index import write_index
-
-    console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
-
-
-def _experiments_table(title: str, experiments: Iterable[Experiment]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
-    for column in ("name", "in the paper", "what", "the paper's data", *(f"{scale}, min" for scale in SCALES)):
-        table.add_column(
-            column, justify="right" if column.endswith("min") else "left", no_wrap=column in ("name", "in the paper")
-        )
-    for experiment in experiments:
-        minutes = (f"{minutes:g}" for minutes in experiment.minutes)
-        table.add_row(experiment.name, experiment.printed, experiment.title, named(experiment.data) or "-", *minutes)
-    return table
-
-
-def _rows_table(title: str, rows: Iterable[Row]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
-    for column in ("quantity", "paper", "measured", "ratio", "verdict", "remark"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
-        table.add_row(*map(Text, cells))
-    return table
 
 
 def parse_seeds(text: str) -> list[int]:

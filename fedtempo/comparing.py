@@ -18,7 +18,6 @@ from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
 from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
-from fedtempo.report.html import write_report
 from fedtempo.strategies import STRATEGIES
 from fedtempo.trackers.tracking import tracked
 from fedtempo.world import World, build_world
@@ -156,6 +155,8 @@ def _complete(
             return None
         summaries[config.label].append(summary)
         folders.append(target)
+    from fedtempo.report.html import write_report
+
     compared = comparison(summaries)
     write_json(folder / "comparison.json", compared)
     write_report(folder / "report.html", [load_run(target) for target in folders], compared)

@@ -26,7 +26,6 @@ from fedtempo.record import Recorder, RunFolder, default_name, load_run
 from fedtempo.record.folder import unused
 from fedtempo.record.journal import read_identity
 from fedtempo.record.recorder import Observer
-from fedtempo.report.html import write_report
 from fedtempo.report.table import run_table
 from fedtempo.trackers.tracking import tracked
 
@@ -37,10 +36,11 @@ INTERRUPTED = 130
 def client(path: Path, log_format: Format) -> None:
     """Serve a SuperLink until the process is told to end."""
     need_flower()
+    settings = load_client(path)
     from fedtempo.flower.node import serve
 
     logs.configure(log_format)
-    serve(load_client(path))
+    serve(settings)
 
 
 def deploy(
@@ -126,6 +126,8 @@ def _observed(
 def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
     """A run that ended, and its report; returns the exit code."""
     console.print(run_table(summary))
+    from fedtempo.report.html import write_report
+
     write_report(folder / "report.html", [load_run(folder)])
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     if summary["ended"] == "interrupted":

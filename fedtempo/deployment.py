@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,14 +23,12 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.identity import identity, must_agree
 from fedtempo.launch import Watch, rare_collections
-from fedtempo.learning.losses import balanced_weights, label_prior
+from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder, write_json
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
-from fedtempo.runtime.executors.inline import Inline
-from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.live.calls import Grid
@@ -40,10 +38,13 @@ from fedtempo.runtime.live.lines import Lines
 from fedtempo.runtime.live.loop import play
 from fedtempo.runtime.live.meeting import Met, meet, wait_for_nodes
 from fedtempo.runtime.live.members import Description, as_clients
-from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.pulse import pulse
 from fedtempo.runtime.runner import simulate
 from fedtempo.world import check_loss, chosen_test_examples, dealt_by, load_data
+
+if TYPE_CHECKING:
+    from fedtempo.runtime.executors.inline import Inline
+    from fedtempo.runtime.live.server import Server
 
 _DEPLOYMENT = "deployment.json"
 """The file by which a folder is known as a deployment's, until that has finished."""
@@ -180,6 +181,9 @@ def _play(
     make_recorder: Callable[..., Recorder],
 ) -> dict[str, Any]:
     """The run itself, with the clients that were met."""
+    from fedtempo.runtime.executors.job import Job
+    from fedtempo.runtime.live.server import Server
+
     settings, seed = config.deploy, config.run.seed
     test = chosen_test_examples(config, dataset)
     clients = as_clients(each.told for each in met)

@@ -5,15 +5,18 @@ It must be able to say what is missing, so it imports nothing that may be.
 
 from __future__ import annotations
 
+import importlib.util
 import json as json_text
 import os
 import platform
+import runpy
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -22,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo import __version__
+from fedtempo import __version__, machine
 from fedtempo.data.places import SYSTEM_DATA, cache_folder
 
 State = Literal["ok", "optional", "warning", "missing"]
@@ -35,7 +38,6 @@ _MARKS: dict[State, Text] = {
 _LEAST_SHARED_BYTES = 256 * 2**20
 _GIB = 2**30
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux keeps it; nothing is written there
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,11 @@ def _extras() -> list[Finding]:
 
 
 def _pytorch() -> list[Finding]:
+    """PyTorch and CUDA. Only a build for GPUs is imported, which takes seconds, because only it can find a card."""
     try:
+        build = _torch_build()
+        if build is not None and not (build.get("cuda") or build.get("hip")):
+            return _cpu_build(str(build["__version__"]))
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that it needs cannot be loaded
         return [Finding("training", "PyTorch", "missing", f"cannot be imported: {error}", "install it again")]
@@ -169,20 +175,47 @@ def _pytorch() -> list[Finding]:
         findings.append(Finding("training", "CUDA", "ok", f"{torch.version.cuda}: {', '.join(cards)}"))
     else:
         built = f"PyTorch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "PyTorch is a CPU build"
-        findings.append(
-            Finding("training", "CUDA", "optional", f"{built}; no usable card", "needed for device = 'cuda'")
-        )
+        findings.append(_no_card(built))
     return findings
 
 
+def _torch_build() -> dict[str, Any] | None:
+    """What PyTorch's own version file says of how it was built, without importing PyTorch; None if it has none.
+
+    Raises ImportError if PyTorch is not installed, or its native part is missing.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ImportError("No module named 'torch'")
+    folder = Path(spec.origin).parent
+    if not any((folder / f"_C{suffix}").exists() for suffix in EXTENSION_SUFFIXES):
+        raise ImportError(f"{folder} has no native part (_C{EXTENSION_SUFFIXES[0]})")
+    try:
+        build = runpy.run_path(str(folder / "version.py"))
+    except (OSError, SyntaxError):
+        return None
+    return build if {"__version__", "cuda"} <= build.keys() else None
+
+
+def _cpu_build(version: str) -> list[Finding]:
+    return [
+        Finding("training", "PyTorch", "ok", f"{version} (installed; not imported to see whether it works)"),
+        _no_card("PyTorch is a CPU build"),
+    ]
+
+
+def _no_card(built: str) -> Finding:
+    return Finding("training", "CUDA", "optional", f"{built}; no usable card", "needed for device = 'cuda'")
+
+
 def _machine() -> list[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    findings = [Finding("machine", "processors", "ok", f"{cores} for this process")]
-    memory = memory_bytes()
+    findings = [Finding("machine", "processors", "ok", _usable(machine.processors(), str))]
+    memory = machine.memory()
     if memory is not None:
-        enough = memory >= 2 * _GIB
+        enough = memory.amount >= 2 * _GIB
         advice = "" if enough else "little: use executor.workers = 1"
-        findings.append(Finding("machine", "memory", "ok" if enough else "warning", f"{memory / _GIB:.1f} GiB", advice))
+        found = _usable(memory, lambda amount: f"{amount / _GIB:.1f} GiB")
+        findings.append(Finding("machine", "memory", "ok" if enough else "warning", found, advice))
     if _SHARED_MEMORY.is_dir():
         space = shutil.disk_usage(_SHARED_MEMORY)
         small = space.free < _LEAST_SHARED_BYTES
@@ -194,15 +227,10 @@ def _machine() -> list[Finding]:
     return findings
 
 
-def memory_bytes() -> int | None:
-    """Memory that this process may use: the machine's, or its container's; None where the system does not say."""
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return None
-    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        return min(installed, int(_CONTAINER_LIMIT.read_text()))
-    except (OSError, ValueError):  # no such file, or "max"
-        return installed
+def _usable(part: machine.Usable, shown: Callable[[int], str]) -> str:
+    """An amount for this process, and what limits it: "2 for this process (of 64: affinity)"."""
+    limited = f" (of {shown(part.installed)}: {', '.join(part.limits)})" if part.limits else ""
+    return f"{shown(part.amount)} for this process{limited}"
 
 
 def _folders() -> list[Finding]:

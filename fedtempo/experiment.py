@@ -243,7 +243,7 @@ class Experiment:
 
     def fleet_figure(self) -> MatplotlibFigure:
         """The fleet in one picture (`fedtempo fleet plot`), with Matplotlib."""
-        from fedtempo.fleet_pictures import draw_fleet  # Matplotlib takes a second to load
+        from fedtempo.fleet_pictures import draw_fleet
 
         return draw_fleet(self._config)
 

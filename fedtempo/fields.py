@@ -20,7 +20,13 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 from pydantic import ConfigDict, Field
 from typing_extensions import Doc
 
-STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+STRICT = ConfigDict(
+    extra="forbid",
+    strict=True,
+    allow_inf_nan=False,
+    arbitrary_types_allowed=True,
+    defer_build=True,  # a validator is built when its class is first used: a command uses few of some seventy classes
+)
 
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]

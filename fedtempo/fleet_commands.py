@@ -131,8 +131,9 @@ def export(console: Console, config: Path, out: Path, sets: list[str]) -> None:
 
 def plot(console: Console, config: Path, out: Path, sets: list[str]) -> None:
     """The fleet of a configuration as a picture."""
-    from fedtempo.fleet_pictures import draw_fleet  # Matplotlib takes a second to load
+    loaded = load(config, sets)
+    from fedtempo.fleet_pictures import draw_fleet
     from fedtempo.report.figures import write_figure
 
-    write_figure(draw_fleet(load(config, sets)), out)
+    write_figure(draw_fleet(loaded), out)
     console.print(f"{out}", style="cyan", soft_wrap=True)

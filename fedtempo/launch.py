@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,14 +22,8 @@ from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.record.recorder import Observer
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
-from fedtempo.runtime.executors.device import OnDevice
-from fedtempo.runtime.executors.inline import Inline
-from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
-from fedtempo.runtime.executors.on_ray import OnRay
-from fedtempo.runtime.executors.processes import Processes
-from fedtempo.runtime.executors.workers import Workers
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
@@ -146,8 +139,8 @@ def _run(
             watch=watch or (lambda *_: None),
             journal=journalled,
         )
-        if isinstance(inner, Workers | OnDevice):
-            recorder.fact("executor", inner.facts())
+        if facts := inner.facts():
+            recorder.fact("executor", facts)
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(len(made[0].in_progress()))
     recorder.fact("ended", outcome.ended)
@@ -167,10 +160,16 @@ def _recorder(config: Config, folder: Path | None, world: World, observers: Iter
 
 
 def make_executor(config: Config, world: World) -> Executor:
-    """The executor that the configuration names."""
+    """Return the executor that the configuration names.
+
+    PyTorch is imported here and not before, so that a wrong configuration is reported at once; it is not needed at all
+    without training if the model's size is given.
+    """
     settings, dataset = config.executor, world.dataset
     if settings.kind == "none" and config.model_bytes is not None:
         return NoTraining(config.model_bytes)
+    from fedtempo.runtime.executors.job import Job
+
     job = Job(
         network=config.network,
         n_classes=dataset.n_classes,
@@ -185,10 +184,16 @@ def make_executor(config: Config, world: World) -> Executor:
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)
     if settings.device != "cpu":
+        from fedtempo.runtime.executors.device import OnDevice
+
         return OnDevice(job, settings.device, settings.streams, settings.graphs)
     if settings.kind == "inline":
+        from fedtempo.runtime.executors.inline import Inline
+
         return Inline(job)
     if settings.kind == "ray":
+        from fedtempo.runtime.executors.on_ray import OnRay
+
         return OnRay(
             job,
             settings.workers,
@@ -197,7 +202,9 @@ def make_executor(config: Config, world: World) -> Executor:
             num_gpus=settings.num_gpus,
             resources=settings.resources,
         )
-    return Processes(job, workers=settings.workers or os.cpu_count() or 1, start_method=settings.start_method)
+    from fedtempo.runtime.executors.processes import Processes
+
+    return Processes(job, workers=settings.workers, start_method=settings.start_method)
 
 
 def _facts(config: Config, world: World, training: Training, executor: Executor) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
 
 
 def _matplotlib(runs: Runs, target: float | None) -> dict[str, Callable[[Path], None]]:
-    from fedtempo.report import figures  # Matplotlib takes a second to load
+    from fedtempo.report import figures
 
     return {
         "accuracy": lambda path: figures.accuracy(runs, path, target=target),

@@ -20,7 +20,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.importing import imported
-from fedtempo.learning.losses import balanced_weights, label_prior
+from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.runtime.keyed import keyed_generator
 

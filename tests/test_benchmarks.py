@@ -226,7 +226,13 @@ def test_every_part_measures_on_small_counts():
     ]
     assert [each.name for each in found] == [
         "start_help_s",
+        "start_help_vs_torch",
+        "start_list_s",
+        "start_list_vs_torch",
+        "start_error_s",
+        "start_error_vs_torch",
         "start_first_visit_s",
+        "start_first_visit_vs_torch",
         "visit_lenet_1p_vs_plain",
         "visit_lenet_2p_vs_plain",
         "workers_2_vs_1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -89,11 +90,39 @@ def test_the_folder_that_data_are_read_from_is_named(monkeypatch: pytest.MonkeyP
         assert _found("$FEDTEMPO_DATA").found == f"not set, and no {tmp_path / 'none'}"
 
 
-def test_a_container_s_limit_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(doctor, "_CONTAINER_LIMIT", limit)
-    limit.write_text("1073741824\n")
-    assert doctor.memory_bytes() == 2**30
-    assert _found("memory").state == "warning"
-    limit.write_text("max\n")
-    assert (doctor.memory_bytes() or 0) > 2**30
+@pytest.fixture
+def torch_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of an installation of PyTorch that has nothing in it but a native part that cannot be loaded."""
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')\n")
+    (folder / f"_C{EXTENSION_SUFFIXES[0]}").touch()
+    for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    return folder
+
+
+def test_a_cpu_build_of_pytorch_is_not_imported(torch_folder: Path) -> None:
+    (torch_folder / "version.py").write_text("__version__ = '2.9.0+cpu'\ncuda = None\nhip = None\n")
+    found = _found("PyTorch")
+    assert (found.state, found.found) == ("ok", "2.9.0+cpu (installed; not imported to see whether it works)")
+    assert _found("CUDA").found == "PyTorch is a CPU build; no usable card"
+
+
+@pytest.mark.parametrize(
+    "build", ["cuda = '12.8'\nhip = None", "cuda = None\nhip = '6.4'", "debug = False", "this is no Python"]
+)
+def test_any_other_build_is_imported_and_a_broken_one_told(torch_folder: Path, build: str) -> None:
+    (torch_folder / "version.py").write_text(f"__version__ = '2.9.0'\n{build}\n")
+    found = _found("PyTorch")
+    assert found.state == "missing"
+    assert "cannot be imported: libcudart.so.12" in found.found
+
+
+def test_pytorch_without_its_native_part_is_missing(torch_folder: Path) -> None:
+    (torch_folder / "version.py").write_text("__version__ = '2.9.0+cpu'\ncuda = None\n")
+    next(torch_folder.glob("_C*")).unlink()
+    found = _found("PyTorch")
+    assert found.state == "missing"
+    assert "no native part" in found.found

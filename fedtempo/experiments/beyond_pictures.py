@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
-
 from fedtempo.experiments.ranking import ratio
-from fedtempo.report.figures import plain_axes, write_figure
+from fedtempo.report.figures import new_figure, plain_axes, write_figure
 
 _SOONER, _LATER, _OPEN = "#0077BB", "#EE7733", "#999999"
 _COLUMNS = 4
@@ -20,11 +17,13 @@ _RATIOS = [2.0**power for power in range(-4, 11)]
 
 def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
     """Geometric means over seeds with 95 % intervals; left of 1 is sooner than the first variant."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
     cells = facts["cells"]
     others = [label for label in facts["variants"] if any(label in list(cell["tried"])[1:] for cell in cells)]
     columns = min(_COLUMNS, len(cells))
     n_rows = -(-len(cells) // columns)
-    figure = Figure(figsize=(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows), layout="constrained")
+    figure = new_figure(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows)
     drawn = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
     for place, cell in enumerate(cells):
         axes = plain_axes(drawn[place // columns][place % columns])

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.stats import entropy
+import scipy
 
 from fedtempo.config import Config, parse
 from fedtempo.experiments.panels import (
@@ -198,7 +198,7 @@ def _picks(study: Study) -> dict[str, np.ndarray]:
 def _evenness(config: Config, seed: int) -> np.ndarray:
     """How even each client's labels are: their entropy over that of equal shares."""
     counts = np.array(build_world(config.with_changes({"run.seed": seed})).histograms, dtype=float)
-    evenness: np.ndarray = entropy(counts, axis=1) / np.log(counts.shape[1])
+    evenness: np.ndarray = scipy.stats.entropy(counts, axis=1) / np.log(counts.shape[1])
     return evenness
 
 

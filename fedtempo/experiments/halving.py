@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.optimize import brentq
+import scipy
 
 from fedtempo.config import Config
 from fedtempo.errors import ConfigError
@@ -75,7 +75,7 @@ def rungs(points: int, budget: float) -> list[Rung]:
         return budget - sum(count * share for count, share in zip(counts, shares(factor)))
 
     longest = 1 + sum(counts) / (budget - 2)  # with this factor some budget is left over
-    factor = 1.0 if left_over(1.0) >= 0 else float(brentq(left_over, 1.0, longest))
+    factor = 1.0 if left_over(1.0) >= 0 else float(scipy.optimize.brentq(left_over, 1.0, longest))
     return [Rung(count, share) for count, share in zip(counts, shares(factor))]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.experiments.standings import Standing, judged
-from fedtempo.report.figures import plain_axes, write_figure
+from fedtempo.report.figures import new_figure, plain_axes, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FIRST, _LEVEL, _LATER, _BESIDE = "#0077BB", "#33BBEE", "#666666", "#EE7733"
 
@@ -20,7 +20,7 @@ def draw_times(facts: Mapping[str, Any], fleet: str, path: Path | str) -> None:
     """A panel for each data set, a line for each competitor: median, and least to greatest over seeds."""
     standings = [standing for standing in judged(facts) if standing.fleet == fleet]
     most = max(len(standing.places) for standing in standings)
-    figure = Figure(figsize=(4.6 * len(standings), 0.19 * most + 1.0), layout="constrained")
+    figure = new_figure(4.6 * len(standings), 0.19 * most + 1.0)
     drawn = figure.subplots(1, len(standings), squeeze=False)[0]
     for axes, standing in zip(drawn, standings, strict=True):
         _panel(plain_axes(axes), standing)

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from fedtempo.report.figures import plain_axes, write_figure
+from fedtempo.report.figures import new_figure, plain_axes, write_figure
 from fedtempo.report.palette import strategy_colours
 
 
@@ -28,7 +26,7 @@ def draw_lines(
 
     What is not finite is left out.
     """
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
     for name, colour in strategy_colours(list(lines)).items():
         values = np.where(np.isfinite(lines[name]), lines[name], np.nan)
@@ -40,6 +38,8 @@ def draw_lines(
     for mark in marks:
         axes.axvline(mark, color="0.5", linestyle=":", linewidth=0.9)
     if all(isinstance(value, int) for value in x_values):
+        from matplotlib.ticker import MaxNLocator
+
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -55,7 +55,7 @@ def draw_boxes(panels: Mapping[str, Mapping[str, Mapping[str, npt.ArrayLike]]], 
     """
     names = list(dict.fromkeys(name for panel in panels.values() for group in panel.values() for name in group))
     colours = strategy_colours(names)
-    figure = Figure(figsize=(2.4 * len(panels) + 0.6, 3.2), layout="constrained")
+    figure = new_figure(2.4 * len(panels) + 0.6, 3.2)
     width = 0.8 / len(names)
     for axes, (title, panel) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         plain_axes(axes)
@@ -83,7 +83,7 @@ def draw_boxes(panels: Mapping[str, Mapping[str, Mapping[str, npt.ArrayLike]]], 
 def draw_shares(bars: Mapping[str, Mapping[str, float]], path: Path | str, *, y: str) -> None:
     """A bar for each name in each group."""
     names = list(dict.fromkeys(name for group in bars.values() for name in group))
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
     width = 0.8 / len(names)
     for number, (name, colour) in enumerate(strategy_colours(names).items()):
@@ -99,7 +99,7 @@ def draw_points(
     points: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str, colour: str
 ) -> None:
     """A point for each (x, y, value), coloured by its value."""
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
     shown = axes.scatter(points[0], points[1], c=points[2], cmap="cividis", s=28)
     axes.set_xlabel(x)
@@ -111,7 +111,7 @@ def draw_points(
 def draw_bars(histogram: tuple[npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str) -> None:
     """A histogram as NumPy gives it: counts, and the edges of their bins."""
     counts, edges = (np.asarray(part) for part in histogram)
-    figure = Figure(figsize=(5.2, 3.4), layout="constrained")
+    figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
     axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=strategy_colours([""])[""])
     axes.set_xlabel(x)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 Times = Sequence[float | None]
 """Seconds, one a seed; None for a run that did not get there."""
@@ -68,7 +68,7 @@ def ratio(times: Times, base: Times, horizon_s: float) -> Ratio:
     reach = 0.0
     if logs.size > 1:
         error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
-        reach = float(stats.t.ppf(0.975, logs.size - 1)) * error
+        reach = float(scipy.stats.t.ppf(0.975, logs.size - 1)) * error
     return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), None in times)
 
 
@@ -82,7 +82,7 @@ def chance_of_no_later(times: Times, base: Times, horizon_s: float) -> float:
     differences = counted[0] - counted[1]
     if not differences.any():
         return 1.0
-    return float(stats.wilcoxon(differences, alternative="greater").pvalue)
+    return float(scipy.stats.wilcoxon(differences, alternative="greater").pvalue)
 
 
 def first(times: Mapping[str, Times]) -> str | None:
@@ -109,7 +109,7 @@ def tied(times: Mapping[str, Times], horizon_s: float) -> list[str]:
 def ranks(times: Mapping[str, Times]) -> dict[str, float]:
     """Places by median, 1 for the first; those with the same median, or with none, share the mean of their places."""
     medians = [median(own) for own in times.values()]
-    return dict(zip(times, stats.rankdata(medians).tolist(), strict=True))
+    return dict(zip(times, scipy.stats.rankdata(medians).tolist(), strict=True))
 
 
 def within(factors: Mapping[str, Sequence[float]], times: float) -> dict[str, float]:

@@ -72,6 +72,3 @@ class Faults:
             case "count":
                 return parameters, 1000 * num_examples
         return parameters, num_examples
-
-
-NO_FAULTS = Faults()

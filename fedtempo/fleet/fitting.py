@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+import scipy
 
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import Constant, Discrete, Distribution, Exponential, Normal, Uniform, Zipf
@@ -82,19 +82,19 @@ def empirical(values: Sequence[float] | FloatArray) -> Discrete:
 
 
 def _continuous(kind: str, part: Distribution, law: Any, parameters: int, x: FloatArray) -> Fit:
-    tested = stats.kstest(x, law.cdf)
+    tested = scipy.stats.kstest(x, law.cdf)
     log_likelihood = float(law.logpdf(x).sum())
     return Fit(kind, part, 2 * parameters - 2 * log_likelihood, float(tested.statistic), float(tested.pvalue))
 
 
 def _exponential(x: FloatArray) -> Fit:
     mean = float(x.mean())
-    return _continuous("exponential", Exponential(mean), stats.expon(scale=mean), 1, x)
+    return _continuous("exponential", Exponential(mean), scipy.stats.expon(scale=mean), 1, x)
 
 
 def _uniform(x: FloatArray) -> Fit:
     low, high = float(x[0]), float(x[-1])
-    return _continuous("uniform", Uniform(low, high), stats.uniform(low, high - low), 2, x)
+    return _continuous("uniform", Uniform(low, high), scipy.stats.uniform(low, high - low), 2, x)
 
 
 def _normal(x: FloatArray) -> Fit:
@@ -102,14 +102,14 @@ def _normal(x: FloatArray) -> Fit:
     low, scale = min(_SMALLEST, float(x[0]) / 2), float(x.std())
 
     def law(mean: float, std: float) -> Any:
-        return stats.truncnorm((low - mean) / std, math.inf, loc=mean, scale=std)
+        return scipy.stats.truncnorm((low - mean) / std, math.inf, loc=mean, scale=std)
 
     def loss(point: FloatArray) -> float:
         return -float(law(point[0], scale * math.exp(point[1])).logpdf(x).mean())
 
     # From an exponential's shape (mean far below the cut) to a narrow bell: what lies beyond is another distribution.
     bounds = [(-float(x[-1]), float(x[-1])), (-7.0, 3.0)]
-    found = optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
+    found = scipy.optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
     mean, std = float(found.x[0]), scale * math.exp(float(found.x[1]))
     return _continuous("normal", Normal(mean, std, low), law(mean, std), 2, x)
 
@@ -128,7 +128,7 @@ def _zipf(x: FloatArray) -> Fit:
     def loss(exponent: float) -> float:
         return exponent * float(np.log(x).mean()) + math.log(Zipf(exponent, low, high).normaliser)
 
-    found = optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded")
+    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded")
     part = Zipf(float(found.x), low, high)
     shares = np.searchsorted(x, np.arange(low, high + 1), side="right") / x.size
     distance = float(np.abs(shares - np.cumsum(part.pmf)).max())

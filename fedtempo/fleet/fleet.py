@@ -19,7 +19,7 @@ from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
 from fedtempo.fleet.distributions import Distribution, drawn
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
-from fedtempo.fleet.faults import NO_FAULTS, Faults
+from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.links import LINKS, Link, Links
 from fedtempo.fleet.presets import completed
 from fedtempo.fleet.truncation import FloatArray
@@ -43,7 +43,7 @@ class Fleet:
     links: Links
     availability: Availability
     estimates: EstimatorKind
-    faults: Faults = NO_FAULTS
+    faults: Faults = dataclasses.field(default_factory=Faults)
     compute_watts: FloatArray | None = None
     link_watts: FloatArray | None = None
 
@@ -116,10 +116,10 @@ class FleetPlan:
         AvailabilityKind,
         _from(AVAILABILITY, "availability", "kind of availability"),
         Doc("when clients are there: {kind, ...}"),
-    ] = Always()
+    ] = dataclasses.field(default_factory=Always)
     faults: Annotated[
         Faults, BeforeValidator(_faults_from), Doc("what goes wrong with visits of clients that stay: {nan, hang, ...}")
-    ] = NO_FAULTS
+    ] = dataclasses.field(default_factory=Faults)
     preset: Annotated[
         str | None,
         Doc(

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtri_exp
+import scipy
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class TruncatedNormal:
         mirrored, log_low, log_high = self._logs
         if mirrored:
             u = 1 - u
-        z = ndtri_exp(np.logaddexp(np.log1p(-u) + log_low, np.log(u) + log_high))
+        z = scipy.special.ndtri_exp(np.logaddexp(np.log1p(-u) + log_low, np.log(u) + log_high))
         values = self.mean + self.std * (-z if mirrored else z)
         return np.asarray(np.minimum(np.maximum(values, self.low), self.high), dtype=np.float64)
 
@@ -63,7 +63,7 @@ class TruncatedNormal:
         mirrored = a > 0
         if mirrored:
             a, b = -b, -a
-        return mirrored, float(log_ndtr(a)), float(log_ndtr(b))
+        return mirrored, float(scipy.special.log_ndtr(a)), float(scipy.special.log_ndtr(b))
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         return self.inverse_cdf(open_uniforms(rng, size))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import trim_mean
+import scipy
 
 from fedtempo.learning.aggregation import average
 
@@ -28,7 +28,7 @@ def median(models: Sequence[Vector]) -> Vector:
 def trimmed_mean(models: Sequence[Vector], trim: float) -> Vector:
     """In each coordinate the mean without the `trim` largest and the `trim` smallest share, rounded down (Def. 2)."""
     stacked = np.stack(models)
-    return np.asarray(trim_mean(stacked, trim, axis=0), dtype=stacked.dtype) if stacked.size else stacked[0]
+    return np.asarray(scipy.stats.trim_mean(stacked, trim, axis=0), dtype=stacked.dtype) if stacked.size else stacked[0]
 
 
 def clipped(model: Vector, base: Vector, clip_norm: float) -> Vector:

@@ -26,7 +26,7 @@ Coordinate = Annotated[float, Interval(ge=-1e30, le=1e30)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class _Data(_Part):
@@ -53,7 +53,7 @@ class _Watts(_Part):
 
 
 class _Totals(_Part):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     visits_done: list[Whole]
     busy_s: list[Time]
@@ -95,7 +95,9 @@ class Facts(_Part):
     totals: _Totals | None = None
 
 
-_CLUSTERS = TypeAdapter(list[Annotated[int, Interval(ge=0, le=MOST_CLIENTS)]], config=ConfigDict(strict=True))
+_CLUSTERS = TypeAdapter(
+    list[Annotated[int, Interval(ge=0, le=MOST_CLIENTS)]], config=ConfigDict(strict=True, defer_build=True)
+)
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record.run import Records, Table
@@ -27,6 +24,9 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
     """
     if to not in FORMATS:
         raise ConfigError(f"to = {to!r}: a run can be exported to {' or '.join(FORMATS)}")
+    import pyarrow.csv
+    import pyarrow.parquet
+
     out = Path(out)
     rows = {"visits": _arrow(run.visits), "commits": _arrow(run.commits)} if run.has_rows else {}
     tables = {
@@ -35,7 +35,7 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
         "notes": _named(run.notes),
         "facts": _named(run.facts.items()),
     }
-    write = pa.parquet.write_table if to == "parquet" else pa.csv.write_csv
+    write = pyarrow.parquet.write_table if to == "parquet" else pyarrow.csv.write_csv
     paths = [out / f"{name}.{to}" for name in tables]
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -48,6 +48,8 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
 
 
 def _arrow(table: Table) -> Any:
+    import pyarrow as pa
+
     return pa.table({name: pa.array(column, mask=_absent(column)) for name, column in table.items()})
 
 
@@ -61,6 +63,8 @@ def _absent(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _named(items: Any) -> Any:
+    import pyarrow as pa
+
     pairs = [(name, to_json(value)) for name, value in items]
     names, values = [name for name, _ in pairs], [value for _, value in pairs]
     return pa.table({"name": pa.array(names, pa.string()), "value": pa.array(values, pa.string())})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import platform
 import re
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from fedtempo.errors import ConfigError
+from fedtempo.machine import usable_cpus
 from fedtempo.record.schema import DATABASE
 from fedtempo.record.strict_json import write_json
 
@@ -198,7 +198,7 @@ def environment(seed: int | None) -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "processor": processor(),
-        "cpu_count": os.cpu_count(),
+        "cpu_count": usable_cpus(),
         "git_revision": _git_revision(),
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seed": seed,

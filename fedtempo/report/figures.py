@@ -1,7 +1,7 @@
 """Pictures for papers and pages, with Matplotlib: PNG, SVG or PDF by the name of the file.
 
 Each function takes runs by strategy (several runs of one are its seeds) and writes one file. Nothing is shown, and
-Matplotlib's global state is left as it was.
+Matplotlib's global state is left as it was. Matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -9,15 +9,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
-from PIL import Image
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record.measures import busy_ratios
@@ -35,6 +30,11 @@ from fedtempo.report.series import (
     round_curve,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
 Runs = Mapping[str, Sequence[Records]]
 
 _INCHES = (6.4, 3.6)
@@ -49,7 +49,7 @@ def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> No
     figure, axes = _axes("time (s)", f"test {measure.name}")
     _curves(axes, runs, lambda group: evaluation_curve(group, "accuracy"))
     if measure.as_share:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.yaxis.set_major_formatter(_percent())
     axes.set_xlim(left=0)
     if target is not None:
         axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
@@ -68,7 +68,7 @@ def panels(
     targets: Mapping[str, float] | None = None,
 ) -> None:
     """The test accuracy or loss of several settings side by side, a panel for each name; targets: dashed lines."""
-    figure = Figure(figsize=(3.4 * len(shown) + 0.4, 3.4), layout="constrained")
+    figure = new_figure(3.4 * len(shown) + 0.4, 3.4)
     drawn = figure.subplots(1, len(shown), squeeze=False)[0]
     colours = strategy_colours(list(dict.fromkeys(label for runs in shown.values() for label in runs)))
     for axes, (name, runs) in zip(drawn, shown.items()):
@@ -85,7 +85,7 @@ def panels(
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlim(left=0)
         if column == "accuracy" and measured(runs).as_share:
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+            axes.yaxis.set_major_formatter(_percent())
     measure = measured(next(iter(shown.values())))
     drawn[0].set_ylabel(f"test {measure.name if column == 'accuracy' else column}")
     handles = {label: handle for axes in drawn for handle, label in zip(*axes.get_legend_handles_labels())}
@@ -108,7 +108,7 @@ def busy(runs: Runs, path: Path | str, *, by_client: bool = False) -> None:
         axes.axhline(mean, color=colour, linewidth=0.9, linestyle=":")
         across = axes.get_yaxis_transform()
         axes.text(1.005, mean, f"{mean:.1%}", transform=across, va="center", color=colour, fontsize=8)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(_percent())
     axes.set_ylim(0, 1)
     _save(figure, axes, path)
 
@@ -133,7 +133,7 @@ def calendars(
     if not first:
         raise ConfigError("a picture of calendars needs at least one run whose visits have rows")
     chosen = clients_spread_over_speed(next(iter(first.values()))) if clients is None else list(clients)
-    figure = Figure(figsize=(_INCHES[0], len(first) * (0.24 * len(chosen) + 0.35) + 0.45), layout="constrained")
+    figure = new_figure(_INCHES[0], len(first) * (0.24 * len(chosen) + 0.35) + 0.45)
     panels = figure.subplots(len(first), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (label, run) in zip(panels, first.items()):
         visits = calendar(run, chosen)
@@ -159,7 +159,7 @@ def calendars(
 
 def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | str) -> None:
     """Examples of each class that clients hold, a panel for each name: counts, shape (clients, classes)."""
-    figure = Figure(figsize=(_INCHES[0], 1.5 * len(histograms) + 0.5), layout="constrained")
+    figure = new_figure(_INCHES[0], 1.5 * len(histograms) + 0.5)
     panels = figure.subplots(len(histograms), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, counts) in zip(panels, histograms.items()):
         below = np.zeros(len(counts))
@@ -177,7 +177,7 @@ def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | s
 
 def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | str) -> None:
     """Who serves when in a group, a panel for each name: shares of a place, shape (clusters, places)."""
-    figure = Figure(figsize=(2.1 * len(shares) + 0.8, 2.7), layout="constrained")
+    figure = new_figure(2.1 * len(shares) + 0.8, 2.7)
     panels = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
     for axes, (name, values) in zip(panels, shares.items()):
         image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis", aspect="auto")
@@ -186,12 +186,26 @@ def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | 
         axes.set_xticks(range(values.shape[1]), [str(place + 1) for place in range(values.shape[1])], fontsize=7)
         axes.tick_params(length=0, labelsize=7)
     panels[0].set_ylabel("cluster, by mean place", fontsize=8)
-    figure.colorbar(image, ax=list(panels), format=PercentFormatter(1.0, decimals=0), label="share of the place")
+    figure.colorbar(image, ax=list(panels), format=_percent(), label="share of the place")
     write_figure(figure, path)
 
 
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of this size in inches whose layout fits its parts."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _percent() -> PercentFormatter:
+    """Return a formatter of shares as whole percents."""
+    from matplotlib.ticker import PercentFormatter
+
+    return PercentFormatter(1.0, decimals=0)
+
+
 def _axes(x: str, y: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure = new_figure(*_INCHES)
     axes = plain_axes(figure.add_subplot())
     axes.set_xlabel(x)
     axes.set_ylabel(y)
@@ -229,6 +243,8 @@ def _save(figure: Figure, axes: Axes, path: Path | str) -> None:
 
 def write_figure(figure: Figure, path: Path | str) -> None:
     """Save a picture; the same one makes the same file. Raises RunError where the disk does not take it."""
+    from matplotlib import rc_context
+
     suffix = Path(path).suffix
     try:
         with rc_context({"svg.hashsalt": "fedtempo"}):
@@ -242,6 +258,8 @@ def write_figure(figure: Figure, path: Path | str) -> None:
 
 def _save_png(figure: Figure, path: Path | str) -> None:
     """With 256 colours, which curves and bands need no more of: a quarter of the size."""
+    from PIL import Image
+
     whole = io.BytesIO()
     figure.savefig(whole, format="png", dpi=160)
     with Image.open(whole) as image:

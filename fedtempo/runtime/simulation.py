@@ -61,7 +61,7 @@ class Simulation(Central):
         seed: int,
         horizon: float = math.inf,
         max_commits: int | None = None,
-        server: ServerSettings = ServerSettings(),  # noqa: B008  it is frozen
+        server: ServerSettings | None = None,
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
     ) -> None:
@@ -72,6 +72,7 @@ class Simulation(Central):
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
+        server = server or ServerSettings()
         self._loop = loop
         self._clients = tuple(clients)
         self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder

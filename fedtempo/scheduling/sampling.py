@@ -10,8 +10,8 @@ Sequences are integer arrays of client ids, (n_sequences, length), with no clien
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import quad_vec
 
 from fedtempo.errors import ConfigError
 
@@ -114,7 +114,7 @@ def weighted_inclusion(times: ArrayLike, length: int, n_sequences: int) -> Float
         at_time: Floats = rate * np.exp(-rate * time) * before.sum(axis=1)
         return at_time
 
-    inclusion, _ = quad_vec(density, 0, np.inf, epsabs=1e-11, epsrel=1e-10, norm="max")
+    inclusion, _ = scipy.integrate.quad_vec(density, 0, np.inf, epsabs=1e-11, epsrel=1e-10, norm="max")
     return np.asarray(inclusion, float)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from pydantic.dataclasses import dataclass as component
-from scipy.optimize import brentq
 
 from fedtempo.fields import STRICT, Doc, NonNegative, Positive
 
@@ -121,12 +121,12 @@ class StructureProblem:
             return grows - beta * spread * math.exp(0.5 * u * u) * (u + u**3) - 2 * beta * total_s
 
         end = math.sqrt(math.log(self.clients_per_round))
-        lowest = float(brentq(change_of_slope, 0.0, end)) if change_of_slope(end) > 0 else end
+        lowest = float(scipy.optimize.brentq(change_of_slope, 0.0, end)) if change_of_slope(end) > 0 else end
         maximum = minimum = None
         if slope(0.0) > 0 > slope(lowest):
-            maximum = math.exp(float(brentq(slope, 0.0, lowest)) ** 2)
+            maximum = math.exp(float(scipy.optimize.brentq(slope, 0.0, lowest)) ** 2)
             if slope(end) > 0:
-                minimum = math.exp(float(brentq(slope, lowest, end)) ** 2)
+                minimum = math.exp(float(scipy.optimize.brentq(slope, lowest, end)) ** 2)
         candidates = [1.0, *([] if minimum is None else [minimum]), float(self.clients_per_round)]
         best = min(candidates, key=lambda width: float(self.objective(width)))
         return Optimum(best, self.clients_per_round / best, float(self.objective(best)), maximum, minimum)

@@ -17,7 +17,8 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.evaluation import BATCH, evaluate
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
-from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, balanced_weights, make_loss
+from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, make_loss
+from fedtempo.learning.priors import balanced_weights
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from tests.precision import DOUBLE

@@ -108,6 +108,10 @@ class Executor(Evaluator, Protocol):
         """Whether `value` is a location of this executor's kind."""
         ...
 
+    def facts(self) -> Mapping[str, Any]:
+        """Return what a run's records say of the executor; empty if there is nothing to say."""
+        ...
+
     def close(self) -> None:
         """Give up what is in progress, end workers, free memory. Closing again does nothing."""
         ...

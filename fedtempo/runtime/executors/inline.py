@@ -109,6 +109,9 @@ class Inline:
     def vector(self, location: Held) -> Vector:
         return location.vector
 
+    def facts(self) -> dict[str, int]:
+        return {}
+
     def close(self) -> None:
         """Memory goes with the last reference."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedtempo.fleet.faults import NO_FAULTS, Faults
+from fedtempo.fleet.faults import Faults
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.heap import keep_freed_memory
@@ -43,7 +43,7 @@ class Job:
     test_x: Array
     test_y: Array
     seed: int
-    faults: Faults = NO_FAULTS
+    faults: Faults = field(default_factory=Faults)
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
         """The initial model, on a device."""

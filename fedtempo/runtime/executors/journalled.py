@@ -168,6 +168,9 @@ class Journalled:
     def vector(self, location: Location) -> Vector:
         return self._executor.vector(self._held(location))
 
+    def facts(self) -> Mapping[str, Any]:
+        return self._executor.facts()
+
     def close(self) -> None:
         self._executor.close()
 

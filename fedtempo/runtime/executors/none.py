@@ -80,6 +80,9 @@ class NoTraining:
     def vector(self, location: Empty) -> Vector:
         return self._vector
 
+    def facts(self) -> dict[str, int]:
+        return {}
+
     def close(self) -> None:
         """There is nothing to free."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.training import Training
+from fedtempo.machine import usable_cpus
 from fedtempo.runtime.executors import Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
@@ -39,15 +40,15 @@ class _Process(Worker):
 class Processes(Workers[_Process]):
     """Executor with worker processes on this machine.
 
-    workers: processes; default one for each core that this process may use. start_method: of `multiprocessing`,
-    default "fork" where there is one, else "spawn".
+    workers: processes; default one for each processor that this process may use (`fedtempo.machine`). start_method: of
+    `multiprocessing`, default "fork" where there is one, else "spawn".
     """
 
     location_type = Slot
     workers_name = "worker processes"
 
     def __init__(self, job: Job, workers: int | None = None, start_method: StartMethod | None = None) -> None:
-        count = _usable_cores() if workers is None else workers
+        count = usable_cpus() if workers is None else workers
         if count < 1:
             raise ConfigError(f"executor.workers = {workers!r}: at least 1 is needed")
         methods = multiprocessing.get_all_start_methods()
@@ -166,10 +167,6 @@ class Processes(Workers[_Process]):
         worker.connection.close()
         with contextlib.suppress(OSError):  # no process can be made: those that live go on
             self._start_worker()
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shut_down(owner: int, workers: list[_Process], pool: SlotPool, data: Segment) -> None:

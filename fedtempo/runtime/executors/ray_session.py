@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.machine import usable_cpus
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -37,7 +38,8 @@ class Session:
     """A connection to the cluster at `address`, or to a cluster of this process's own where there is no address.
 
     A connection that this process has already is used and left as it is. local_cpus: what a cluster of one's own is
-    taken to have; as many as there are where not given. Raises ConfigError where Ray or the cluster is not there.
+    taken to have (default: the processors that this process may use). Raises ConfigError where Ray or the
+    cluster is not there.
     """
 
     def __init__(self, address: str | None, local_cpus: float | None = None) -> None:
@@ -52,7 +54,7 @@ class Session:
             self._folder = tempfile.mkdtemp(prefix="fedtempo-ray-", dir=_short_folder())
             settings = {
                 "address": "local",
-                "num_cpus": local_cpus and math.ceil(local_cpus),
+                "num_cpus": usable_cpus() if local_cpus is None else math.ceil(local_cpus),
                 "include_dashboard": False,
                 "_temp_dir": self._folder,
             }
@@ -72,7 +74,7 @@ class Session:
         """How many actors the cluster's nodes can hold in all. needs: of one, by the names that Ray gives resources."""
         wanted = {name: amount for name, amount in needs.items() if amount}
         if not wanted:
-            return os.cpu_count() or 1
+            return usable_cpus()
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return sum(
             min(math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in wanted.items()) for node in nodes

@@ -24,7 +24,10 @@ class ExecutorSettings:
     ] = "processes"
     workers: Annotated[
         Count | None,
-        Doc("processes, or Ray's actors; as many as there are processors, or as the cluster has room for, by default"),
+        Doc(
+            "number of processes, or of Ray's actors (default: the processors that this process may use, see `fedtempo "
+            "doctor`, or as many actors as the cluster has room for)"
+        ),
     ] = None
     start_method: Annotated[Literal["fork", "spawn", "forkserver"] | None, Doc("how processes start")] = None
     address: Annotated[

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
@@ -27,13 +27,15 @@ from fedtempo.runtime.live.loop import RunLoop
 from fedtempo.runtime.live.members import Members
 from fedtempo.runtime.live.outside import Outside
 from fedtempo.runtime.live.reception import Reception
-from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.live.settings import DeploySettings
 from fedtempo.runtime.live.stays import LiveStay, Stays
 from fedtempo.runtime.live.uploads import Uploads, read_examples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import resolve
 from fedtempo.runtime.together import at_once
+
+if TYPE_CHECKING:
+    from fedtempo.runtime.live.server import Server
 
 MakeLines = Callable[[Callable[[Any], None], Callable[[Any], Any]], Lines]
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from fedtempo.errors import ConfigError
-from fedtempo.learning.losses import CrossEntropy, label_prior, make_loss
+from fedtempo.learning.losses import CrossEntropy, make_loss
+from fedtempo.learning.priors import label_prior
 from fedtempo.learning.training import Training
 from tests.golden.compare import close
 

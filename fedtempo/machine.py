@@ -1,0 +1,140 @@
+"""Processors and memory that this process may use, which can be less than the machine has.
+
+Affinity (`taskset`, cpusets, most batch systems), the quota of a control group (containers, systemd) and what Slurm
+allotted to a task all count; of several the tightest holds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_ROOT = Path("/")
+"""Below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and what is mounted."""
+
+_UNLIMITED_BYTES = 2**60
+"""Version 1 writes no limit as a number near 2**63."""
+
+
+@dataclass(frozen=True)
+class Usable:
+    """An amount that this process may use.
+
+    installed: what the machine has. limits: names of what reduces it to `amount`; empty if nothing does.
+    """
+
+    amount: int
+    installed: int
+    limits: tuple[str, ...] = ()
+
+
+def usable_cpus() -> int:
+    """Return how many processors this process may keep busy, at least 1: see `processors`."""
+    return processors().amount
+
+
+def processors() -> Usable:
+    """Return the number of processors that this process may keep busy, at least 1.
+
+    A quota of 2.5 processors counts as 2: each worker keeps one busy, and a group that has spent its quota is halted as
+    a whole, the run's own process included; that process uses what is left over. SLURM_CPUS_PER_TASK is ignored unless
+    it is a positive whole number.
+    """
+    limits: dict[str, int] = {}
+    if hasattr(os, "sched_getaffinity"):
+        limits["affinity"] = len(os.sched_getaffinity(0))
+    if quotas := list(_cpu_quotas()):
+        limits["cgroup quota"] = max(1, math.floor(min(quotas)))
+    allotted = os.environ.get("SLURM_CPUS_PER_TASK", "").strip()
+    if allotted.isascii() and allotted.isdigit() and int(allotted) > 0:
+        limits["SLURM_CPUS_PER_TASK"] = int(allotted)
+    return _tightest(os.cpu_count() or 1, limits)
+
+
+def memory() -> Usable | None:
+    """Return the bytes of memory that this process may use, or None if the system does not tell what is installed."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    limits = list(_memory_limits())
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return _tightest(installed, {"cgroup limit": min(limits)} if limits else {})
+
+
+def _tightest(installed: int, limits: Mapping[str, int]) -> Usable:
+    amount = min([installed, *limits.values()])
+    deciding = tuple(name for name, limit in limits.items() if limit == amount < installed)
+    return Usable(amount, installed, deciding)
+
+
+def _cpu_quotas() -> Iterator[float]:
+    """Processors' worth of time that this process's groups, and the groups around them, may use."""
+    for folder in _groups("cpu"):
+        version_1 = *_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us")
+        for limit in (_numbers(folder / "cpu.max"), version_1):
+            if len(limit) == 2 and min(limit) > 0:  # version 1 writes no quota as -1
+                yield limit[0] / limit[1]
+
+
+def _memory_limits() -> Iterator[int]:
+    """Bytes that this process's groups, and the groups around them, may hold."""
+    for folder in _groups("memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            for limit in _numbers(folder / name):
+                if 0 < limit < _UNLIMITED_BYTES:
+                    yield limit
+
+
+def _numbers(path: Path) -> tuple[int, ...]:
+    """The whole numbers that a group's file holds; none if it does not exist, or holds anything else ("max")."""
+    try:
+        return tuple(map(int, path.read_text().split()))
+    except (OSError, ValueError):
+        return ()
+
+
+def _groups(controller: str) -> Iterator[Path]:
+    """Folders of this process's control groups for a controller, of both versions, and of the groups around them."""
+    memberships = [line.split(":", 2) for line in _lines("proc/self/cgroup")]
+    for mount_root, mount_point, version, controllers in _mounts():
+        if version == 1 and controller not in controllers:
+            continue
+        for membership in memberships:
+            if len(membership) != 3:
+                continue
+            _, named, group = membership
+            if (controller in named.split(",")) if version == 1 else not named:
+                folder = _ROOT / mount_point.lstrip("/")
+                yield folder
+                for name in _below(mount_root, group):
+                    folder /= name
+                    yield folder
+
+
+def _below(mount_root: str, group: str) -> tuple[str, ...]:
+    """Names of the folders from a mount down to a group.
+
+    A container may see its own group as the mount's root, while the group is still named from the host's root.
+    """
+    path = PurePosixPath(group)
+    if ".." in path.parts or not path.is_relative_to(mount_root):
+        return ()
+    return path.relative_to(mount_root).parts
+
+
+def _mounts() -> Iterator[tuple[str, str, int, frozenset[str]]]:
+    """Mounted hierarchies of groups: root within the hierarchy, mount point, version, controllers (of version 1)."""
+    for line in _lines("proc/self/mountinfo"):
+        mount, _, system = line.partition(" - ")
+        fields, kind = mount.split(), system.split()
+        if len(fields) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
+            yield fields[3], fields[4], 1 if kind[0] == "cgroup" else 2, frozenset(kind[2].split(","))
+
+
+def _lines(name: str) -> list[str]:
+    try:
+        return (_ROOT / name).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # no Linux, or nothing that may be read
+        return []
