@@ -18,6 +18,10 @@ class RunError(FedtempoError):
     """A run could not go on."""
 
 
+class StrategyError(RunError):
+    """A strategy asked for what cannot be done, such as an average with negative weights."""
+
+
 class DeadlockError(RunError):
     """Every task of a run waits for something that can never happen."""
 

@@ -20,11 +20,13 @@ from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import device as device_module
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.cards import find_device
 from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import HostLane
+from fedtempo.runtime.executors.processes import Processes
 from fedtempo.world import build_world
 
 TRAINING = Training(lr=2**-4, batch_size=8)
@@ -70,6 +72,31 @@ def test_the_bits_are_those_of_inline(streams, graphs):
         assert test == tested
         facts = executor.facts()
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
+
+
+def test_frozen_parameters_and_running_statistics_are_those_of_inline():
+    def stepped(executor):
+        model, found, _ = visits_of(executor, TRAINING)
+        ends = [each.location for each in found[-4:]]
+        rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
+        model = executor.apply(lambda w, ends: w + 3 * (ends[0] - w), [model], {"ends": ends}, rule)
+        return [executor.vector(each) for each in [executor.initial(), *ends, model]]
+
+    network = UserNetwork("tests.strategies.nets:both")
+    with (
+        Inline(job(network, (1, 8, 8))) as inline,
+        OnDevice(job(network, (1, 8, 8)), "cpu", 2) as device,
+        Processes(job(network, (1, 8, 8)), 2) as processes,
+    ):
+        expected = stepped(inline)
+        for executor in (device, processes):
+            assert executor.sections == inline.sections
+            assert executor.size_bytes == inline.size_bytes
+            for vector, other in zip(stepped(executor), expected, strict=True):
+                assert vector.tobytes() == other.tobytes()
+        frozen = slice(inline.sections.moving, None)
+        assert {vector[frozen].tobytes() for vector in expected} == {expected[0][frozen].tobytes()}
+        assert executor.vector(executor.place(lambda: expected[2])).tobytes() == expected[2].tobytes()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fedtempo.learning.evaluation import combine, parts
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
 from fedtempo.runtime.executors.job import Answer, Job, Trainer
 
 T = TypeVar("T")
@@ -63,6 +63,8 @@ class Inline:
         model = job.model()
         self._trainer = Trainer(job, model)
         self._initial = Held(model.vector.numpy().copy())
+        self.sections = model.sections
+        self._frozen = self._initial.vector[self.sections.moving :]
         self._test_size = len(job.test_x)
         self.size_bytes = 4 * model.n_parameters
 
@@ -91,17 +93,28 @@ class Inline:
 
         return Deferred(operation)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Held], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Held],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         with fixed_numerics():
             return apply(
                 function,
                 locations,
                 arguments,
+                statistics,
                 location_type=Held,
-                size=len(self._initial.vector),
+                sections=self.sections,
+                frozen=self._frozen,
                 read=self.vector,
-                store=lambda vector: Held(vector.astype(np.float32)),
+                store=_held,
             )
+
+    def place(self, read: Callable[[], Vector]) -> Held:
+        return _held(read())
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, Held)
@@ -117,3 +130,7 @@ class Inline:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _held(vector: Vector) -> Held:
+    return Held(vector.astype(np.float32))

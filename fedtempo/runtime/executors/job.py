@@ -66,7 +66,10 @@ class Job:
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
     ) -> tuple[Vector, int] | None:
-        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others."""
+        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others.
+
+        parameters: what the client sends, without frozen parameters, which nobody takes from clients.
+        """
         if not self.faults.total:
             return None
         chance = keyed_generator(self.seed, "faults", client, visit)
@@ -130,8 +133,10 @@ class Trainer:
         """One visit, from `received` to `out` (both flat); returns its statistics and the flaw of its update."""
         job, rows = self._job, self._job.clients[client]
         statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
-        sent, num_examples = job.spoiled(client, visit, lambda: out, len(rows)) or (out, len(rows))
-        flaw = flaw_in(sent, num_examples, statistics, size=len(received), expected=len(rows), finite=is_finite(sent))
+        sections = self.model.sections
+        moving = out[: sections.moving]
+        sent, claimed = job.spoiled(client, visit, lambda: moving, len(rows)) or (moving, len(rows))
+        flaw = flaw_in(sent, claimed, statistics, sections=sections, expected=len(rows), finite=is_finite(sent))
         return statistics, flaw
 
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:

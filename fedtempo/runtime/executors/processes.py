@@ -55,7 +55,7 @@ class Processes(Workers[_Process]):
         if method not in methods:
             raise ConfigError(f"executor.start_method = {method!r}: this system has {', '.join(methods)}")
         model = job.model()
-        super().__init__(model.size, len(job.test_x))
+        super().__init__(model, len(job.test_x))
         self._number = 0
         self._started = 0
         prefix = segment_prefix()
