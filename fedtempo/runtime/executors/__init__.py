@@ -26,7 +26,11 @@ class Pending(Protocol[T_co]):
     """An operation that was asked for."""
 
     def result(self) -> T_co:
-        """What came out, once it is there. Raises WorkerError if the operation failed or its worker died."""
+        """What came out, once it is there.
+
+        Raises UserCodeError if a user's code failed, WorkerError if anything else did or a worker died, and errors such
+        as ConfigError as they were raised.
+        """
         ...
 
     def done(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.examples import Examples
@@ -63,7 +63,7 @@ class _Operation(Generic[T]):
         self.mark: Mark | None = None
         self.complete: Callable[[], T] | None = None
         self.answer: T
-        self.error: WorkerError | None = None
+        self.error: FedtempoError | None = None
 
     def result(self) -> T:
         if self.error is None:
@@ -102,10 +102,15 @@ class _Operation(Generic[T]):
             with device_memory():
                 self.mark, self.complete = begin(resident)
         except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
-            self.fail(f"training failed: {type(error).__name__}: {error}")
+            self._failed(error)
 
     def fail(self, why: str) -> None:
         self.error = WorkerError(why)
+
+    def _failed(self, error: Exception) -> None:
+        self.error = self._executor.failure(error)
+        if self.error is not error:
+            self.error.__cause__ = error
 
     def settle(self) -> None:
         """Make the answer, once; the mark is passed."""
@@ -114,7 +119,7 @@ class _Operation(Generic[T]):
             try:
                 self.answer = complete()
             except RuntimeError as error:
-                self.fail(f"training failed: {error}")
+                self._failed(error)
 
 
 class OnDevice:
@@ -143,6 +148,7 @@ class OnDevice:
             raise ConfigError(f"executor.streams = {streams}: at least 1 is needed")
         self._device = find_device(device)
         self._make_lane = make_lane or self._lane_of_device
+        self.failure = job.failure
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
         self._labels = torch.from_numpy(np.array(job.y, dtype=np.float32 if job.y.dtype.kind == "f" else np.int64))

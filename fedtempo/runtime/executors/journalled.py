@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from fedtempo.errors import RunError, WorkerError
+from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
@@ -241,7 +241,7 @@ class Journalled:
         """Wait for an operation's result."""
         try:
             self._take(operation)
-        except WorkerError:
+        except FedtempoError:
             self._last_checkpoint()
             self.stop()
             raise
@@ -376,7 +376,7 @@ class Journalled:
     def _write(self) -> Callable[[], None]:
         """Write the models; returns what remains to be done, and needs nothing of what goes on changing."""
         for operation in [operation for operation in self._asked.values() if operation.done()]:
-            with contextlib.suppress(WorkerError):  # raised where the result is asked for
+            with contextlib.suppress(FedtempoError):  # raised where the result is asked for
                 self._take(operation)
         needed = set()
         for location in list(self._live):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.importing import search_path
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.arithmetic import read_only
@@ -49,7 +49,7 @@ class _Remake(Task):
         super().__init__(name, arguments, models)
         self._then = then
 
-    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+    def finish(self, answer: Any = None, error: FedtempoError | None = None) -> None:
         super().finish(answer, error)
         self._then(error)
 
@@ -237,7 +237,9 @@ class OnRay(Workers[_Actor]):
             self._do_first(task)
             return
         except errors.RayError as error:
-            actor.tasks.pop(answer).finish(error=WorkerError(f"a worker failed:\n{error}"))
+            cause = getattr(error, "cause", None)
+            told = cause if isinstance(cause, FedtempoError) else WorkerError(f"a worker failed:\n{error}")
+            actor.tasks.pop(answer).finish(error=told)
             return
         task = actor.tasks.pop(answer)
         made = task.arguments[1]
@@ -265,7 +267,7 @@ class OnRay(Workers[_Actor]):
             self._do_first(lost.remake)
         return lost.remake
 
-    def _made_again(self, model: Parameters, error: WorkerError | None) -> None:
+    def _made_again(self, model: Parameters, error: FedtempoError | None) -> None:
         waiting, model.waiting, model.remake = model.waiting, [], None
         for reference in reversed(waiting):
             if (task := reference()) is None:

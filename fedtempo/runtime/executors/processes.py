@@ -154,7 +154,10 @@ class Processes(Workers[_Process]):
         except (EOFError, OSError):
             self._lose(worker)
             return
-        error = WorkerError(f"a worker failed:\n{answer}") if failed else None
+        error = None
+        if failed:
+            error, trace = answer
+            error.__cause__ = WorkerError(f"in a worker process:\n{trace}")
         worker.tasks.pop(number).finish(answer, error)
 
     def _lose(self, worker: _Process) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
-from fedtempo.errors import WorkerError
+from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.evaluation import combine, parts
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
@@ -33,9 +33,9 @@ class Task:
         self.finished = False
         self.lost = 0
         self.answer: Any = None
-        self.error: WorkerError | None = None
+        self.error: FedtempoError | None = None
 
-    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+    def finish(self, answer: Any = None, error: FedtempoError | None = None) -> None:
         self.answer, self.error, self.finished, self.models = answer, error, True, ()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fedtempo.errors import RunError
+from fedtempo.errors import FedtempoError, RunError
 from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
@@ -321,7 +321,7 @@ class LiveFederation(Central):
         """Record evaluations that are over; one that failed ends the run."""
         try:
             self._evaluations.collect(math.inf)
-        except RunError as error:
+        except FedtempoError as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
 

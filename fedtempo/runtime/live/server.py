@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.errors import WorkerError
+from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.numerics import fixed_numerics
@@ -38,7 +38,7 @@ class Server:
     def __init__(self, job: Job, journalled: Callable[[Inline], Journalled] | None = None) -> None:
         """journalled: puts the arithmetic into the run's journal, where it has one."""
         inline = Inline(job)
-        self._inline, self._seed = inline, job.seed
+        self._inline, self._job, self._seed = inline, job, job.seed
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
         self._model = job.model()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
@@ -117,9 +117,16 @@ class Server:
         def over(done: Future[Any]) -> None:
             if not done.cancelled():
                 error = done.exception()
-                self.outside.ended(number, done.result() if error is None else WorkerError(f"at the server: {error}"))
+                self.outside.ended(number, done.result() if error is None else self._failure(error))
 
         future.add_done_callback(over)
+
+    def _failure(self, error: BaseException) -> FedtempoError:
+        """What is raised for an error in the thread."""
+        told = self._job.failure(error) if isinstance(error, Exception) else WorkerError(f"at the server: {error}")
+        if told is not error:
+            told.__cause__ = error
+        return told
 
 
 class Evaluating:
