@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.errors import ConfigError, DeadlockError, FedtempoError, RunError, WorkerError
+from fedtempo.errors import (
+    ConfigError,
+    DeadlockError,
+    FedtempoError,
+    RunError,
+    StrategyError,
+    UserCodeError,
+    WorkerError,
+)
 from fedtempo.federation import (
     Client,
     ClientUnavailable,
@@ -83,8 +91,10 @@ __all__ = [
     "Result",
     "RunError",
     "Strategy",
+    "StrategyError",
     "Tuning",
     "Update",
+    "UserCodeError",
     "Visit",
     "Work",
     "WorkerError",

@@ -6,8 +6,10 @@ What a command needs is imported when it runs, so that `fedtempo --help` answers
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -350,8 +352,20 @@ app.command(epilog="Example: fedtempo keys keys --host server.example.org --clie
 )
 
 
+def _tell(error: FedtempoError) -> None:
+    """The lines of a user's code, where it led to the error, and the error in one line; all of it for developers."""
+    if os.environ.get("FEDTEMPO_DEBUG"):
+        traceback.print_exception(error)
+    elif error.frames:
+        errors.print(error.frames, markup=False, highlight=False, soft_wrap=True)
+    errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+
+
 def main() -> None:
-    """Entry point: errors of ours become one line and an exit code: 2 configuration, 3 run, 130 Ctrl-C, 143 SIGTERM."""
+    """Entry point: errors of ours become one line and an exit code.
+
+    2: configuration, or code that it names; 3: run; 130: Ctrl-C; 143: SIGTERM. $FEDTEMPO_DEBUG: the traceback as well.
+    """
     gc.set_threshold(50_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
     terminated = False
@@ -364,12 +378,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, terminate)
     try:
         app()
-    except ConfigError as error:
-        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
     except FedtempoError as error:
-        errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(3)
+        _tell(error)
+        sys.exit(2 if isinstance(error, ConfigError) else 3)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(_TERMINATED if terminated else _INTERRUPTED)

@@ -251,6 +251,7 @@ def _play(
             server,
             make,
             recorder,
+            strategy_name=config.strategy_name,
             watch=watch,
             journal=Interruption(chronicle, kept[0]) if kept else None,
             play=play,

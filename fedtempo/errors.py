@@ -7,7 +7,12 @@ from collections.abc import Iterable
 
 
 class FedtempoError(Exception):
-    """Root of all errors that fedtempo raises."""
+    """Root of all errors that fedtempo raises. Its text is one line.
+
+    frames: lines of the user's code that led to it, as a traceback shows them; empty if there are none.
+    """
+
+    frames: str = ""
 
 
 class ConfigError(FedtempoError):
@@ -16,6 +21,17 @@ class ConfigError(FedtempoError):
 
 class RunError(FedtempoError):
     """A run could not go on."""
+
+
+class UserCodeError(ConfigError, RunError):
+    """Code that a configuration names raised an error: a strategy, network, loss, data source, ...
+
+    The text names the key, the error and its line; `frames` has the user's lines, `__cause__` the error itself.
+    """
+
+
+class StrategyError(RunError):
+    """A strategy asked for what cannot be done, such as an average with negative weights."""
 
 
 class DeadlockError(RunError):

@@ -259,19 +259,34 @@ class Federation(Protocol):
         ...
 
     async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
-        """Weighted mean at the server, summed in the order given; weights default to the numbers of examples."""
+        """Weighted mean at the server, summed in the order given; weights default to the numbers of examples.
+
+        Running statistics are averaged with the same weights; frozen parameters are copied. Raises StrategyError for
+        weights that are negative, not finite, all 0, or not as many as updates.
+        """
         ...
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        """(1 - beta) * a + beta * b, at the server."""
+        """(1 - beta) * a + beta * b, at the server; running statistics as with the nearest beta from 0 to 1."""
         ...
 
-    async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
-        """Arithmetic at the server: `function(*vectors, **arguments)` on flat parameter vectors.
+    async def on_server(
+        self,
+        function: Callable[..., Any],
+        *models: Model,
+        statistics_from: Mapping[Model, float] | None = None,
+        **arguments: Any,
+    ) -> Any:
+        """Arithmetic at the server: `function(*vectors, **arguments)` on flat vectors of trainable parameters.
 
         A vector in return becomes a Model (its version is that of the first model given), a tuple of vectors a tuple
         of Models; anything else is returned as it is. Models among `arguments` are passed as vectors too. Without
         training the vectors are empty. Vectors are read-only: make new ones.
+
+        Running statistics (batch normalisation) and frozen parameters are not in the vectors: a step along a change
+        would make variances negative. A Model that is returned has the frozen parameters that all have, and as
+        statistics the mean of those of the models in `statistics_from`, weighted by the values there (at least 0, not
+        all 0); by default the plain mean of all models given.
         """
         ...
 

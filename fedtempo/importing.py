@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.fields import STRICT
+from fedtempo.user_code import lines_of, place_of, shown
 
 _folders: list[Path] = []
 """Those of configurations whose modules can be imported, the latest last."""
@@ -44,9 +45,12 @@ def imported(target: str, where: str) -> Any:
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever a user's module raises, or what is no name of a module
         hint = _where_from(error, module)
-        raise ConfigError(
-            f"{where} = {target!r}: cannot import {module!r}: {type(error).__name__}: {error}{hint}"
-        ) from error
+        lines = lines_of(error)
+        told = ConfigError(
+            f"{where} = {target!r}: cannot import {module!r}: {type(error).__name__}: {error}{hint}{place_of(lines)}"
+        )
+        told.frames = shown(lines)
+        raise told from error
     _must_be_meant(found, module, f"{where} = {target!r}")
     for step in name.split("."):
         try:

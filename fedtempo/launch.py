@@ -136,6 +136,7 @@ def _run(
             executor,
             make,
             recorder,
+            strategy_name=config.strategy_name,
             watch=watch or (lambda *_: None),
             journal=journalled,
         )

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from fedtempo.errors import ConfigError, nearest
+from fedtempo.user_code import user_error
 
 T = TypeVar("T")
 
@@ -25,6 +26,10 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         raise ConfigError("; ".join(_complaints(error, where))) from error
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
+    except Exception as error:
+        if (told := user_error(error, where, cls)) is None:
+            raise
+        raise told from error
 
 
 def _complaints(error: ValidationError, where: str) -> Iterable[str]:

@@ -16,13 +16,14 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
 from fedtempo.data.sources import load
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.importing import imported
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.user_code import part_name, user_code
 
 log = logging.getLogger("fedtempo")
 
@@ -48,6 +49,8 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
     """options: as TOML, which can be remembered where tables and lists cannot."""
     try:
         found = load(source, **tomllib.loads(options))
+    except UserCodeError:
+        raise
     except ConfigError as error:
         prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
         raise ConfigError(f"{prefix}{error}") from error
@@ -90,14 +93,17 @@ def build_world(config: Config) -> World:
     partition, n_clients = dealt_by(config, dataset)
     labels, n_labels = dataset.strata
     try:
-        owned = partition.assign(
-            labels,
-            n_labels,
-            n_clients,
-            data.examples_per_client,
-            keyed_generator(seed, "partition"),
-            dataset.train_owners,
-        )
+        with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
+            owned = partition.assign(
+                labels,
+                n_labels,
+                n_clients,
+                data.examples_per_client,
+                keyed_generator(seed, "partition"),
+                dataset.train_owners,
+            )
+    except UserCodeError:
+        raise
     except ConfigError as error:
         raise ConfigError(f"data: {dataset.name}: {error}") from error
     _check_dealt(owned, n_clients, len(labels))
@@ -120,7 +126,8 @@ def build_world(config: Config) -> World:
         )
         for i, own in enumerate(owned)
     )
-    fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    with user_code("fleet"):
+        fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
     return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
 
 

@@ -22,7 +22,7 @@ from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
-from fedtempo.learning.networks import NETWORKS, Network, create
+from fedtempo.learning.networks import NETWORKS, Network, create, network_code
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
@@ -58,6 +58,7 @@ class _Built:
     """The model of a job, kept for the next visit. described: the job as JSON."""
 
     described: str
+    network: Network
     model: FlatModel
     examples: Examples
 
@@ -110,7 +111,7 @@ class Answers:
         try:
             reply = self._answer(kind, content, arrays)
         except FedtempoError as error:
-            log.warning("%s refused: %s", kind, error)
+            log.warning("%s refused: %s", kind, "\n".join(filter(None, [str(error), error.frames])))
             return {"refused": str(error)}, ()
         except (KeyError, TypeError, ValueError) as error:
             log.warning("%s is not a usable call: %r", kind, error)
@@ -195,7 +196,8 @@ class Answers:
         rng = keyed_generator(int(job["seed"]), "training", int(content["client"]), int(content["visit"]))
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
-            statistics = train(built.model, built.examples, training, rng, received)
+            with network_code(built.network):
+                statistics = train(built.model, built.examples, training, rng, received)
             pace_s = self._settings.pace_s * asked / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
@@ -218,10 +220,11 @@ class Answers:
         network, shape = self._network(job["network"]), self._x.shape[1:]
         self._check_size(network, n_classes)
         keep_freed_memory()
-        model = FlatModel(create(network, shape, n_classes, 0), shape)
+        with network_code(network):
+            model = FlatModel(create(network, shape, n_classes, 0), shape)
         if model.layout != job["layout"]:
             raise Refusal("the same network lies otherwise in memory here than at the server: versions differ")
-        self._built = _Built(described, model, Examples(self._x, self._y, model.channels_last))
+        self._built = _Built(described, network, model, Examples(self._x, self._y, model.channels_last))
         return self._built
 
     def _network(self, table: Mapping[str, Any]) -> Network:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
+from fedtempo.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
 Task = Literal["classes", "tokens", "numbers"]
@@ -120,11 +121,13 @@ class Dataset:
 
     def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
         """The same with `function` of all inputs, those to train on and those to test on. Raises ConfigError."""
+        with user_code(where, function):
+            changed = [function(x) for x in (self.train_x, self.test_x)]
         try:
-            train_x, test_x = (_examples("x", function(x)) for x in (self.train_x, self.test_x))
+            train_x, test_x = (_examples("x", x) for x in changed)
             return replace(self, train_x=train_x, test_x=test_x)
-        except Exception as error:  # whatever the user's function raises
-            raise ConfigError(f"{where}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # what it returned is no examples
+            raise ConfigError(f"{where}: {described(error)}") from error
 
 
 def from_arrays(

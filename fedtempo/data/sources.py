@@ -27,6 +27,7 @@ from fedtempo.data.tables import table
 from fedtempo.data.texts import text
 from fedtempo.errors import ConfigError
 from fedtempo.importing import imported, outside
+from fedtempo.user_code import user_code
 
 
 def digits(test_share: float = 0.2) -> Dataset:
@@ -130,7 +131,9 @@ def user_function(target: str, **options: Any) -> Dataset:
     A Dataset; train_x, train_y, test_x, test_y; or two sequences of pairs of an input and a label, to train and to test
     on, such as data sets of PyTorch. Raises ConfigError where there is no such function or it returns something else.
     """
-    return _as_dataset(target, imported(target, "data.source")(**options))
+    function = imported(target, "data.source")
+    with user_code(f"data.source = {target!r}", function):
+        return _as_dataset(target, function(**options))
 
 
 def _as_dataset(target: str, result: Any) -> Dataset:
@@ -203,7 +206,8 @@ def load(source: str, /, **options: Any) -> Dataset:
             return _call(source, PREFIXES[prefix], (rest,), options)
         return user_function(source, **options)
     if not colon and (found := outside(source, "sources", "data.source")) is not None:
-        return _as_dataset(source, _call(source, found, (), options))
+        with user_code(f"data.source = {source!r}", found):
+            return _as_dataset(source, _call(source, found, (), options))
     near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])

@@ -79,6 +79,7 @@ def train(
             seen += size
             if "squared_loss" in training.statistics:
                 squared += loss_of(logits, y, "none").square().sum().item()
+    model.restore_frozen(received)
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.importing import outside
 from fedtempo.learning.training import LOSSES, Training
+from fedtempo.user_code import user_code
 
 _aten: Any = torch.ops.aten
 _MEAN, _IGNORED = 1, -100
@@ -86,7 +87,8 @@ class UserLoss:
         self._function, self._name = function, name
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-        each = self._function(outputs, labels)
+        with user_code(f"training.loss = {self._name!r}", self._function):
+            each = self._function(outputs, labels)
         if not isinstance(each, Tensor) or each.shape != labels.shape[:1]:
             found = f"shape {tuple(each.shape)}" if isinstance(each, Tensor) else type(each).__name__
             raise ConfigError(
@@ -190,4 +192,5 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
             return OfErrors(squared=False)
         case name:
             made = outside(name, "losses", "training.loss")
-            return UserLoss(made() if isinstance(made, type) else made, name)
+            with user_code(f"training.loss = {name!r}", made):
+                return UserLoss(made() if isinstance(made, type) else made, name)

@@ -6,17 +6,19 @@ network is `UserNetwork("module:Class")`. Nothing here imports PyTorch until a n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
 from fedtempo.fields import STRICT, Count, Doc, Ge, Lt
 from fedtempo.importing import imported
+from fedtempo.user_code import is_ours, part_name, user_code, user_error
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,6 +58,29 @@ def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: i
 
     with torch_seed(seed):
         return network.build(tuple(input_shape), n_classes)
+
+
+def network_error(error: Exception, network: Network) -> UserCodeError | None:
+    """What to raise instead of an error in the network's use; None if no code of a user's had a hand in it."""
+    if isinstance(error, MemoryError):
+        return None
+    if isinstance(network, UserNetwork):
+        return user_error(error, f"model.network = {network.target!r}", imported(network.target, "model.network"))
+    where = "training" if is_ours(network) else f"model.network = {part_name(network)!r}"
+    return user_error(error, where, network)
+
+
+@contextlib.contextmanager
+def network_code(network: Network) -> Iterator[None]:
+    """Make or use the network's module: errors that are not ours become those of `network_error`."""
+    try:
+        yield
+    except FedtempoError:
+        raise
+    except Exception as error:
+        if (told := network_error(error, network)) is None:
+            raise
+        raise told from error
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -268,9 +293,12 @@ class UserNetwork:
         except (TypeError, ValueError):  # it does not take them, or is built in and does not tell
             arguments = ()
         try:
-            module = make(*arguments, **self.options)
-        except TypeError as error:
-            raise ConfigError(f"network: {self.target!r} cannot be made: {error}") from error
+            with user_code(f"model.network = {self.target!r}", make):
+                module = make(*arguments, **self.options)
+        except UserCodeError as error:
+            if not isinstance(cause := error.__cause__, TypeError) or error.frames:
+                raise
+            raise ConfigError(f"network: {self.target!r} cannot be made: {cause}") from cause
         if not isinstance(module, nn.Module):
             raise ConfigError(f"network: {self.target!r} made a {type(module).__name__}, not a torch.nn.Module")
         return module

@@ -14,6 +14,7 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.importing import outside
 from fedtempo.learning.training import Training
+from fedtempo.user_code import user_code
 
 Tensors = tuple[Tensor, ...]
 
@@ -58,7 +59,10 @@ class Users:
         self._apart = apart
         # Others may share these tensors, and gradients left on them would be seen there: the optimiser has its own.
         self._parameters = [part.detach() for part in apart(parameters)]
-        made = outside(name, "optimizers", "training.optimizer")(self._parameters, lr=lr)
+        make = outside(name, "optimizers", "training.optimizer")
+        self._where = f"training.optimizer = {name!r}"
+        with user_code(self._where, make):
+            made = make(self._parameters, lr=lr)
         if not isinstance(made, torch.optim.Optimizer):
             raise ConfigError(
                 f"training.optimizer = {name!r} made a {type(made).__name__}; it must make a torch.optim.Optimizer"
@@ -68,7 +72,8 @@ class Users:
     def step(self, gradients: Tensors) -> None:
         for parameter, gradient in zip(self._parameters, self._apart(gradients), strict=True):
             parameter.grad = gradient.clone()  # an optimiser may change it in place
-        self._optimizer.step()
+        with user_code(self._where, self._optimizer):
+            self._optimizer.step()
 
 
 class Sgd:

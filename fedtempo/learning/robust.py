@@ -38,6 +38,16 @@ def clipped(model: Vector, base: Vector, clip_norm: float) -> Vector:
     return model if norm <= clip_norm else base + change * (clip_norm / norm)
 
 
+def aggregated(models: Sequence[Vector], weights: Sequence[float], *, aggregation: Aggregation, trim: float) -> Vector:
+    """The models' average of this kind; only a mean has weights."""
+    ways: dict[Aggregation, Callable[[], Vector]] = {
+        "mean": lambda: average(models, weights),
+        "median": lambda: median(models),
+        "trimmed-mean": lambda: trimmed_mean(models, trim),
+    }
+    return ways[aggregation]()
+
+
 def robust_average(
     models: Sequence[Vector],
     weights: Sequence[float],
@@ -47,12 +57,7 @@ def robust_average(
     trim: float,
     clip_norm: float | None,
 ) -> Vector:
-    """The models' changes from `base` clipped, where clip_norm is given, then aggregated; a mean has its weights."""
+    """The models' changes from `base` clipped, where clip_norm is given, then `aggregated`."""
     if clip_norm is not None:
         models = [clipped(model, base, clip_norm) for model in models]
-    ways: dict[Aggregation, Callable[[], Vector]] = {
-        "mean": lambda: average(models, weights),
-        "median": lambda: median(models),
-        "trimmed-mean": lambda: trimmed_mean(models, trim),
-    }
-    return ways[aggregation]()
+    return aggregated(models, weights, aggregation=aggregation, trim=trim)

@@ -11,22 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedtempo.errors import ConfigError
 from fedtempo.learning.gradients import make_gradients
+from fedtempo.learning.sections import Sections
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 
 
 class FlatModel:
-    """Parameters, then persistent floating-point buffers, of `module` as views of one contiguous vector.
+    """Parameters and persistent floating-point buffers of `module` as views of one contiguous vector.
 
-    To receive a model is one copy into `vector`; to send it is one copy out; updates in place change both. Weights of
+    Trainable parameters come first, then buffers, then frozen parameters (`requires_grad = False` now): `sections`. To
+    receive a model is one copy into `vector`; to send it is one copy out; updates in place change both. Weights of
     two-dimensional convolutions lie channels last where the module works with channels-last images, which is faster on
     CPUs. Tied parameters occur once. Integer buffers (batch normalisation's counters) do not travel: `load` sets them
     back to their first values, so that a visit depends on nothing that happened before it.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
     example. dtype: of parameters and floating-point buffers. device: where they lie; what lies where in the vector is
-    the same on all.
+    the same on all. Raises ConfigError if no parameter can be trained.
     """
 
     def __init__(
@@ -40,14 +43,22 @@ class FlatModel:
         self.channels_last = _takes_channels_last(self.module, input_shape, dtype)
         self.module.to(device)
         parameters = list(self.module.parameters())
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        frozen = [parameter for parameter in parameters if not parameter.requires_grad]
+        if not trainable:
+            raise ConfigError(f"model.network: none of its {len(frozen)} parameters has requires_grad = True")
         buffers = _persistent_buffers(self.module)
         floating = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._constants = [(buffer, buffer.clone()) for buffer in buffers if not buffer.is_floating_point()]
-        self.n_parameters = sum(parameter.numel() for parameter in parameters)
-        self.vector = torch.empty(sum(tensor.numel() for tensor in parameters + floating), dtype=dtype, device=device)
+        self.n_parameters = _length(parameters)
+        self.vector = torch.empty(_length(parameters + floating), dtype=dtype, device=device)
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
+        variances = {id(part.running_var) for part in self.module.modules() if hasattr(part, "running_var")}
+        of_variances = []
         start = 0
-        for tensor in [*parameters, *floating]:
+        for tensor in [*trainable, *floating, *frozen]:
+            if id(tensor) in variances:
+                of_variances.append((start, start + tensor.numel()))
             piece = self.vector[start : start + tensor.numel()]
             start += tensor.numel()
             if self.channels_last and id(tensor) in convolutions:
@@ -57,6 +68,7 @@ class FlatModel:
                 view = piece.view(tensor.shape)
             view.copy_(tensor.detach())
             tensor.data = view
+        self.sections = Sections(_length(trainable), _length(floating), _length(frozen), tuple(of_variances))
         self.gradients = make_gradients(self.module, input_shape, self.vector)
 
     @property
@@ -67,10 +79,12 @@ class FlatModel:
     @property
     def layout(self) -> str:
         """Hash of what lies where in the vector: equal for two models exactly where one's vector means the other's."""
-        parameters, buffers = self.module.named_parameters(), self.module.named_buffers()
+        parameters, buffers = list(self.module.named_parameters()), list(self.module.named_buffers())
         shapes = [[name, list(tensor.shape)] for tensors in (parameters, buffers) for name, tensor in tensors]
-        described = json.dumps([self.channels_last, str(self.vector.dtype), self.size, shapes])
-        return hashlib.sha256(described.encode()).hexdigest()
+        described = [self.channels_last, str(self.vector.dtype), self.size, shapes]
+        if frozen := [name for name, parameter in parameters if not parameter.requires_grad]:
+            described.append(frozen)
+        return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
     def load(self, vector: Tensor | Vector) -> None:
         """Become the model that `vector` (size,) describes, which is only read. An array is for a model on the CPU."""
@@ -81,9 +95,20 @@ class FlatModel:
         for buffer, first in self._constants:
             buffer.copy_(first)
 
+    def restore_frozen(self, received: Tensor | Vector) -> None:
+        """Give frozen parameters the values of `received` (size,) again; a module may have changed them by itself."""
+        start = self.sections.moving
+        if start < self.size:
+            frozen = received[start:]
+            self.vector[start:].copy_(frozen if isinstance(frozen, Tensor) else torch.from_numpy(frozen.copy()))
+
     def state_dict(self) -> dict[str, Tensor]:
         """The state by name, as copies with ordinary strides: for `torch.nn.Module.load_state_dict` and for files."""
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+
+
+def _length(tensors: Sequence[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
 def _persistent_buffers(module: nn.Module) -> list[Tensor]:

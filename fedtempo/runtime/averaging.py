@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,8 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client, Model
 from fedtempo.learning.aggregation import average
 from fedtempo.learning.privacy import epsilon, private_mean
-from fedtempo.learning.robust import robust_average
+from fedtempo.learning.robust import aggregated, robust_average
+from fedtempo.learning.sections import Sections
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.server import ServerSettings
 
@@ -31,9 +33,23 @@ class Averaging:
     """
 
     def __init__(
-        self, server: ServerSettings, recorder: Recorder, rng: Callable[[str, int], np.random.Generator]
+        self,
+        server: ServerSettings,
+        recorder: Recorder,
+        rng: Callable[[str, int], np.random.Generator],
+        sections: Sections,
     ) -> None:
-        """Raises ConfigError where privacy is asked for and the library that accounts for it is missing."""
+        """sections: of a model.
+
+        Raises ConfigError where privacy is asked for and the library that accounts for it is missing, or models have
+        running statistics: they are measured on clients' examples, and no noise hides these in them.
+        """
+        if server.privacy is not None and sections.statistics:
+            raise ConfigError(
+                f"server.privacy: the network has {sections.statistics} running statistics (batch normalisation), "
+                "which would reach the server without noise: set model.running_statistics = false; in your own "
+                "network use GroupNorm or track_running_stats=False, and register constants with persistent=False"
+            )
         self._server, self._recorder, self._rng = server, recorder, rng
         self._private = server.privacy is not None
         self._guards = self._private or server.aggregation != "mean" or server.clip_norm is not None
@@ -44,14 +60,22 @@ class Averaging:
 
     def of(
         self, models: Sequence[Model], weights: Sequence[float], current: Model
-    ) -> tuple[Callable[..., Any], Mapping[str, Any]]:
-        """The function that averages these models, and its arguments; current: the global model."""
+    ) -> tuple[Callable[..., Any], Mapping[str, Any], Callable[[Sequence[Any]], Any]]:
+        """The function that averages these models, its arguments, and what averages their running statistics.
+
+        current: the global model. Statistics are averaged as parameters are, but for clipping: one bad client must not
+        move them far either.
+        """
         server, privacy = self._server, self._server.privacy
         if not self._guards:
-            return average, {"models": models, "weights": weights}
+            return average, {"models": models, "weights": weights}, partial(average, weights=weights)
         if privacy is None:
-            settings = {"aggregation": server.aggregation, "trim": server.trim, "clip_norm": server.clip_norm}
-            return robust_average, {"models": models, "weights": weights, "base": current, **settings}
+            how: dict[str, Any] = {"weights": weights, "aggregation": server.aggregation, "trim": server.trim}
+            return (
+                robust_average,
+                {"models": models, "base": current, "clip_norm": server.clip_norm, **how},
+                partial(aggregated, **how),
+            )
         clients = [client for model in models if (client := self._raw.get(model)) is not None]
         for client, times in Counter(clients).items():
             if times > 1:
@@ -59,13 +83,14 @@ class Averaging:
         self._averages += 1
         self._took_part.update(clients)
         self._account()
-        return private_mean, {
+        arguments = {
             "models": models,
             "base": current,
             "clip_norm": privacy.clip_norm,
             "noise_multiplier": privacy.noise_multiplier,
             "rng": self._rng("privacy", self._averages),
         }
+        return private_mean, arguments, average  # there are no statistics
 
     def statistics(self, measured: Mapping[str, float]) -> Mapping[str, float]:
         """What a strategy may know of what a client measured."""

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedtempo.errors import RunError
+from fedtempo.errors import StrategyError
 from fedtempo.federation import Client, Durations, Model, Update, Work
 from fedtempo.fleet.estimates import Estimator
-from fedtempo.learning.aggregation import mix
+from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.sections import Sections
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.together import came_back
+from fedtempo.runtime.weights import problem_with
+
+Combine = Callable[[Sequence[Any]], Any]
+"""An average of vectors."""
 
 
 class Arithmetic(Protocol):
     """Where models lie, and what computes with them; see `fedtempo.runtime.executors.Executor`."""
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any: ...
+    @property
+    def sections(self) -> Sections: ...
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Any],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any: ...
     def is_location(self, value: object) -> bool: ...
 
 
@@ -83,27 +99,59 @@ class Central(ABC):
         return await came_back(lambda client: self.train(client, model, work, group=group), clients)
 
     async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
-        if not updates:
-            raise RunError("an average needs at least one update")
         if weights is None:
             weights = [update.num_examples if isinstance(update, Update) else 1 for update in updates]
+        weights = list(weights)
+        self._must_be_weights("average", weights, len(updates))
         models = [update.model if isinstance(update, Update) else update for update in updates]
-        function, arguments = self._averaging.of(models, list(weights), self._model)
-        result: Model = await self.on_server(function, **arguments)
+        function, arguments, combine = self._averaging.of(models, weights, self._model)
+        result: Model = await self._computed(function, [], arguments, models, (models, combine))
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        result: Model = await self.on_server(mix, a, b, beta=beta)
+        if not math.isfinite(beta):
+            raise StrategyError(f"mix {self._moment()}: beta = {beta!r}; it must be finite")
+        combine = partial(_mixed, beta=min(1.0, max(0.0, beta)))
+        result: Model = await self._computed(mix, [a, b], {"beta": beta}, [a, b], ([a, b], combine))
         return result
 
-    async def on_server(self, function: Callable[..., Any], *models: Model, **arguments: Any) -> Any:
+    async def on_server(
+        self,
+        function: Callable[..., Any],
+        *models: Model,
+        statistics_from: Mapping[Model, float] | None = None,
+        **arguments: Any,
+    ) -> Any:
         given = [*models, *models_in(arguments.values())]
+        carried: tuple[Sequence[Model], Combine] = (given or [self._model], average)
+        if statistics_from is not None:
+            weights = list(statistics_from.values())
+            self._must_be_weights("on_server(statistics_from=...)", weights, len(weights))
+            carried = (list(statistics_from), partial(average, weights=weights))
+            given += statistics_from
+        return await self._computed(function, models, arguments, given, carried)
+
+    async def _computed(
+        self,
+        function: Callable[..., Any],
+        models: Sequence[Model],
+        arguments: Mapping[str, Any],
+        given: Sequence[Model],
+        carried: tuple[Sequence[Model], Combine],
+    ) -> Any:
+        """See `on_server`. given: all models that are read. carried: whose running statistics results have, and how."""
         self._averaging.may_compute(function, given)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
         version = given[0].version if given else self._model.version
+        statistics = None
+        if self._arithmetic.sections.statistics:
+            statistics = Statistics([model.location for model in carried[0]], carried[1])
         result = self._arithmetic.apply(
-            function, [model.location for model in models], {name: located(value) for name, value in arguments.items()}
+            function,
+            [model.location for model in models],
+            {name: located(value) for name, value in arguments.items()},
+            statistics,
         )
         answer = self._as_model(result, version)
         self._averaging.derived(function, given, answer)
@@ -137,9 +185,22 @@ class Central(ABC):
     def ended(self) -> asyncio.Future[str]:
         return self._ended
 
+    def _must_be_weights(self, what: str, weights: Sequence[float], count: int) -> None:
+        """Raises StrategyError unless `count` models can be averaged with these."""
+        if (problem := problem_with(weights, count)) is not None:
+            raise StrategyError(f"{what} {self._moment()}: {problem}")
+
+    def _moment(self) -> str:
+        return f"after commit {self._model.version} (t = {self.now:g} s)"
+
     def _as_model(self, result: Any, version: int) -> Any:
         if self._arithmetic.is_location(result):
             return Model(version, result)
         if isinstance(result, tuple):
             return tuple(self._as_model(item, version) for item in result)
         return result
+
+
+def _mixed(models: Sequence[Any], beta: float) -> Any:
+    a, b = models
+    return mix(a, b, beta)

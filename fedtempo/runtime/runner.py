@@ -16,12 +16,13 @@ import numpy.typing as npt
 from pydantic import Field
 from pydantic.dataclasses import dataclass as component
 
-from fedtempo.errors import FedtempoError
+from fedtempo.errors import FedtempoError, StrategyError
 from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Evaluator
+from fedtempo.user_code import part_name, user_error, with_lines
 
 
 @component(frozen=True, config=STRICT)
@@ -129,6 +130,7 @@ def simulate(
     make: Callable[..., F],
     recorder: Any,
     *,
+    strategy_name: str | None = None,
     watch: Callable[[F, Evaluations], None] = lambda *_: None,
     journal: Interruptible | None = None,
     play: Callable[[Coroutine[Any, Any, str]], str] | None = None,
@@ -137,9 +139,10 @@ def simulate(
     """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
 
     Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". So does SIGTERM where
-    it has a handler, which is called and may raise KeyboardInterrupt. `watch` is called once with the objects that a
-    progress display may read from another thread. journal: told of the end of a run that does not end by itself. play:
-    runs the whole of it on a loop whose time is the run's clock; virtual time by default. wait: see Evaluations.
+    it has a handler, which is called and may raise KeyboardInterrupt. strategy_name: what errors call the strategy; its
+    class by default. `watch` is called once with the objects that a progress display may read from another thread.
+    journal: told of the end of a run that does not end by itself. play: runs the whole of it on a loop whose time is
+    the run's clock; virtual time by default. wait: see Evaluations. Raises UserCodeError if a user's code failed.
     """
     state: dict[str, Any] = {}
 
@@ -160,7 +163,7 @@ def simulate(
         assert this is not None
         try:
             with cancelled_by_sigterm(this):
-                ended = await _until_the_end(strategy, settings, sim, evaluations, journal)
+                ended = await _until_the_end(strategy, settings, sim, evaluations, journal, strategy_name)
         finally:
             state["end_s"] = sim.end_s
         evaluations.finish(sim.end_s, sim.model)
@@ -184,6 +187,7 @@ async def _until_the_end(
     sim: Driven,
     evaluations: Evaluations,
     journal: Interruptible | None,
+    strategy_name: str | None,
 ) -> str:
     """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
     if settings.horizon is not None:
@@ -204,7 +208,7 @@ async def _until_the_end(
         running.cancel()
         await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
-        raise _cause(error)
+        raise _told(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
     return sim.ended.result() if sim.ended.done() else "budget"
 
 
@@ -230,10 +234,20 @@ def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def _cause(error: BaseException) -> BaseException:
-    """The one error inside nested exception groups; the first of several of ours, or else the group."""
-    while isinstance(error, BaseExceptionGroup) and (
-        len(error.exceptions) == 1 or error.split(FedtempoError)[1] is None
+def _told(error: BaseException, strategy: Strategy, where: str) -> BaseException:
+    """What is raised for an error of the strategy's: ours as it is, one of a user's code with its lines."""
+    found = error
+    while isinstance(found, BaseExceptionGroup) and (
+        len(found.exceptions) == 1 or found.split(FedtempoError)[1] is None
     ):
-        error = error.exceptions[0]
-    return error
+        found = found.exceptions[0]
+    if isinstance(found, StrategyError):
+        told: BaseException | None = with_lines(found, where)
+    elif isinstance(found, FedtempoError):
+        return found
+    else:
+        told = user_error(found, where, strategy)
+    if told is None:
+        return found
+    told.__cause__ = found
+    return told

@@ -79,7 +79,7 @@ class Simulation(Central):
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server.seconds
         self._arithmetic = executor
-        self._averaging = Averaging(server, recorder, self.rng)
+        self._averaging = Averaging(server, recorder, self.rng, executor.sections)
         self._tolerance = Tolerance(server, fleet.faults, self.rng)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes

@@ -39,6 +39,7 @@ class FedAvg:
                     fed.model,
                     mean,
                     *([] if velocity is None else [velocity]),
+                    statistics_from={mean: 1},
                     momentum=self.server_momentum,
                     lr=self.server_lr,
                 )

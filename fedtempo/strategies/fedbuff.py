@@ -39,12 +39,15 @@ class FedBuff:
             collected.clear()
             async with turn:  # the global model must not change between reading and committing it
                 missed = [fed.model.version - update.base_version for update in taken]
+                weights = [self.server_lr / self.buffer * polynomial(x, self.exponent) for x in missed]
+                ends = [update.model for update in taken]
                 stepped = await fed.on_server(
                     add_changes,
                     fed.model,
                     starts=[update.received for update in taken],
-                    ends=[update.model for update in taken],
-                    weights=[self.server_lr / self.buffer * polynomial(x, self.exponent) for x in missed],
+                    ends=ends,
+                    weights=weights,
+                    statistics_from={fed.model: max(0.0, 1 - sum(weights)), **dict(zip(ends, weights))},
                 )
                 fed.commit(stepped, staleness=max(missed))
 

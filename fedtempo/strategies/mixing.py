@@ -49,7 +49,14 @@ class Mixer:
             if self._memory is not None:
                 mixed = await self._corrected(start, trained, self._cluster[client], weight, self._memory)
             elif self._change:
-                mixed = await fed.on_server(add_change, fed.model, start, trained, weight=weight)
+                mixed = await fed.on_server(
+                    add_change,
+                    fed.model,
+                    start,
+                    trained,
+                    weight=weight,
+                    statistics_from={fed.model: 1 - weight, trained: weight},
+                )
             else:
                 mixed = await fed.mix(fed.model, trained, weight)
             fed.commit(mixed, staleness=gap)
@@ -69,6 +76,7 @@ class Mixer:
             self._fed.model,
             start,
             trained,
+            statistics_from={self._fed.model: 1 - weight, trained: weight},
             remembered=self._remembered.get(cluster),
             total=self._total,
             clusters=len(self._remembered.keys() | {cluster}),

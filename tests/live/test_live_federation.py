@@ -23,6 +23,7 @@ from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Wor
 from fedtempo.flower.measuring import Measure, as_toml, fleet_table
 from fedtempo.launch import run
 from fedtempo.record import load_run
+from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.live import meeting, reception
 from fedtempo.runtime.live.calls import Call, Failure, Reply
 from fedtempo.runtime.live.meeting import meet
@@ -52,6 +53,41 @@ def test_same_bits_as_the_simulation(strategy: str, tmp_path: Path, grid: Loopba
     np.testing.assert_array_equal(deployed.evaluations["accuracy"], records.evaluations["accuracy"])
     assert sorted(deployed.visits["loss"]) == sorted(records.visits["loss"])
     assert (tmp_path / "run" / "models" / f"{summary['model_sha256']}.safetensors").exists()
+
+
+NETWORK = "tests.strategies.nets:both"
+
+
+def test_a_client_cannot_change_frozen_parameters_nor_make_a_variance_negative(tmp_path: Path) -> None:
+    changes = {"strategy.server_momentum": 0.9, "run.max_commits": 4}
+    settings = parse({**TABLES, "model": {"network": NETWORK}}).with_changes(changes)
+    simulated, _, _ = run(settings)
+
+    def tamper(call: Call, reply: Reply) -> Reply:
+        if call.kind != "train":
+            return reply
+        changed = reply.arrays[0].copy()
+        changed[-40:] += 1.0  # the frozen convolution
+        if call.node == 101 and call.content["visit"] > 2:
+            changed[-41] = -0.5  # the last variance
+        return replace(reply, arrays=(changed,))
+
+    summaries = []
+    for name, change in (("honest", lambda call, reply: reply), ("not", tamper)):
+        grid = Loopback(digits_clients(3, networks=[NETWORK]), change)
+        summaries.append(deploy_to_folder(settings, tmp_path / name, grid))
+        grid.close()
+    assert summaries[0]["model_sha256"] == simulated["model_sha256"]
+    records = load_run(tmp_path / "not")
+    assert outcomes(records).count("refused") == 2
+    assert {value["why"] for name, value in records.notes if name == "refused"} == {
+        "a running variance in it is negative"
+    }
+    frozen = [
+        ModelFiles(tmp_path / name / "models").read(summary["model_sha256"])[-40:].tobytes()
+        for name, summary in zip(("honest", "not"), summaries, strict=True)
+    ]
+    assert frozen[0] == frozen[1]
 
 
 def test_visits_are_recorded_with_their_times(tmp_path: Path, grid: Loopback) -> None:

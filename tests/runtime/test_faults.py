@@ -10,6 +10,7 @@ from fedtempo.errors import ConfigError, DeadlockError, RunError
 from fedtempo.federation import ClientUnavailable, Federation, Work
 from fedtempo.fleet.faults import Faults
 from fedtempo.launch import run
+from fedtempo.learning.sections import Sections
 from fedtempo.record import summarise
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from tests.runtime.world import play
@@ -185,7 +186,7 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
 
     def flaw(parameters=good, count=3, statistics=None):
         measured = statistics or {"loss": 1.0}
-        return flaw_in(parameters, count, measured, size=5, expected=3, finite=is_finite(parameters))
+        return flaw_in(parameters, count, measured, sections=Sections(5), expected=3, finite=is_finite(parameters))
 
     assert flaw() is None
     assert flaw(good[:4]) == "its parameters have the shape (4,), not (5,)"

@@ -16,11 +16,12 @@ from hypothesis.extra import numpy as arrays
 
 from fedtempo.errors import RunError
 from fedtempo.learning.aggregation import average
-from fedtempo.learning.networks import Mlp
+from fedtempo.learning.networks import Mlp, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
@@ -122,6 +123,30 @@ def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: i
     assert not resumed.replays
     # The evaluation is the last of a round, and written with the next checkpoint: it may be done again.
     assert (5 - rounds) * 5 <= counted.asked <= (5 - rounds) * 5 + 1
+
+
+@pytest.mark.usefixtures("at_once")
+def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
+    network = UserNetwork("tests.strategies.nets:both")
+    counted = Counted(Inline(Job(network, 10, x, y, [np.arange(10), np.arange(10, 20)], x, y, seed=1)))
+
+    def stepped(executor: Journalled, rounds: int) -> bytes:
+        model, _ = a_run(executor, rounds)
+        rule = Statistics([model, executor.initial()], lambda statistics: average(statistics, [3.0, 1.0]))
+        model = executor.apply(lambda vector: vector * 2, [model], {}, rule)
+        model = executor.place(lambda: executor.vector(model))
+        return executor.vector(model).tobytes()
+
+    whole = stepped(life(counted, path), 3)
+    counted.asked = 0
+    assert stepped(life(counted, path), 3) == whole
+    assert counted.asked == 0
+    Path(path / "journal.jsonl").unlink()
+    Journal.create(path / "journal.jsonl", {})
+    a_run(life(counted, path), 2)
+    assert stepped(life(counted, path), 3) == whole
 
 
 @pytest.mark.usefixtures("at_once")

@@ -20,11 +20,13 @@ from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import device as device_module
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.cards import find_device
 from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import HostLane
+from fedtempo.runtime.executors.processes import Processes
 from fedtempo.world import build_world
 from tests.precision import DOUBLE, double_precision
 
@@ -71,6 +73,31 @@ def test_the_bits_are_those_of_inline(streams, graphs):
         assert test == tested
         facts = executor.facts()
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
+
+
+def test_frozen_parameters_and_running_statistics_are_those_of_inline():
+    def stepped(executor):
+        model, found, _ = visits_of(executor, TRAINING)
+        ends = [each.location for each in found[-4:]]
+        rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
+        model = executor.apply(lambda w, ends: w + 3 * (ends[0] - w), [model], {"ends": ends}, rule)
+        return [executor.vector(each) for each in [executor.initial(), *ends, model]]
+
+    network = UserNetwork("tests.strategies.nets:both")
+    with (
+        Inline(job(network, (1, 8, 8))) as inline,
+        OnDevice(job(network, (1, 8, 8)), "cpu", 2) as device,
+        Processes(job(network, (1, 8, 8)), 2) as processes,
+    ):
+        expected = stepped(inline)
+        for executor in (device, processes):
+            assert executor.sections == inline.sections
+            assert executor.size_bytes == inline.size_bytes
+            for vector, other in zip(stepped(executor), expected, strict=True):
+                assert vector.tobytes() == other.tobytes()
+        frozen = slice(inline.sections.moving, None)
+        assert {vector[frozen].tobytes() for vector in expected} == {expected[0][frozen].tobytes()}
+        assert executor.vector(executor.place(lambda: expected[2])).tobytes() == expected[2].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +322,7 @@ def test_a_failing_visit_says_why_and_others_go_on():
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
         for _ in range(2):
-            with pytest.raises(WorkerError, match=r"ConfigError: training.prior has 2 classes"):
+            with pytest.raises(ConfigError, match=r"^training.prior has 2 classes"):
                 bad.result()
         assert good.result().statistics["loss"] > 0
 
@@ -309,7 +336,7 @@ def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch)
         assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
         with monkeypatch.context() as patched:
             patched.setattr("fedtempo.runtime.executors.resident.Course.begin", no_memory)
-            with pytest.raises(WorkerError, match=message):
+            with pytest.raises(RunError, match=message):
                 executor.train(executor.initial(), 0, 2, TRAINING).result()
         monkeypatch.setattr(Job, "model", no_memory)
         with pytest.raises(RunError, match=message):

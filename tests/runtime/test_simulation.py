@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedtempo.errors import DeadlockError, RunError
+from fedtempo.errors import DeadlockError, RunError, UserCodeError
 from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Update, Work
 from fedtempo.record.measures import busy_ratios
 from tests.runtime.world import play
@@ -341,8 +341,9 @@ def test_a_failing_strategy_shows_its_own_error() -> None:
             tasks.create_task(fails())
             tasks.create_task(fed.sleep_until(500.0))
 
-    with pytest.raises(KeyError, match="the strategy's mistake"):
+    with pytest.raises(UserCodeError, match=r": KeyError: \"the strategy's mistake\" \(.*:\d+ in fails\)") as told:
         play(script)
+    assert isinstance(told.value.__cause__, KeyError)
 
 
 def test_waiting_for_nothing_is_a_deadlock_where_no_horizon_ends_it() -> None:

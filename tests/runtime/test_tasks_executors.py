@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.errors import WorkerError
+from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import CharLstm, Mlp
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.device import OnDevice
@@ -91,5 +91,5 @@ def test_a_device_agrees_up_to_rounding(make: Any, training: Training) -> None:
 
 
 def test_a_device_has_no_optimiser_of_ones_own() -> None:
-    with OnDevice(numbers(), "cpu") as device, pytest.raises(WorkerError, match="on a device there are sgd and adam"):
+    with OnDevice(numbers(), "cpu") as device, pytest.raises(ConfigError, match="on a device there are sgd and adam"):
         outcome(device, Training(optimizer="executors_own:rms"))

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
+    from fedtempo.learning.sections import Sections
     from fedtempo.learning.training import Training
+    from fedtempo.runtime.executors.arithmetic import Statistics
 
 T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
@@ -24,7 +26,11 @@ class Pending(Protocol[T_co]):
     """An operation that was asked for."""
 
     def result(self) -> T_co:
-        """What came out, once it is there. Raises WorkerError if the operation failed or its worker died."""
+        """What came out, once it is there.
+
+        Raises UserCodeError if a user's code failed, WorkerError if anything else did or a worker died, and errors such
+        as ConfigError as they were raised.
+        """
         ...
 
     def done(self) -> bool:
@@ -81,6 +87,11 @@ class Executor(Evaluator, Protocol):
         """What sending one model takes: four bytes a parameter."""
         ...
 
+    @property
+    def sections(self) -> Sections:
+        """What lies where in a model's flat vector; empty where models are."""
+        ...
+
     def initial(self) -> Any:
         """Location of the initial global model."""
         ...
@@ -96,12 +107,24 @@ class Executor(Evaluator, Protocol):
         """
         ...
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Any],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         """`function(*vectors, **arguments)`, in this process, on read-only flat float32 vectors.
 
-        Locations within `arguments` (in lists, tuples and mappings too) become vectors. A vector of a model's size in
-        return becomes a location, a tuple of them a tuple of locations; anything else is returned as it is.
+        The vectors hold the trainable parameters alone (`sections`). Locations within `arguments` (in lists, tuples and
+        mappings too) become vectors. A vector of that length in return becomes the location of a whole model, a tuple
+        of them a tuple of locations; anything else is returned as it is. statistics: where the running statistics of
+        such models come from; by default they are the plain mean of the given models'.
         """
+        ...
+
+    def place(self, read: Callable[[], Vector]) -> Any:
+        """Put a whole flat vector, which `read` returns, at a new location."""
         ...
 
     def is_location(self, value: object) -> bool:

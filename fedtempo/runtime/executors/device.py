@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.examples import Examples
@@ -24,7 +24,7 @@ from fedtempo.learning.losses import check_labels
 from fedtempo.learning.numerics import fixed_device_numerics, fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.lanes import CudaLane, HostLane, Lane, Mark
@@ -63,7 +63,7 @@ class _Operation(Generic[T]):
         self.mark: Mark | None = None
         self.complete: Callable[[], T] | None = None
         self.answer: T
-        self.error: WorkerError | None = None
+        self.error: FedtempoError | None = None
 
     def result(self) -> T:
         if self.error is None:
@@ -102,10 +102,15 @@ class _Operation(Generic[T]):
             with device_memory():
                 self.mark, self.complete = begin(resident)
         except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
-            self.fail(f"training failed: {type(error).__name__}: {error}")
+            self._failed(error)
 
     def fail(self, why: str) -> None:
         self.error = WorkerError(why)
+
+    def _failed(self, error: Exception) -> None:
+        self.error = self._executor.failure(error)
+        if self.error is not error:
+            self.error.__cause__ = error
 
     def settle(self) -> None:
         """Make the answer, once; the mark is passed."""
@@ -114,7 +119,7 @@ class _Operation(Generic[T]):
             try:
                 self.answer = complete()
             except RuntimeError as error:
-                self.fail(f"training failed: {error}")
+                self._failed(error)
 
 
 class OnDevice:
@@ -143,6 +148,7 @@ class OnDevice:
             raise ConfigError(f"executor.streams = {streams}: at least 1 is needed")
         self._device = find_device(device)
         self._make_lane = make_lane or self._lane_of_device
+        self.failure = job.failure
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
         self._labels = torch.from_numpy(np.array(job.y, dtype=np.float32 if job.y.dtype.kind == "f" else np.int64))
@@ -152,6 +158,8 @@ class OnDevice:
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
             self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
         self.size_bytes = 4 * model.n_parameters
+        self.sections = model.sections
+        self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
         self._tester = Resident(self._make_lane(False), model, self._examples, self._test, self._recordings)
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
@@ -178,16 +186,17 @@ class OnDevice:
         return self._initial
 
     def train(self, location: Placed, client: int, visit: int, training: Training) -> _Operation[Trained]:
-        job, rows = self._job, self._job.rows_at(client)
+        job, rows, sections = self._job, self._job.rows_at(client), self.sections
 
         def screened(out: Tensor, found: Mapping[str, float], finite: bool) -> str | None:
-            spoiled = job.spoiled(client, visit, lambda: out.cpu().numpy(), len(rows))
+            moving = out[: sections.moving]
+            spoiled = job.spoiled(client, visit, lambda: moving.cpu().numpy(), len(rows))
             if spoiled is None:
-                return flaw_in(out, len(rows), found, size=len(out), expected=len(rows), finite=finite)
+                return flaw_in(moving, len(rows), found, sections=sections, expected=len(rows), finite=finite)
             sent, num_examples = spoiled
-            if len(sent) == len(out):
-                out.copy_(torch.from_numpy(sent))
-            return flaw_in(sent, num_examples, found, size=len(out), expected=len(rows), finite=is_finite(sent))
+            if len(sent) == len(moving):
+                moving.copy_(torch.from_numpy(sent))
+            return flaw_in(sent, num_examples, found, sections=sections, expected=len(rows), finite=is_finite(sent))
 
         return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
 
@@ -228,18 +237,33 @@ class OnDevice:
 
         return self._asked(self._tests, location, begin)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Placed], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Placed],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         self._must_be_open()
         with fixed_numerics():
             return apply(
                 function,
                 locations,
                 arguments,
+                statistics,
                 location_type=Placed,
-                size=len(self._initial.vector),
+                sections=self.sections,
+                frozen=self._frozen,
                 read=self.vector,
-                store=lambda vector: Placed(torch.from_numpy(vector.copy()).to(self._initial.vector)),
+                store=self._store,
             )
+
+    def place(self, read: Callable[[], Vector]) -> Placed:
+        self._must_be_open()
+        return self._store(read())
+
+    def _store(self, vector: Vector) -> Placed:
+        return Placed(torch.from_numpy(vector.copy()).to(self._initial.vector))
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, Placed)

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from fedtempo.errors import WorkerError
+from fedtempo.errors import FedtempoError
 from fedtempo.learning.evaluation import combine, parts
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import apply, read_only
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
 from fedtempo.runtime.executors.job import Answer, Job, Trainer
 
 T = TypeVar("T")
@@ -28,14 +28,15 @@ class Held:
 
 
 class Deferred(Generic[T]):
-    """A pending operation that is done once, at the first call of `result`."""
+    """A pending operation that is done once, at the first call of `result`. failure: see `Job.failure`."""
 
-    __slots__ = ("_error", "_operation", "_result")
+    __slots__ = ("_error", "_failure", "_operation", "_result")
 
-    def __init__(self, operation: Callable[[], T]) -> None:
+    def __init__(self, operation: Callable[[], T], failure: Callable[[Exception], FedtempoError]) -> None:
+        self._failure = failure
         self._operation: Callable[[], T] | None = operation
         self._result: T
-        self._error: WorkerError | None = None
+        self._error: FedtempoError | None = None
 
     def result(self) -> T:
         operation, self._operation = self._operation, None
@@ -44,7 +45,9 @@ class Deferred(Generic[T]):
                 with fixed_numerics():
                     self._result = operation()
             except Exception as error:
-                self._error = WorkerError(f"training failed: {type(error).__name__}: {error}")
+                self._error = self._failure(error)
+                if self._error is error:
+                    raise
                 raise self._error from error
         if self._error is not None:
             raise self._error
@@ -60,9 +63,11 @@ class Inline:
     trains = True
 
     def __init__(self, job: Job) -> None:
-        model = job.model()
+        model, self._failure = job.model(), job.failure
         self._trainer = Trainer(job, model)
         self._initial = Held(model.vector.numpy().copy())
+        self.sections = model.sections
+        self._frozen = self._initial.vector[self.sections.moving :]
         self._test_size = len(job.test_x)
         self.size_bytes = 4 * model.n_parameters
 
@@ -81,7 +86,7 @@ class Inline:
             statistics, flaw = train(location.vector, out, *arguments)
             return Trained(Held(out), statistics, flaw)
 
-        return Deferred(operation)
+        return Deferred(operation, self._failure)
 
     def evaluate(self, location: Held) -> Deferred[Evaluation]:
         def operation() -> Evaluation:
@@ -89,19 +94,33 @@ class Inline:
             results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in parts(size)]
             return Evaluation(*combine(results, size))
 
-        return Deferred(operation)
+        return Deferred(operation, self._failure)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Held], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Held],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         with fixed_numerics():
             return apply(
                 function,
                 locations,
                 arguments,
+                statistics,
                 location_type=Held,
-                size=len(self._initial.vector),
+                sections=self.sections,
+                frozen=self._frozen,
                 read=self.vector,
-                store=lambda vector: Held(vector.astype(self._initial.vector.dtype)),
+                store=self._held,
             )
+
+    def place(self, read: Callable[[], Vector]) -> Held:
+        return self._held(read())
+
+    def _held(self, vector: Vector) -> Held:
+        return Held(vector.astype(self._initial.vector.dtype))
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, Held)

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
-from fedtempo.learning.networks import Network, create
+from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.user_code import described
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = tuple[dict[str, float], str | None]
@@ -49,7 +51,14 @@ class Job:
         """The initial model, on a device."""
         shape = self.x.shape[1:]
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
-        return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
+        with network_code(self.network):
+            return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
+
+    def failure(self, error: Exception) -> FedtempoError:
+        """What is raised for an error of a visit or an evaluation: ours as it is, a user's with its lines."""
+        if isinstance(error, FedtempoError):
+            return error
+        return network_error(error, self.network) or WorkerError(f"training failed: {described(error)}")
 
     def rows_at(self, client: int) -> Array:
         """A client's examples, as row numbers (int64) of x: a copy."""
@@ -66,7 +75,10 @@ class Job:
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
     ) -> tuple[Vector, int] | None:
-        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others."""
+        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others.
+
+        parameters: what the client sends, without frozen parameters, which nobody takes from clients.
+        """
         if not self.faults.total:
             return None
         chance = keyed_generator(self.seed, "faults", client, visit)
@@ -130,8 +142,10 @@ class Trainer:
         """One visit, from `received` to `out` (both flat); returns its statistics and the flaw of its update."""
         job, rows = self._job, self._job.clients[client]
         statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
-        sent, num_examples = job.spoiled(client, visit, lambda: out, len(rows)) or (out, len(rows))
-        flaw = flaw_in(sent, num_examples, statistics, size=len(received), expected=len(rows), finite=is_finite(sent))
+        sections = self.model.sections
+        moving = out[: sections.moving]
+        sent, claimed = job.spoiled(client, visit, lambda: moving, len(rows)) or (moving, len(rows))
+        flaw = flaw_in(sent, claimed, statistics, sections=sections, expected=len(rows), finite=is_finite(sent))
         return statistics, flaw
 
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:

@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from fedtempo.errors import RunError, WorkerError
+from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics, locations_in
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
 
@@ -111,7 +111,7 @@ class Journalled:
         every_s: float,
         wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.size_bytes, self.trains = executor.size_bytes, executor.trains
+        self.size_bytes, self.trains, self.sections = executor.size_bytes, executor.trains, executor.sections
         self._executor, self._journal, self._models = executor, journal, models
         self._every_s, self._wall_s = every_s, wall_s
         self._initial = Location(0, executor.initial())
@@ -147,18 +147,35 @@ class Journalled:
     def evaluate(self, location: Location) -> Pending[Evaluation]:
         return self._submit("evaluate", [], location, self._executor.evaluate)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Location], arguments: Mapping[str, Any]) -> Any:
-        self._checkpoint_if_due()
-        given = [*locations, *locations_in(arguments, Location)]
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Location],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        asked: Asked = ("apply", [name], [location.number for location in given])
+        given = [*locations, *locations_in(arguments, Location)]
+        return self._at_once(
+            ("apply", [name], [location.number for location in given]),
+            lambda: self._executor.apply(
+                function,
+                [self._held(location) for location in locations],
+                self._with_held(dict(arguments)),
+                statistics and statistics.moved(self._held),
+            ),
+        )
+
+    def place(self, read: Callable[[], Vector]) -> Any:
+        return self._at_once(("place", [], []), lambda: self._executor.place(read))
+
+    def _at_once(self, asked: Asked, do: Callable[[], Any]) -> Any:
+        """What `do` returns, or returned when the run was recorded."""
+        self._checkpoint_if_due()
         number, row = self._next(asked)
         if row is not None:
             return decode(row["out"], self._recalled(row))
-        result = self._executor.apply(
-            function, [self._held(location) for location in locations], self._with_held(dict(arguments))
-        )
-        answer = self._with_locations(number, result)
+        answer = self._with_locations(number, do())
         self._record(number, asked, answer)
         return answer
 
@@ -227,7 +244,7 @@ class Journalled:
         """Wait for an operation's result."""
         try:
             self._take(operation)
-        except WorkerError:
+        except FedtempoError:
             self._last_checkpoint()
             self.stop()
             raise
@@ -293,7 +310,7 @@ class Journalled:
                     f"the model that operation {location.number} made is needed and was not when the run was recorded"
                 )
             vector = self._models.read(location.sha256)
-            location.held = self._executor.apply(lambda: vector, [], {})
+            location.held = self._executor.place(lambda: vector)
         return location.held
 
     def _with_held(self, value: Any) -> Any:
@@ -362,7 +379,7 @@ class Journalled:
     def _write(self) -> Callable[[], None]:
         """Write the models; returns what remains to be done, and needs nothing of what goes on changing."""
         for operation in [operation for operation in self._asked.values() if operation.done()]:
-            with contextlib.suppress(WorkerError):  # raised where the result is asked for
+            with contextlib.suppress(FedtempoError):  # raised where the result is asked for
                 self._take(operation)
         needed = set()
         for location in list(self._live):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import apply
+from fedtempo.runtime.executors.arithmetic import Statistics, apply
 
 if TYPE_CHECKING:
     from fedtempo.learning.training import Training
@@ -42,6 +43,7 @@ class NoTraining:
     """Executor whose models are empty vectors. size_bytes: what sending one is taken to need."""
 
     trains = False
+    sections = Sections(0)
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -63,16 +65,27 @@ class NoTraining:
     def evaluate(self, location: Empty) -> Done[Evaluation]:
         return self._evaluation
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Empty], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Empty],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         return apply(
             function,
             locations,
             arguments,
+            statistics,
             location_type=Empty,
-            size=0,
+            sections=self.sections,
+            frozen=self._vector,
             read=self.vector,
             store=lambda _: self._location,
         )
+
+    def place(self, read: Callable[[], Vector]) -> Empty:
+        return self._location
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, Empty)

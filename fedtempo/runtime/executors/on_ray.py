@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.errors import ConfigError, WorkerError
+from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.importing import search_path
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.arithmetic import read_only
@@ -49,7 +49,7 @@ class _Remake(Task):
         super().__init__(name, arguments, models)
         self._then = then
 
-    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+    def finish(self, answer: Any = None, error: FedtempoError | None = None) -> None:
         super().finish(answer, error)
         self._then(error)
 
@@ -79,7 +79,7 @@ class OnRay(Workers[_Actor]):
         resources: Mapping[str, float] | None = None,
     ) -> None:
         model = job.model()
-        super().__init__(model.size, len(job.test_x))
+        super().__init__(model, len(job.test_x))
         self._session = session = Session(address, workers and workers * num_cpus)
         self._ray = session.ray
         self._starting: dict[Any, _Actor] = {}
@@ -237,7 +237,9 @@ class OnRay(Workers[_Actor]):
             self._do_first(task)
             return
         except errors.RayError as error:
-            actor.tasks.pop(answer).finish(error=WorkerError(f"a worker failed:\n{error}"))
+            cause = getattr(error, "cause", None)
+            told = cause if isinstance(cause, FedtempoError) else WorkerError(f"a worker failed:\n{error}")
+            actor.tasks.pop(answer).finish(error=told)
             return
         task = actor.tasks.pop(answer)
         made = task.arguments[1]
@@ -265,7 +267,7 @@ class OnRay(Workers[_Actor]):
             self._do_first(lost.remake)
         return lost.remake
 
-    def _made_again(self, model: Parameters, error: WorkerError | None) -> None:
+    def _made_again(self, model: Parameters, error: FedtempoError | None) -> None:
         waiting, model.waiting, model.remake = model.waiting, [], None
         for reference in reversed(waiting):
             if (task := reference()) is None:

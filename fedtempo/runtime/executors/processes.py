@@ -56,7 +56,7 @@ class Processes(Workers[_Process]):
         if method not in methods:
             raise ConfigError(f"executor.start_method = {method!r}: this system has {', '.join(methods)}")
         model = job.model()
-        super().__init__(model.size, len(job.test_x))
+        super().__init__(model, len(job.test_x))
         self._number = 0
         self._started = 0
         prefix = segment_prefix()
@@ -155,7 +155,10 @@ class Processes(Workers[_Process]):
         except (EOFError, OSError):
             self._lose(worker)
             return
-        error = WorkerError(f"a worker failed:\n{answer}") if failed else None
+        error = None
+        if failed:
+            error, trace = answer
+            error.__cause__ = WorkerError(f"in a worker process:\n{trace}")
         worker.tasks.pop(number).finish(answer, error)
 
     def _lose(self, worker: _Process) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ class Actor:
             if folder.is_dir():
                 add_folder(folder)
         with fixed_numerics():
-            job = packed.opened({name: _unlocked(array) for name, array in arrays.items()})
-            self._trainer = Trainer(job, job.model())
+            self._job = packed.opened({name: _unlocked(array) for name, array in arrays.items()})
+            self._trainer = Trainer(self._job, self._job.model())
 
     def whereabouts(self) -> tuple[str, dict[str, str | None]]:
         """Ray's name of the node it is on, and `computing_versions` there."""
@@ -42,14 +43,25 @@ class Actor:
         return self._trained(self._trainer.train_rows, received, *visit)
 
     def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
-        with fixed_numerics():
+        with self._told(), fixed_numerics():
             return self._trainer.evaluate_part(vector, start, stop)
 
     def _trained(self, train: Callable[..., Answer], received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         out = np.empty_like(received)
-        with fixed_numerics():
+        with self._told(), fixed_numerics():
             answer = train(received, out, *visit)
         return out, answer
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise an error as it is to be told (`Job.failure`): its lines of code are known here alone."""
+        try:
+            yield
+        except Exception as error:
+            told = self._job.failure(error)
+            if told is error:
+                raise
+            raise told from error
 
 
 def computing_versions() -> dict[str, str | None]:

@@ -133,6 +133,7 @@ class Resident:
             with seeded():
                 course.begin(received, training.lr)
                 self._do("step", recorded, order, _sizes(taken), allowed)
+            self._model.restore_frozen(received)
             outcome = self.lane.fetched(course.outcome())
             return Started(self._model.vector.clone(), outcome, len(order), self.lane.mark())
 

@@ -8,7 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
+
+NEGATIVE_VARIANCE = "a running variance in it is negative"
 
 
 class Shaped(Protocol):
@@ -23,21 +26,23 @@ def flaw_in(
     num_examples: int,
     statistics: Mapping[str, float],
     *,
-    size: int,
+    sections: Sections,
     expected: int,
     finite: bool,
 ) -> str | None:
     """What is wrong with an update; None where nothing is.
 
-    size: parameters of the model that was sent out. num_examples: what the client says now; expected: what it told at
-    the start. finite: whether all parameters are (`is_finite`).
+    parameters: what the client sent, without frozen parameters. sections: of a model. num_examples: what the client
+    says now; expected: what it told at the start. finite: whether all parameters are (`is_finite`).
     """
-    if tuple(parameters.shape) != (size,):
-        return f"its parameters have the shape {tuple(parameters.shape)}, not {(size,)}"
+    if tuple(parameters.shape) != (sections.moving,):
+        return f"its parameters have the shape {tuple(parameters.shape)}, not {(sections.moving,)}"
     if num_examples != expected:
         return f"it says that it trained on {num_examples} examples and holds {expected}"
     if not finite:
         return "its parameters are not all finite"
+    if sections.has_negative_variance(parameters):
+        return NEGATIVE_VARIANCE
     for name, value in statistics.items():
         if not math.isfinite(value):
             return f"its {name} is {value}"

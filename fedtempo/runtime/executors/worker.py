@@ -42,8 +42,8 @@ def work(
             number, name, arguments = message
             try:
                 answer, failed = _OPERATIONS[name](trainer, slots, *arguments), False
-            except Exception:  # noqa: BLE001  it is raised again where the result is asked for
-                answer, failed = traceback.format_exc(), True
+            except Exception as error:  # noqa: BLE001  it is raised again where the result is asked for
+                answer, failed = (job.failure(error), traceback.format_exc()), True
             connection.send((number, failed, answer))
 
 

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar
 
-from fedtempo.errors import WorkerError
+from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.evaluation import combine, parts
 from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import apply, locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, locations_in
 
 _AHEAD = 2
 """Visits at a worker: one in progress, one waiting, so that it never waits for the next."""
@@ -32,9 +33,9 @@ class Task:
         self.finished = False
         self.lost = 0
         self.answer: Any = None
-        self.error: WorkerError | None = None
+        self.error: FedtempoError | None = None
 
-    def finish(self, answer: Any = None, error: WorkerError | None = None) -> None:
+    def finish(self, answer: Any = None, error: FedtempoError | None = None) -> None:
         self.answer, self.error, self.finished, self.models = answer, error, True, ()
 
 
@@ -96,9 +97,11 @@ class Workers(ABC, Generic[W]):
     _close: weakref.finalize[Any, Any]
     """Ends the workers and frees the memory."""
 
-    def __init__(self, size: int, test_size: int) -> None:
-        self.size_bytes = 4 * size
-        self._size, self._test_size = size, test_size
+    def __init__(self, model: FlatModel, test_size: int) -> None:
+        """model: the initial one."""
+        self.size_bytes = 4 * model.n_parameters
+        self.sections, self._size, self._test_size = model.sections, model.size, test_size
+        self._frozen: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()
         self._tests: deque[weakref.ref[Task]] = deque()
         self._workers: list[W] = []
@@ -162,20 +165,36 @@ class Workers(ABC, Generic[W]):
         self._pump(0)
         return _Test(self, tasks, self._test_size)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Any],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
         self._must_be_open()
-        given = [*locations, *locations_in(arguments, self.location_type)]
+        given = [
+            *locations,
+            *locations_in(arguments, self.location_type),
+            *(statistics.locations if statistics else ()),
+        ]
         vectors = dict(zip(map(id, given), self._read(given)))
         with fixed_numerics():
             return apply(
                 function,
                 locations,
                 arguments,
+                statistics,
                 location_type=self.location_type,
-                size=self._size,
+                sections=self.sections,
+                frozen=self._frozen,
                 read=lambda location: vectors[id(location)],
                 store=self._store,
             )
+
+    def place(self, read: Callable[[], Vector]) -> Any:
+        self._must_be_open()
+        return self._store(read())
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, self.location_type)

@@ -10,7 +10,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from fedtempo.errors import FedtempoError, RunError
+from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors.screening import NEGATIVE_VARIANCE
 
 PROTOCOL = 1
 """Version of what calls and replies hold; a client and a server of different ones do not work together."""
@@ -149,18 +151,20 @@ def read_training(reply: Reply, num_examples: int) -> Sent:
     return Sent({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
 
 
-def read_update(reply: Reply, num_examples: int, size: int) -> Sent:
+def read_update(reply: Reply, num_examples: int, sections: Sections) -> Sent:
     """What a client says of its training, and the model that it sent. Raises BadUpdate."""
-    return replace(read_training(reply, num_examples), model=read_vector(reply, size))
+    return replace(read_training(reply, num_examples), model=read_vector(reply, sections))
 
 
-def read_vector(reply: Reply, size: int) -> Vector:
+def read_vector(reply: Reply, sections: Sections) -> Vector:
     """The model that a client sent, as a flat vector. Raises BadUpdate."""
     if len(reply.arrays) != 1:
         raise BadUpdate(f"it has {len(reply.arrays)} arrays, not one")
-    array = reply.arrays[0]
+    array, size = reply.arrays[0], sections.size
     if array.dtype != np.float32 or array.shape != (size,):
         raise BadUpdate(f"its model is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
     if not np.isfinite(array).all():
         raise BadUpdate("its model holds numbers that are not finite")
+    if sections.has_negative_variance(array):
+        raise BadUpdate(NEGATIVE_VARIANCE)
     return array

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.errors import RunError
+from fedtempo.errors import FedtempoError, RunError
 from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
@@ -79,7 +79,7 @@ class LiveFederation(Central):
         self._clients, self._server, self._training, self._recorder = tuple(clients), server, training, recorder
         self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
-        self._averaging = Averaging(rules, recorder, self.rng)
+        self._averaging = Averaging(rules, recorder, self.rng, server.sections)
         self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         self._uploads, self._server_visits = Uploads(), 0
@@ -125,7 +125,7 @@ class LiveFederation(Central):
         expected = self.estimate(client)
         expected_s = expected.download_s + expected_compute_s + expected.upload_s
         self._recorder.traffic(down=self._server.size_bytes)
-        check = partial(read_update, num_examples=client.num_examples, size=self._server.size)
+        check = partial(read_update, num_examples=client.num_examples, sections=self._server.sections)
         sent, took_s = await self._asking.ask(visit, Question("train", content, check, expected_s, visit.received))
         self._note_training(visit, sent, took_s, work)
         stay: LiveStay = visit.state
@@ -182,7 +182,7 @@ class LiveFederation(Central):
         expected_s = self.estimate(visit.client).upload_s
 
         def check(reply: Reply) -> Sent:
-            return Sent({}, 0.0, read_vector(reply, self._server.size))
+            return Sent({}, 0.0, read_vector(reply, self._server.sections))
 
         sent, took_s = await self._asking.ask(visit, Question("send", {"stay": visit.state.number}, check, expected_s))
         return self._done(visit, self._server.hold(sent.model), took_s)
@@ -323,7 +323,7 @@ class LiveFederation(Central):
         """Record evaluations that are over; one that failed ends the run."""
         try:
             self._evaluations.collect(math.inf)
-        except RunError as error:
+        except FedtempoError as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
 

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from fedtempo.errors import WorkerError
+import numpy as np
+
+from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Vector
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.inline import Held, Inline
 from fedtempo.runtime.executors.job import Array, Job
 from fedtempo.runtime.executors.journalled import Journalled
@@ -35,26 +38,27 @@ class Server:
     def __init__(self, job: Job, journalled: Callable[[Inline], Journalled] | None = None) -> None:
         """journalled: puts the arithmetic into the run's journal, where it has one."""
         inline = Inline(job)
-        self._inline, self._seed = inline, job.seed
+        self._inline, self._job, self._seed = inline, job, job.seed
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
         self._model = job.model()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
-        self.size_bytes = inline.size_bytes
+        self.size_bytes, self.sections = inline.size_bytes, inline.sections
         self.layout = self._model.layout
         self.input_shape = tuple(job.x.shape[1:])
         self.example_bytes = job.x[:1].nbytes
-
-    @property
-    def size(self) -> int:
-        """Length of a model's flat vector."""
-        return self._model.size
 
     def initial(self) -> Any:
         return self._arithmetic.initial()
 
     def hold(self, kept: Kept) -> Any:
-        """A model that came from outside."""
-        return self._arithmetic.apply(kept.read, [], {})
+        """A model that came from outside; its frozen parameters are the server's own, whatever a client sent."""
+        return self._arithmetic.place(lambda: self._with_own_frozen(kept.read()))
+
+    def _with_own_frozen(self, vector: Vector) -> Vector:
+        if not self.sections.frozen:
+            return vector
+        frozen = self._inline.vector(self._inline.initial())[self.sections.moving :]
+        return np.concatenate([vector[: self.sections.moving], frozen])
 
     def evaluate(self, location: Any) -> Evaluating:
         evaluating = Evaluating(self, location)
@@ -83,8 +87,14 @@ class Server:
         trained: Sent = await self.outside.compute(start).future
         return self.hold(trained.model)
 
-    def apply(self, function: Callable[..., Any], locations: Sequence[Any], arguments: Mapping[str, Any]) -> Any:
-        return self._arithmetic.apply(function, locations, arguments)
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Any],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
+        return self._arithmetic.apply(function, locations, arguments, statistics)
 
     def is_location(self, value: object) -> bool:
         return self._arithmetic.is_location(value)
@@ -107,9 +117,16 @@ class Server:
         def over(done: Future[Any]) -> None:
             if not done.cancelled():
                 error = done.exception()
-                self.outside.ended(number, done.result() if error is None else WorkerError(f"at the server: {error}"))
+                self.outside.ended(number, done.result() if error is None else self._failure(error))
 
         future.add_done_callback(over)
+
+    def _failure(self, error: BaseException) -> FedtempoError:
+        """What is raised for an error in the thread."""
+        told = self._job.failure(error) if isinstance(error, Exception) else WorkerError(f"at the server: {error}")
+        if told is not error:
+            told.__cause__ = error
+        return told
 
 
 class Evaluating:
