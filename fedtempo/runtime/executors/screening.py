@@ -10,6 +10,9 @@ import numpy as np
 
 from fedtempo.runtime.executors import Vector
 
+NOT_FINITE = "not finite"
+"""How the flaw of an update ends whose parameters or statistics are not finite: training diverged."""
+
 
 class Shaped(Protocol):
     """An array, wherever it lies."""
@@ -37,10 +40,10 @@ def flaw_in(
     if num_examples != expected:
         return f"it says that it trained on {num_examples} examples and holds {expected}"
     if not finite:
-        return "its parameters are not all finite"
+        return f"its parameters are {NOT_FINITE}"
     for name, value in statistics.items():
         if not math.isfinite(value):
-            return f"its {name} is {value}"
+            return f"its {name} is {value}, {NOT_FINITE}"
     return None
 
 
