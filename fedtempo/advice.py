@@ -62,7 +62,7 @@ class Advice:
     def headline(self) -> str:
         """The recommendation in one sentence."""
         best, others = self.best, self.evidence[1:]
-        does = self._does(best.trained)
+        does = self._does(best.trained) + (f" ({_diverged(best)})" if best.trained.diverged else "")
         if not others:
             return f"{best.label}: {does}; no other strategy fits"
         second = others[0]
@@ -81,6 +81,7 @@ class Advice:
             f"It takes {words.size(cost.moved_bytes)}, {_hours(cost.client_hours)} of clients' time{energy} {until}.",
             *self._sensitivity(),
         ]
+        said += [f"{each.label}: {_diverged(each)}." for each in self.evidence if each.trained.diverged]
         if best.edge:
             said.append(f"Its learning rate, {best.changes['training.lr']:g}, is at the end of those tried: tune it.")
         if best.trained.time_s is None and self.setting.target_accuracy is not None:
@@ -147,8 +148,9 @@ class Advice:
         )
 
     def table(self) -> DataFrame:
-        """A row a strategy, best first: time to target (median over seeds, s), accuracy, learning rate, busy ratio,
-        idlest client, staleness, bytes, client hours and Wh to the target or else to the end of the training."""
+        """A row a strategy, best first: time to target (median over seeds, s), accuracy, trainings that diverged,
+        learning rate, busy ratio, idlest client, staleness, bytes, client hours and Wh to the target or else
+        to the end of the training."""
         from fedtempo import frames
 
         return frames.frame(
@@ -157,6 +159,7 @@ class Advice:
                     "strategy": each.label,
                     "time_to_target_s": _nan(each.trained.time_s),
                     "accuracy": each.trained.accuracy,
+                    "diverged": each.trained.diverged,
                     "lr": each.changes["training.lr"],
                     "busy_ratio": each.busy_ratio,
                     "idlest_client": each.idlest,
@@ -206,6 +209,7 @@ def evidence_columns(advice: Advice) -> list[Column]:
     accuracies = [e.trained.accuracy for e in each]
     columns += [
         Column(measure.name, tuple(words.score(a, measure) for a in accuracies), best(accuracies, max)),
+        *_diverged_column(each),
         Column("learning rate", tuple(f"{e.changes['training.lr']:g}" for e in each)),
         Column("moved", tuple(words.size(e.cost.moved_bytes) for e in each)),
         Column("clients' time", tuple(_hours(e.cost.client_hours) for e in each)),
@@ -218,6 +222,16 @@ def evidence_columns(advice: Advice) -> list[Column]:
         Column("idlest client", tuple(words.share(e.idlest) for e in each)),
         Column("staleness", tuple(words.plain_number(e.staleness) for e in each)),
     ]
+
+
+def _diverged(evidence: Evidence) -> str:
+    return f"{evidence.trained.diverged} of {len(evidence.trained.times_s)} short trainings diverged"
+
+
+def _diverged_column(evidence: Sequence[Evidence]) -> list[Column]:
+    counts = [(e.trained.diverged, len(e.trained.times_s)) for e in evidence]
+    cells = tuple(f"{count} of {of}" if count else "" for count, of in counts)
+    return [Column("diverged", cells)] if any(cells) else []
 
 
 def sensitivity_columns(advice: Advice) -> list[Column]:

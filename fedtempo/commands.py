@@ -193,6 +193,8 @@ def tune(
     console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
     for label, found in placed.items():
         chosen = found[0].trial.changes
+        if found[0].trial.diverged:
+            console.print(f"# {label}: runs diverged at every learning rate; try smaller ones", style="yellow")
         console.print(comparison_lines(base, label, chosen), markup=False, highlight=False, soft_wrap=True)
         if len(points) > 1 and chosen in (points[0], points[-1]):
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")

@@ -259,8 +259,7 @@ def _play(
         )
         if kept:
             kept[0].settle()
-        recorder.fact("ended", outcome.ended)
-        recorder.fact("elapsed_s", outcome.end_s)
+        recorder.finish(outcome.ended, outcome.end_s, outcome.model)
         if outcome.model is not None:
             models = ModelFiles(folder.models)
             recorder.fact("model_sha256", models.add(outcome.model))

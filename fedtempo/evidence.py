@@ -38,11 +38,12 @@ class Effort:
 @dataclass(frozen=True)
 class Outcome:
     """What trainings of one strategy came to, over seeds. times_s: to the target, None where it was not reached.
-    visits: mean of visits done."""
+    visits: mean of visits done. diverged: how many of the trainings did."""
 
     times_s: tuple[float | None, ...]
     accuracies: tuple[float, ...]
     visits: float
+    diverged: int = 0
 
     @property
     def time_s(self) -> float | None:
@@ -56,9 +57,9 @@ class Outcome:
         return statistics.fmean(self.accuracies)
 
     @property
-    def order(self) -> tuple[float, float]:
-        """Smaller is better: the median time to the target, then the accuracy, highest first."""
-        return self._median, -self.accuracy
+    def order(self) -> tuple[float, ...]:
+        """Smaller is better: no training that diverged, then the median time to the target, then the accuracy."""
+        return float(self.diverged > 0), self._median, -self.accuracy
 
     @property
     def _median(self) -> float:

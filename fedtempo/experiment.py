@@ -287,15 +287,16 @@ class Tuning:
 
     def table(self) -> DataFrame:
         """A row a setting, the best of each strategy first: strategy, lr, how long it was tried (s), median time to
-        target (s; infinite where most seeds did not reach it), mean of the best accuracies."""
+        target (s; infinite where most seeds did not reach it), mean of the best accuracies, runs that diverged."""
         return frames.frame(
             [
                 {
                     "strategy": label,
                     "lr": place.trial.changes["training.lr"],
                     "tried_s": place.horizon_s,
-                    "time_to_target_s": place.trial.order[0],
+                    "time_to_target_s": place.trial.median_s,
                     "best_accuracy": statistics.fmean(place.trial.accuracies),
+                    "diverged": place.trial.diverged,
                 }
                 for label, found in self.placed.items()
                 for place in found

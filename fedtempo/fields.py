@@ -31,7 +31,7 @@ STRICT = ConfigDict(
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Share = Annotated[float, Interval(ge=0, le=1)]
-Count = Annotated[int, Ge(1)]
+Count = Annotated[int, Interval(ge=1, le=2**31 - 1)]
 Floats = Annotated[tuple[float, ...], Field(strict=False)]
 
 __all__ = [

@@ -11,8 +11,8 @@ import tomli_w
 from fedtempo.config import Config, toml_value
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.fleet.presence import Availability
+from fedtempo.foresight import schedule_only
 from fedtempo.launch import make_executor
-from fedtempo.planning import schedule_only
 from fedtempo.record.strict_json import to_json, write_text
 from fedtempo.world import World, build_world
 

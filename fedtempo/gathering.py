@@ -30,7 +30,7 @@ from fedtempo.evidence import (
     Setting,
     scenario_changes,
 )
-from fedtempo.experiments.tuning import Changes, Finished, attempt_all
+from fedtempo.experiments.tuning import Changes, Finished, attempt_all, best_accuracy
 from fedtempo.planning import predict
 from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import client_seconds, energy_wh
@@ -149,11 +149,11 @@ def _candidates(
             left_out[label] = str(error)
             continue
         try:
-            summary = predict(config).summary
+            summary = predict(config, quiet=True).summary
             visits = {AS_CONFIGURED: summary["visits"]}
             for scenario in SCENARIOS:
                 changed = config.with_changes(scenario_changes(config, scenario), label=label)
-                visits[scenario] = predict(changed).summary["visits"]
+                visits[scenario] = predict(changed, quiet=True).summary["visits"]
             found.append(_Candidate(label, config, summary, visits))
         except FedtempoError:  # training tells whether it can be at all
             found.append(_Candidate(label, config, {}, {}))
@@ -216,10 +216,9 @@ def outcome(runs: Sequence[Finished]) -> Outcome:
     summaries = [run.summary for run in runs]
     return Outcome(
         times_s=tuple(summary["time_to_target_s"] for summary in summaries),
-        accuracies=tuple(
-            -1.0 if summary["best_accuracy"] is None else summary["best_accuracy"] for summary in summaries
-        ),
+        accuracies=tuple(map(best_accuracy, summaries)),
         visits=statistics.fmean(summary["visits"] for summary in summaries),
+        diverged=sum(summary.get("diverged") is not None for summary in summaries),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,12 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+        return json.dumps({name: _plain(value) for name, value in told.items()}, default=str, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """None for a number that is not finite: JSON has none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class RunLog:
@@ -61,7 +67,10 @@ class RunLog:
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
         measure = self._measure
         told = {"version": version, "run_s": time, measure.key: accuracy, "loss": loss, **measure.beside(loss, mae)}
-        self._log.info("version %d: %s %.3f", version, measure.name, accuracy, extra=told)
+        if math.isfinite(loss):
+            self._log.info("version %d: %s %.3f", version, measure.name, accuracy, extra=told)
+        else:
+            self._log.info("version %d: the loss is not finite", version, extra=told)
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         """Said of each visit already."""

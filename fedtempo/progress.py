@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 
@@ -42,6 +43,8 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
             while not stop.wait(_REFRESH_S):
                 now, latest = sim.now, evaluations.accuracy
                 good = "" if latest is None else f"  {evaluations.measure.name} {latest:.3f}"
+                if latest is not None and math.isnan(latest):
+                    good = "  loss not finite"
                 state = f"{now:7.0f} s  {sim.visits_begun:,} visits{good}"
                 done = now if config.run.horizon is not None else sim.model.version
                 progress.update(task, completed=done, state=state)

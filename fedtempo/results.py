@@ -155,7 +155,8 @@ class Comparison(Pictures):
 
     def table(self) -> DataFrame:
         """A row a strategy, over its seeds: time to target (median, s; NaN where that seed did not reach it) and how
-        many seeds reached it, means of accuracy, busy ratio, staleness, visits, commits and bytes moved."""
+        many seeds reached it, how many diverged, means of accuracy, busy ratio, staleness, visits, commits and bytes
+        moved."""
         facts = self.facts["strategies"]
         return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
 
@@ -277,7 +278,7 @@ def _row(result: Result) -> dict[str, Any]:
     for name, value in result.summary.items():
         if isinstance(value, Mapping):
             row |= {f"{name}.{key}": inner for key, inner in value.items() if not isinstance(inner, Mapping | list)}
-        elif name not in row:
+        elif name not in row and not isinstance(value, list):
             row[name] = value
     return _known(row)
 
@@ -289,6 +290,7 @@ def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "seeds": len(fields["seeds"]),
         "time_to_target_s": time["median"],
         "reached": time["reached"],
+        "diverged": fields["failed"]["diverged"],
         "final_accuracy": final["mean"],
         "final_accuracy_std": final["std"],
         "best_accuracy": fields["best_accuracy"]["mean"],

@@ -298,7 +298,7 @@ def variants(asked: Asked) -> list[Row]:
                     "-",
                     f"{_seconds(_median_time(study.records[label], base.run.target_accuracy or 0))} ({said})",
                     f"{_said(study.chosen(label))}; final accuracy "
-                    + spread([100 * summary["final_accuracy"] for summary in summaries], 1, " %"),
+                    + spread([100 * (summary["final_accuracy"] or 0.0) for summary in summaries], 1, " %"),
                 )
             )
     return rows

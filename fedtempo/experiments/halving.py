@@ -31,8 +31,9 @@ class Placed:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: what came farther, then the trial's own order."""
-        return -self.rung, *self.trial.order
+        """Smaller is better: what did not diverge, what came farther, then the trial's own order."""
+        diverged, *others = self.trial.order
+        return diverged, -self.rung, *others
 
 
 def multiplicative_grid(high: float, low: float, factor: float) -> list[float]:
@@ -91,7 +92,8 @@ def successive_halving(
 ) -> dict[str, list[Placed]]:
     """Tune every competitor over the same points with the same budget; for each all points, the best first.
 
-    A trial is better that reaches the target sooner (median over the seeds), then one with the higher best accuracy.
+    A trial is better if none of its runs diverged, then if it reaches the target sooner (median over the seeds), then
+    if its best accuracy is higher.
     budget: horizons of each competitor and seed; two thirds of the points, and 3 at least, where None. begins: told of
     each rung. Raises ConfigError for a configuration without a horizon or without training.
     """

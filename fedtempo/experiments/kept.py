@@ -126,7 +126,7 @@ def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome
     """One run in this process, on one thread."""
     began_s = time.process_time()
     try:
-        summary, records, _ = run(config, watch=_ending(config, limits))
+        summary, records, _ = run(config, watch=_ending(config, limits), quiet=True)
     except FedtempoError as error:
         spent = time.process_time() - began_s
         never: tuple[None, ...] = (None,) * len(levels)
@@ -141,7 +141,7 @@ def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome
         times_s=tuple(
             time_to_target(records.evaluations["time"], records.evaluations["accuracy"], level) for level in levels
         ),
-        best_accuracy=round(summary["best_accuracy"], 4),
+        best_accuracy=round(summary["best_accuracy"] or 0.0, 4),
         late_accuracy=round(late_accuracy(records), 4),
         busy=round(summary["busy_ratio"]["mean"], 4),
         staleness=None if (mean := summary["staleness"]["mean"]) is None else round(mean, 2),
@@ -156,8 +156,8 @@ def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome
 
 
 def late_accuracy(records: Records, share: float = 0.1) -> float:
-    """Mean accuracy over the last share of the run: single evaluations jump."""
-    times, accuracies = records.evaluations["time"], records.evaluations["accuracy"]
+    """Mean accuracy over the last share of the run: single evaluations jump. One that is not finite counts as 0."""
+    times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
     return float(accuracies[times >= (1 - share) * times[-1]].mean())
 
 

@@ -89,8 +89,8 @@ def said(value: float, axis: str = "time") -> str:
 
 
 def final_accuracies(study: Study, label: str) -> list[float]:
-    """Final accuracy of each seed."""
-    return [run.summary["final_accuracy"] for run in study.runs[label]]
+    """Final accuracy of each seed; 0 for a run whose last evaluation is not finite."""
+    return [run.summary["final_accuracy"] or 0.0 for run in study.runs[label]]
 
 
 def late_accuracies(study: Study, label: str, share: float = 0.1) -> list[float]:

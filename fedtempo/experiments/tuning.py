@@ -29,7 +29,7 @@ Grid = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one setting of one strategy came to over the tuning seeds."""
+    """What one setting of one strategy came to over the tuning seeds. diverged: how many of the runs did."""
 
     label: str
     changes: Changes
@@ -37,12 +37,17 @@ class Trial:
     accuracies: tuple[float, ...]
     measure: Measure = CLASSES
     """What the accuracies are."""
+    diverged: int = 0
 
     @property
-    def order(self) -> tuple[float, float]:
-        """Smaller is better: the median time to the target, then the mean best accuracy, highest first."""
-        late = [math.inf if time is None else time for time in self.times_s]
-        return statistics.median(late), -statistics.fmean(self.accuracies)
+    def median_s(self) -> float:
+        """Median time to the target; infinite if most seeds did not reach it."""
+        return statistics.median(math.inf if time is None else time for time in self.times_s)
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Smaller is better: no run that diverged, then the median time to the target, then the mean best accuracy."""
+        return float(self.diverged > 0), self.median_s, -statistics.fmean(self.accuracies)
 
 
 def grid_points(grid: Grid) -> list[Changes]:
@@ -87,9 +92,16 @@ def run_trials(
     for number, (label, changes) in enumerate(asked):
         own = summaries[number * len(seeds) : (number + 1) * len(seeds)]
         times = tuple(summary["time_to_target_s"] for summary in own)
-        accuracies = tuple(summary["best_accuracy"] for summary in own)
-        trials.append(Trial(label, changes, times, accuracies, measure_of(own[0]["data"])))
+        accuracies = tuple(best_accuracy(summary) for summary in own)
+        diverged = sum(summary["diverged"] is not None for summary in own)
+        trials.append(Trial(label, changes, times, accuracies, measure_of(own[0]["data"]), diverged))
     return trials
+
+
+def best_accuracy(summary: Mapping[str, Any]) -> float:
+    """A run's; what was never measured, or never finite, is below all that was."""
+    best: float | None = summary["best_accuracy"]
+    return -1.0 if best is None else best
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +177,7 @@ def _attempt(config: Config) -> Finished | FedtempoError:
 
 
 def _finish(config: Config) -> Finished:
-    summary, records, _ = run(config)
+    summary, records, _ = run(config, quiet=True)
     if summary["ended"] == "interrupted":
         raise KeyboardInterrupt
     return Finished(summary, records)

@@ -16,7 +16,10 @@ from fedtempo.experiments.tuning import Changes
 
 
 def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> Table:
-    """One row a learning rate, the best first: how long it was tried, time to target by seed, best accuracy."""
+    """One row a learning rate, the best first: how long it was tried, time to target by seed, best accuracy.
+
+    If a run diverged, a column says how many of each rate's did.
+    """
     measure = found[0].trial.measure
     table = Table(
         title=f"{label}: seconds to the target by seed, mean of the best {measure.name}",
@@ -26,7 +29,8 @@ def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> T
         box=box.SIMPLE,
         padding=(0, 1),
     )
-    for column in ("lr", "tried for", *(f"seed {seed}" for seed in seeds), "best"):
+    some = any(place.trial.diverged for place in found)
+    for column in ("lr", "tried for", *(f"seed {seed}" for seed in seeds), "best", *(["diverged"] if some else [])):
         table.add_column(column, justify="right", no_wrap=True)
     for place in found:
         trial = place.trial
@@ -35,6 +39,7 @@ def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> T
             f"{place.horizon_s:.4g} s",
             *("-" if time is None else f"{time:.4g}" for time in trial.times_s),
             f"{statistics.fmean(trial.accuracies):.4f}",
+            *([f"{trial.diverged} of {len(seeds)}" if trial.diverged else ""] if some else []),
         )
     return table
 

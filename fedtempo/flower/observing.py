@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from socketserver import ThreadingMixIn
@@ -34,6 +35,7 @@ class Metrics:
             self._visits.labels(outcome)
         self._took_s = Histogram("visit_seconds", "Time of a visit that brought a model.", buckets=_SECONDS, **made)
         self._staleness = Histogram("staleness", "Commits since a commit's base.", buckets=_STALENESS, **made)
+        self._not_finite = Counter("evaluations_not_finite", "Evaluations whose loss is not finite.", **made)
         self._scores: list[Gauge] = []
         self._bytes = Counter("bytes", "Bytes of models and examples.", ["direction"], **made)
         self._run: LiveFederation | None = None
@@ -58,6 +60,8 @@ class Metrics:
         self._staleness.observe(staleness)
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
+        if not math.isfinite(loss):
+            self._not_finite.inc()
         for score in self._scores:
             score.set(accuracy)
 

@@ -56,14 +56,23 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
 def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[float, ...]:
     """Mean credit, mean loss and, for numbers, mean absolute error from the results of all parts, in order.
 
-    NaN without examples. So is the credit for numbers that are all the same, whose variance nobody can explain.
+    NaN without examples. So is the credit for numbers that are all the same, whose variance nobody can explain, and for
+    a loss that is not finite: the largest of outputs that are no numbers is no prediction.
     """
     if not num_examples:
         return math.nan, math.nan
     credits, *others = zip(*results, strict=True)
-    credit = sum(credits)
-    mean = max(credit / num_examples, -1.0) if not math.isnan(credit) else math.nan
-    return mean, *(math.fsum(values) / num_examples for values in others)
+    credit, means = sum(credits), [_sum(values) / num_examples for values in others]
+    known = math.isfinite(means[0]) and not math.isnan(credit)
+    return max(credit / num_examples, -1.0) if known else math.nan, *means
+
+
+def _sum(values: Sequence[float]) -> float:
+    """The exact sum; NaN or infinite if a value is, or if the sum overflows."""
+    try:
+        return math.fsum(values)
+    except (ValueError, OverflowError):  # inf - inf, or beyond double precision
+        return sum(values)
 
 
 def evaluate(model: FlatModel, examples: Examples) -> tuple[float, ...]:

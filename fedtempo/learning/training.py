@@ -37,9 +37,7 @@ class Training:
     clip_norm: Annotated[float | None, Field(gt=0), Doc("largest L2 norm of a batch's whole gradient")] = None
     batch_size: Annotated[Count, Doc("examples a step")] = 10
     epochs: Annotated[Count, Doc("passes over the client's examples")] = 1
-    steps: Annotated[int | None, Field(ge=1), Doc("optimiser steps, instead of epochs: as many epochs as it takes")] = (
-        None
-    )
+    steps: Annotated[Count | None, Doc("optimiser steps, instead of epochs: as many epochs as it takes")] = None
     full_batch: Annotated[bool, Doc("one step is the gradient of all the client's examples (CS-GD Eq. 3)")] = False
     proximal: Annotated[NonNegative, Doc("mu of mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
     loss: Annotated[

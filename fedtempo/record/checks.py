@@ -66,6 +66,21 @@ class _Totals(_Part):
     most_alive: Whole
 
 
+class _NotFinite(_Part):
+    evaluations: Whole
+    updates: Whole
+    first_s: Time | None
+
+
+class _Health(_Part):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    diverged: Literal["evaluation", "model", "updates", "loss"] | None
+    not_finite: _NotFinite
+    still_since_s: Time | None
+    warnings: list[Text]
+
+
 class Facts(_Part):
     """Facts that something reads; each may be missing, and others may be there."""
 
@@ -79,6 +94,7 @@ class Facts(_Part):
     ended: Text | None = None
     data: _Data | None = None
     bytes: _Moved | None = None
+    health: _Health | None = None
     left_clients: dict[Text, Bytes] | None = None
     privacy: _Privacy | None = None
     label_histograms: list[list[Whole]] | None = None

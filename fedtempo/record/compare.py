@@ -23,7 +23,9 @@ def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, A
     have it (std is the sample's, None below two), anything else as {"values"}; shares of each client are left out. A
     time to target has also "reached" and "of" (seeds), and "median", in which a seed that did not reach the target
     counts as later than all others (None where that is the median). "ratio_to_first" divides the median by that of
-    the first strategy; None where either did not reach the target.
+    the first strategy; None where either did not reach the target. "failed" counts the runs that diverged, those of
+    the others that ended without a visit or a commit ("untrained"), and those whose model stood still at the end
+    ("stood_still"), "of" so many: see `summarise`.
     Raises ConfigError where there is nothing to compare, or runs aim at different targets.
     """
     if not runs_by_strategy or not all(runs_by_strategy.values()):
@@ -50,7 +52,7 @@ def _strategy(summaries: Sequence[Summary]) -> dict[str, Any]:
     fields: dict[str, Any] = {"seeds": [summary["seed"] for summary in summaries]}
     for name in summaries[0]:
         if name not in _LABELS:
-            fields[name] = _over_seeds([summary[name] for summary in summaries])
+            fields[name] = _over_seeds([summary.get(name) for summary in summaries])
     for time in _TIMES:
         values = fields[time]["values"]
         late = sorted(math.inf if value is None else value for value in values)
@@ -59,7 +61,21 @@ def _strategy(summaries: Sequence[Summary]) -> dict[str, Any]:
             "reached": sum(value is not None for value in values),
             "of": len(values),
         }
+    failed = [failure(summary) for summary in summaries]
+    fields["failed"] = {name: failed.count(name) for name in FAILURES} | {"of": len(failed)}
     return fields
+
+
+FAILURES = ("diverged", "untrained", "stood_still")
+
+
+def failure(summary: Summary) -> str | None:
+    """What is wrong with what a run left, the first of `FAILURES` that holds; None if nothing is."""
+    if summary.get("diverged") is not None:
+        return "diverged"
+    if summary.get("ended") != "interrupted" and not (summary.get("visits", 1) and summary.get("commits", 1)):
+        return "untrained"
+    return "stood_still" if summary.get("still_since_s") is not None else None
 
 
 def _over_seeds(values: Sequence[Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import math
 import operator
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.health import Health
 from fedtempo.record.measure import measure_of
 from fedtempo.record.run import Records, read_facts, read_records, read_rows
 from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
@@ -39,6 +41,8 @@ VisitRow = tuple[
 ]
 CommitRow = tuple[int, float, int]
 EvaluationRow = tuple[float, int, float, float, float | None]
+
+_log = logging.getLogger("fedtempo.run")
 
 
 class Observer(Protocol):
@@ -68,6 +72,7 @@ class Recorder:
 
     rows: False where those of visits and commits are counted and left out, so that the file does not grow with them.
     observers: hear all visits, commits, evaluations, bytes and facts; what one of them raises ends the run.
+    say: called with each warning about the run (`record.health`); logs it by default.
 
     Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
     an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
@@ -82,14 +87,23 @@ class Recorder:
     model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
-    statistics, histograms and examples that left clients), events_sha256; without rows also record ("totals") and, at
-    the end, totals (`tally.Totals`).
+    statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also
+    record ("totals") and, at the end, totals (`tally.Totals`).
 
     Every method that writes raises RunError naming the file where the disk does not take it.
     """
 
-    def __init__(self, folder: Path | None, *, rows: bool = True, observers: Iterable[Observer] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        rows: bool = True,
+        observers: Iterable[Observer] = (),
+        say: Callable[[str], None] | None = None,
+    ) -> None:
         self._observers = tuple(observers)
+        self.say = self._warn if say is None else say
+        self.health = Health(self.say)
         self._path: Path | str = ":memory:" if folder is None else folder / DATABASE
         self._rows = rows
         self._visits: list[VisitRow] = []
@@ -97,6 +111,7 @@ class Recorder:
         self._evaluations: list[EvaluationRow] = []
         self._notes: list[tuple[str, str]] = []
         self._facts: dict[str, str] = {}
+        self._about: dict[str, Any] = {}
         self.measure = measure_of(None)
         """What evaluations measure, once the fact "data" is known."""
         self._down = self._up = self._relay = self._examples = 0
@@ -138,6 +153,8 @@ class Recorder:
         """A visit has ended, one way or another."""
         visits = self._visits
         visits.append(row)
+        if self.health.alert and row[9] == "done":
+            self.health.served()
         if len(visits) >= self._look_at:
             self._look()
         for observer in self._observers:
@@ -146,14 +163,16 @@ class Recorder:
     def commit(self, version: int, time: float, staleness: int) -> None:
         """The global model became `version`. staleness: commits since the base of what was committed."""
         self._commits.append((version, time, staleness))
+        self.health.committed()
         if len(self._commits) % _ROWS_BETWEEN_LOOKS == 0:
             self._look()
         for observer in self._observers:
             observer.commit(version, time, staleness)
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
-        """The global model was evaluated; NaN in a run without training. mae: of numbers, None for what are none."""
+        """The global model was evaluated. mae: of numbers, None for what are none."""
         self._evaluations.append((time, version, accuracy, loss, mae))
+        self.health.evaluation(time, version, accuracy, loss)
         self._look()
         for observer in self._observers:
             observer.evaluation(time, version, accuracy, loss, mae)
@@ -182,10 +201,26 @@ class Recorder:
     def fact(self, name: str, value: Any) -> None:
         """What holds for the whole run (JSON values or arrays); a later value replaces an earlier one."""
         self._facts[name] = to_json(value)
+        if name in ("strategy", "label", "seed"):
+            self._about[name] = value
         if name == "data":
             self.measure = measure_of(value)
         for observer in self._observers:
             observer.fact(name, value)
+
+    def finish(self, ended: str, end_s: float, model: np.ndarray[Any, Any] | None) -> None:
+        """The run is over: how it ended, the clock then, and the final model (None without training)."""
+        self.fact("ended", ended)
+        self.fact("elapsed_s", end_s)
+        if ended != "interrupted":
+            self.flush()
+            totals = self._tally.totals(end_s)
+            self.health.finish(end_s, visits=int(totals.visits_done.sum()), commits=totals.commits, model=model)
+
+    def _warn(self, line: str) -> None:
+        """Say which run a warning is about, and log it."""
+        label = self._about.get("label") or self._about.get("strategy")
+        _log.warning("%s%s", "" if label is None else f"{label}, seed {self._about.get('seed')}: ", line)
 
     @property
     def events_sha256(self) -> str:
@@ -226,6 +261,7 @@ class Recorder:
         else:
             visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
+        facts["health"] = to_json(self.health.as_fact())
         facts["left_clients"] = to_json(
             {
                 "parameters": self._up + self._relay - self._examples,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.health import Health
 from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
 from fedtempo.record.run import Records, Table
@@ -20,7 +21,7 @@ ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
 
 NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
 COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
-SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes"})
+SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes", "health"})
 """What a summary is made of, beside the tables."""
 
 
@@ -28,7 +29,16 @@ def summarise(records: Records) -> dict[str, Any]:
     """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
     "final_accuracy" and "best_accuracy" are what the data ask for, and "measure" says what that is: "accuracy",
-    "token_accuracy", or "r2", the share of the variance that is explained. Only numbers have a "final_mae".
+    "token_accuracy", or "r2", the share of the variance that is explained. Only numbers have a "final_mae". All that is
+    "final" is of the last evaluation; it is None if the loss there is not finite, and "best_accuracy" is over the
+    evaluations with a finite loss.
+    "diverged" says why the run counts as diverged, and is None if it does not: "evaluation" (the last loss is not
+    finite), "model" (the final model is not), "updates" (since the last commit ten updates in a row or more were
+    refused because they were not, up to the end), "loss" (the last loss is more than 20 times that of the initial
+    model). "not_finite" counts evaluations, and updates that were refused for it; "first_s" is when the first one was.
+    "still_since_s" is the time since which all evaluated versions have exactly the same loss, over ten commits or more;
+    None if the model moves. "warnings" has what was said while the run went on, a line for each kind
+    (`fedtempo.record.health`).
     "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
     what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
     the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
@@ -50,10 +60,9 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
     ended = facts.get("ended") or "interrupted"
     if ended not in ENDINGS:
         raise RunError(f"the fact 'ended' is {ended!r}; it can be one of {', '.join(ENDINGS)}")
-    times, accuracies = evaluations["time"], evaluations["accuracy"]
+    times, losses, errors = evaluations["time"], evaluations["loss"], evaluations["mae"]
+    accuracies = np.where(np.isfinite(losses), evaluations["accuracy"], np.nan)
     measured = accuracies[~np.isnan(accuracies)]
-    losses = evaluations["loss"][~np.isnan(evaluations["loss"])]
-    errors = evaluations["mae"][~np.isnan(evaluations["mae"])]
     target, end_s, missing = facts.get("target_accuracy"), facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
     ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
     visits_done = np.pad(totals.visits_done, (0, missing))
@@ -62,7 +71,8 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
         "seed": facts["seed"],
         "horizon_s": facts.get("horizon_s"),
         "ended": ended,
-        "final_accuracy": measured[-1] if measured.size else None,
+        **(facts.get("health") or Health.of(evaluations).as_fact()),
+        "final_accuracy": accuracies[-1] if accuracies.size else None,
         "best_accuracy": measured.max() if measured.size else None,
         "final_loss": losses[-1] if losses.size else None,
         "final_mae": errors[-1] if errors.size else None,

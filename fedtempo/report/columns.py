@@ -31,8 +31,12 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
         measure, finals = measure_of_all(comparison), [row["final_accuracy"] for row in rows]
         if comparison["target_accuracy"] is not None:
             columns.extend(_target_columns(comparison, rows, measure))
-        cells = tuple(words.mean_score(final["mean"], final["std"], measure) for final in finals)
-        columns.append(Column(f"final {measure.name}", cells, best([final["mean"] for final in finals], max)))
+        cells = tuple(words.mean_score_over(final, measure) for final in finals)
+        of_all = [None if _diverged(row) else row["final_accuracy"]["mean"] for row in rows]
+        columns.append(Column(f"final {measure.name}", cells, best(of_all, max)))
+    failed = tuple(", ".join(words.failures(row)) for row in rows)
+    if any(failed):
+        columns.append(Column("failed", failed))
     columns += [
         _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
         _column("groups alive", [row["active_groups"]["mean"] for row in rows]),
@@ -77,6 +81,10 @@ def best(values: Sequence[float | None], choose: Callable[..., float]) -> frozen
         return frozenset()
     chosen = choose(known)
     return frozenset(i for i, value in enumerate(values) if value == chosen)
+
+
+def _diverged(row: Mapping[str, Any]) -> bool:
+    return bool((row.get("failed") or {}).get("diverged"))
 
 
 def _moved(row: Mapping[str, Any]) -> float | None:

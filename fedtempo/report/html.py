@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -70,6 +71,7 @@ def _page(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any]) -> str
         element("h1", title),
         element("p", " ".join(details), class_="details") if details else "",
         element("section", element("div", _table(groups, comparison), class_="scroll"), class_="card"),
+        _warnings(groups),
         *_pictures(groups, comparison, cards),
         element("h2", "How to read this"),
         element("dl", *(join(element("dt", name), element("dd", text)) for name, text in MEANINGS.items())),
@@ -88,6 +90,17 @@ def _page(groups: Mapping[str, list[Run]], comparison: Mapping[str, Any]) -> str
     )
     scripts = [element("script", Markup(text)) for text in (get_plotlyjs(), SCRIPT)]
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{body}{join(*scripts)}</body></html>\n'
+
+
+def _warnings(groups: Mapping[str, list[Run]]) -> Markup:
+    """What was said while runs went on; nothing if nothing was."""
+    items = [
+        element("li", f"{run.label}, seed {run.facts['seed']}: {line}")
+        for group in groups.values()
+        for run in group
+        for line in (run.facts.get("health") or {}).get("warnings", [])
+    ]
+    return element("section", element("h3", "Warnings"), element("ul", *items), class_="card") if items else Markup("")
 
 
 class _Cards:
@@ -164,7 +177,13 @@ def _told(figure: go.Figure) -> str:
         for trace in figure.data
         if trace.type == "scatter" and not trace.fill and trace.name
     }
-    said = (f"{name} {value:.1%}" if form == ".0%" else f"{name} {value:.4g}" for name, value in ends.items())
+
+    def shown(value: float) -> str:
+        if math.isnan(value):
+            return "no finite value"
+        return f"{value:.1%}" if form == ".0%" else f"{value:.4g}"
+
+    said = (f"{name} {shown(value)}" for name, value in ends.items())
     return f"At the end: {', '.join(said)}." if ends else ""
 
 

@@ -49,12 +49,9 @@ def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) ->
     """ "accuracy" or "loss" of the global model over time; None where no run has any.
 
     Where seeds were evaluated at different times, each holds its last value until its next, and none after its end.
+    There is no mean where one of the seeds has a loss that is not finite.
     """
-    curves = []
-    for run in runs:
-        known = ~np.isnan(run.evaluations[column])
-        if known.any():
-            curves.append((run.evaluations["time"][known], run.evaluations[column][known], elapsed_s(run)))
+    curves = [(run.evaluations["time"], _values(run, column), elapsed_s(run)) for run in _evaluated(runs, column)]
     if not curves:
         return None
     x = curves[0][0]
@@ -64,12 +61,8 @@ def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) ->
 
 
 def round_curve(runs: Sequence[Records], column: str) -> Band | None:
-    """ "accuracy" or "loss" over commits: of each version the last evaluation; None where no run has any."""
-    curves = []
-    for run in runs:
-        known = ~np.isnan(run.evaluations[column])
-        if known.any():
-            curves.append((run.evaluations["version"][known].astype(float), run.evaluations[column][known]))
+    """ "accuracy" or "loss" over commits: of each version the last evaluation; otherwise as `evaluation_curve`."""
+    curves = [(run.evaluations["version"].astype(float), _values(run, column)) for run in _evaluated(runs, column)]
     if not curves:
         return None
     x = np.arange(max(versions[-1] for versions, _ in curves) + 1)
@@ -177,13 +170,22 @@ def _held(x: Floats, times: Floats, values: Floats, end: float) -> Floats:
     return np.where(known, values[np.maximum(index, 0)], np.nan)
 
 
+def _evaluated(runs: Sequence[Records], column: str) -> list[Records]:
+    """Runs that were evaluated; none if no evaluation of any has a finite value."""
+    found = [run for run in runs if run.evaluations[column].size]
+    return found if any(np.isfinite(run.evaluations[column]).any() for run in found) else []
+
+
+def _values(run: Records, column: str) -> Floats:
+    """A column of evaluations, infinite where there is no finite value."""
+    values = run.evaluations[column]
+    return np.where(np.isfinite(values), values, np.inf)
+
+
 def _band(x: npt.NDArray[Any], rows: Sequence[Floats]) -> Band:
     stacked = np.vstack(rows)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(Mean of empty|All-NaN) slice", RuntimeWarning)
-        return Band(
-            np.asarray(x, np.float64),
-            np.nanmean(stacked, axis=0),
-            np.nanmin(stacked, axis=0),
-            np.nanmax(stacked, axis=0),
-        )
+        diverged = np.isinf(stacked).any(axis=0)
+        mean, low, high = (np.where(diverged, np.nan, of(stacked, axis=0)) for of in (np.nanmean, np.nanmin, np.nanmax))
+    return Band(np.asarray(x, np.float64), mean, low, high)

@@ -83,6 +83,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     measure = measure_of(summary["data"])
     rows = {
         "ended by": summary["ended"],
+        "failed": words.outcome(summary),
         "horizon": words.seconds(summary["horizon_s"]),
         "data": (summary["data"] or {}).get("about"),
         f"final {measure.name}": words.score(summary["final_accuracy"], measure),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedtempo.record.compare import failure
+from fedtempo.record.health import reason
 from fedtempo.record.measure import Measure, measure_of_all
 
 ABSENT = "–"
@@ -28,6 +30,14 @@ def share(value: float | None) -> str:
 def percent(value: float) -> str:
     """ "80%", "82.5%"."""
     return f"{100 * value:.4g}%"
+
+
+def mean_score_over(final: Mapping[str, Any], measure: Measure) -> str:
+    """ "86.2 ± 0.6%", and over how many runs if not all have one: "86.2 ± 0.6% (2 of 3)"."""
+    values = final.get("values") or []
+    known = sum(value is not None for value in values)
+    of = f" ({known} of {len(values)})" if 0 < known < len(values) else ""
+    return f"{mean_score(final['mean'], final['std'], measure)}{of}"
 
 
 def mean_score(mean: float | None, std: float | None, measure: Measure) -> str:
@@ -122,8 +132,39 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def failures(fields: Mapping[str, Any]) -> list[str]:
+    """What went wrong in the runs of one strategy of a comparison: "3 of 5 runs diverged"."""
+    failed = fields.get("failed") or {}
+    of = failed.get("of", 1)
+    done = {"diverged": "diverged", "untrained": "trained nobody", "stood_still": "stood still"}
+    runs = "run" if of == 1 else "runs"
+    return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in done.items() if failed.get(name)]
+
+
+def outcome(summary: Mapping[str, Any]) -> str:
+    """What went wrong in one run: "diverged: the last loss is not finite (first at 2 s)"; "" if nothing did."""
+    told, counted = [], summary.get("not_finite") or {}
+    match failure(summary):
+        case "diverged":
+            told.append(f"diverged: {reason(summary['diverged'])}")
+        case "untrained":
+            told.append("no training reached the global model" if summary["visits"] else "nobody trained")
+        case "stood_still":
+            told.append(f"the model stands still since {seconds(summary['still_since_s'])}")
+    numbers = {"evaluation": counted.get("evaluations"), "update": counted.get("updates")}
+    if some := [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in numbers.items() if count]:
+        told.append(f"not finite: {listed(some)}, first at {seconds(counted['first_s'])}")
+    return "; ".join(told)
+
+
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """What came of it in one sentence, and what to add."""
+    """What came of it in one sentence, and what to add. Runs that failed are part of the sentence."""
+    title, details = _result(comparison)
+    failed = [f"{name}: {', '.join(some)}" for name, row in comparison["strategies"].items() if (some := failures(row))]
+    return "; ".join([title, *failed]), details
+
+
+def _result(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     strategies: Mapping[str, Any] = comparison["strategies"]
     target, measure = comparison["target_accuracy"], measure_of_all(comparison)
     medians = {name: fields["time_to_target_s"]["median"] for name, fields in strategies.items()}
@@ -158,7 +199,10 @@ def _by_score(
     strategies: Mapping[str, Any], target: float | None, horizon: float | None, measure: Measure
 ) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
-    measured = sorted(((value, name) for name, value in finals.items() if value is not None), reverse=True)
+    # A mean over the runs that did not diverge is no better than one over all.
+    diverged = {name: bool((fields.get("failed") or {}).get("diverged")) for name, fields in strategies.items()}
+    ranked = sorted((not diverged[name], value, name) for name, value in finals.items() if value is not None)
+    measured = [(value, name) for _, value, name in reversed(ranked)]
     missed, details = [], []
     if target is not None and measured:
         details = _with_some_seeds(strategies)

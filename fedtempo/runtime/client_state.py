@@ -19,8 +19,9 @@ class Stay:
 
     at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
     client sends raw examples instead. training: what the executor was given, until the model is sent. patience_s: how
-    much longer the server waits while the client works. silent: the client does not answer any more. flaw: that of its
-    update, where nothing is trained that could show it. neighbour: to which it sends its model directly.
+    much longer the server waits while the client works. silent: the client does not answer any more. faulty: whether a
+    fault of the fleet makes it go wrong. flaw: that of its update, where nothing is trained that could show it.
+    neighbour: to which it sends its model directly.
     """
 
     at: float = 0.0
@@ -31,6 +32,7 @@ class Stay:
     training: Pending[Trained] | None = None
     patience_s: float = math.inf
     silent: bool = False
+    faulty: bool = False
     flaw: str | None = None
     statistics: Mapping[str, float] | None = None
     upload_s: float = 0.0

@@ -19,6 +19,7 @@ from pydantic.dataclasses import dataclass as component
 from fedtempo.errors import FedtempoError, StrategyError
 from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.record.checks import LARGEST_TIME_S
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Evaluator
@@ -59,6 +60,8 @@ class RunSettings:
     ] = False
 
     def __post_init__(self) -> None:
+        if self.horizon is not None and self.horizon > LARGEST_TIME_S:
+            raise ValueError(f"horizon = {self.horizon:g}: must be at most {LARGEST_TIME_S:g} s")
         if self.stop_at_target and self.target_accuracy is None:
             raise ValueError("stop_at_target needs target_accuracy")
         if self.horizon is None and self.max_commits is None and not self.stop_at_target:

@@ -36,6 +36,7 @@ from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
@@ -294,6 +295,7 @@ class Simulation(Central):
         fails_at = self._fleet.availability.failure_point(client.id, state.failures)
         if fails_at is not None:
             return self._fail(visit, seconds * fails_at)
+        stay.faulty = fault is not None
         if fault == "hang":
             stay.silent = True
             return self._visits.phase(visit, math.inf, "computing", None)
@@ -352,6 +354,8 @@ class Simulation(Central):
     def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
         """What came back of a visit is no update: it is over, and with too many of these the run is."""
         self._visits.end(visit, "refused")
+        if flaw.endswith(NOT_FINITE) and not visit.state.faulty:
+            self._recorder.health.refused(self.now, visit.client.id, flaw)
         too_many = self._tolerance.refuse(visit.client, flaw, self.now)
         if too_many is not None and not self._ended.done():
             self._ended.set_exception(too_many)

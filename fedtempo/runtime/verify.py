@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ class Verified(Recorder):
         horizon_s: float | None,
         rows: bool = True,
         observers: Iterable[Observer] = (),
+        say: Callable[[str], None] | None = None,
     ) -> None:
-        super().__init__(folder, rows=rows, observers=observers)
+        super().__init__(folder, rows=rows, observers=observers, say=say)
         self._horizon_s = math.inf if horizon_s is None else horizon_s
         self._now = self._evaluated_at = 0.0
         self._version = self._evaluated = 0

@@ -53,7 +53,8 @@ class Tracker(Protocol):
 class Points:
     """Makes points of what a recorder is told (implements `record.recorder.Observer`) and hands them to `take`.
 
-    At each evaluation the loss and what is measured: accuracy; token_accuracy and perplexity; or r2, rmse and mae. At
+    At each evaluation the loss and what is measured: accuracy; token_accuracy and perplexity; or r2, rmse and mae; from
+    the first loss that is not finite also not_finite, how many there were; what is not finite is left out. At
     commits, some hundred times a run: the version, visits by outcome, the mean busy ratio so far, the mean staleness
     since the last such point, and bytes moved.
     """
@@ -78,6 +79,7 @@ class Points:
         """When visits ended that no evaluation has passed: evaluations are told late."""
         self._passed = self._visits = 0
         self._busy_s = 0.0
+        self._not_finite = 0
         self._lost = {"unavailable": 0, "late": 0, "refused": 0}
         self._staleness: list[int] = []
         self._moved = {"down": 0, "up": 0, "relay": 0}
@@ -123,6 +125,10 @@ class Points:
         self._passed += past
         del self._ended[:past]
         values = {self._measure.key: accuracy, "loss": loss, **self._measure.beside(loss, mae)}
+        values = {name: value for name, value in values.items() if math.isfinite(value)}
+        self._not_finite += not math.isfinite(loss)
+        if self._not_finite:
+            values["not_finite"] = self._not_finite
         self._take(Point(time, self._passed, {f"evaluation/{name}": value for name, value in values.items()}))
 
     def traffic(self, down: int, up: int, relay: int) -> None:

@@ -52,6 +52,7 @@ class RunState:
         self._recorded_s = 0.0
         self.best: float | None = None
         self._told_end = False
+        self._warnings = 0
         self._log.add([(None, "begin", self._beginning())])
 
     def absorb(self, piece: Piece) -> None:
@@ -60,6 +61,7 @@ class RunState:
         self._absorb_visits(piece)
         self._absorb_commits(piece)
         lines: list[Line] = [(None, "note", f"{name}: {words.short(value, 120)}") for name, value in piece.notes]
+        lines += self._warning_lines()
         lines += self._lost_lines(piece)
         lines += self._evaluation_lines(piece)
         lines.sort(key=lambda line: -1.0 if line[0] is None else line[0])
@@ -108,6 +110,7 @@ class RunState:
             "accuracy": _finite(latest[1]),
             "loss": _finite(latest[2]),
             "best": self.best,
+            "diverged": (self.facts.get("health") or {}).get("diverged") is not None,
             "visits": outcomes[OUTCOMES["done"]] if counted else None,
             "lost": sum(outcomes[OUTCOMES[name]] for name in _LOST) if counted else None,
             "commits": commits if counted else self._version,
@@ -189,7 +192,15 @@ class RunState:
                 self.best = accuracy if self.best is None else max(self.best, accuracy)
                 good = f"{self._measure.name} {words.score(accuracy, self._measure)}"
                 lines.append((time, "evaluation", f"version {version}: {good}, loss {loss:.3f}"))
+            elif not math.isfinite(loss):
+                lines.append((time, "evaluation", f"version {version}: the loss is not finite"))
         return lines[-_LINES_KEPT:]
+
+    def _warning_lines(self) -> list[Line]:
+        """Those that are new; each says when it was."""
+        warnings = (self.facts.get("health") or {}).get("warnings", [])
+        new, self._warnings = warnings[self._warnings :], len(warnings)
+        return [(None, "warning", words.short(line, 300)) for line in new]
 
     def _lost_lines(self, piece: Piece) -> list[Line]:
         visits, lines = piece.visits, list[Line]()

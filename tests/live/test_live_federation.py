@@ -246,7 +246,7 @@ def test_of_a_client_that_does_not_answer_the_log_tells_once(
         for why in ("no answer within", "busy", "busy"):
             with pytest.raises(ClientUnavailable, match=why):
                 await fed.train(fed.clients[0], fed.model)
-        await fed.train(fed.clients[1], fed.model)
+        fed.commit((await fed.train(fed.clients[1], fed.model)).model)
 
     grid.change = lambda call, reply: None if call.kind == "train" and call.node == 100 else reply
     played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
@@ -274,7 +274,7 @@ def test_of_a_node_that_is_no_client_the_log_tells_once(
         while sum(call.node == 777 for call in grid.calls) < 3:
             await fed.sleep_until(fed.now + 0.05)
         await fed.sleep_until(fed.now + 0.15)
-        await fed.train(fed.clients[0], fed.model)
+        fed.commit((await fed.train(fed.clients[0], fed.model)).model)
 
     def change(call: Call, reply: Reply) -> Reply | None:
         return reply if call.node != 777 else Reply({"protocol": 0}) if asks else None

@@ -125,6 +125,12 @@ def test_a_closed_run_is_read_back(tmp_path):
         "bytes": {"down": 10, "up": 1, "relay": 2},
         "left_clients": {"parameters": 3, "statistics": 0, "histograms": 0, "examples": 0},
         "events_sha256": digest,
+        "health": {
+            "diverged": "evaluation",
+            "not_finite": {"evaluations": 1, "updates": 0, "first_s": 2.5},
+            "still_since_s": None,
+            "warnings": ["training diverged: the loss of version 1 is not finite (t = 2.5 s)"],
+        },
     }
     assert (run.summary, run.config, run.environment) == (None, {}, {})
 

@@ -192,11 +192,11 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
     assert flaw(good[:4]) == "its parameters have the shape (4,), not (5,)"
     assert flaw(good.reshape(5, 1)) == "its parameters have the shape (5, 1), not (5,)"
     assert flaw(count=-3) == "it says that it trained on -3 examples and holds 3"
-    assert flaw(statistics={"loss": np.nan}) == "its loss is nan"
+    assert flaw(statistics={"loss": np.nan}) == "its loss is nan, not finite"
     for bad in (np.nan, np.inf, -np.inf):
         spoiled = good.copy()
         spoiled[3] = bad
-        assert flaw(spoiled) == "its parameters are not all finite"
+        assert flaw(spoiled) == "its parameters are not finite"
     largest = np.finfo(np.float32).max
     assert is_finite(np.full(1000, largest, dtype=np.float32))  # their sum is not
     assert not is_finite(np.array([np.inf, -np.inf], dtype=np.float32))

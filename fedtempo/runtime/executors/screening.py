@@ -12,6 +12,8 @@ from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
 
 NEGATIVE_VARIANCE = "a running variance in it is negative"
+NOT_FINITE = "not finite"
+"""How the flaw of an update ends whose parameters or statistics are not finite: training diverged."""
 
 
 class Shaped(Protocol):
@@ -40,12 +42,12 @@ def flaw_in(
     if num_examples != expected:
         return f"it says that it trained on {num_examples} examples and holds {expected}"
     if not finite:
-        return "its parameters are not all finite"
+        return f"its parameters are {NOT_FINITE}"
     if sections.has_negative_variance(parameters):
         return NEGATIVE_VARIANCE
     for name, value in statistics.items():
         if not math.isfinite(value):
-            return f"its {name} is {value}"
+            return f"its {name} is {value}, {NOT_FINITE}"
     return None
 
 

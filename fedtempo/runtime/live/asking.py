@@ -12,6 +12,7 @@ from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.live.calls import Answer, Call, Kind, Reply, nothing
 from fedtempo.runtime.live.loop import RunLoop
 from fedtempo.runtime.live.members import Members
@@ -137,6 +138,8 @@ class Asking:
         self._tell(f"client {client.name}: its update is refused: {answer.flaw}")
         self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": answer.flaw})
         self._stays.end(visit, "refused")
+        if answer.flaw.endswith(NOT_FINITE):
+            self._recorder.health.refused(self._loop.run_s, client.id, answer.flaw)
         self._notify(visit, answer.flaw)
         self._refused += 1
         if self._rules.max_bad_updates is not None and self._refused == self._rules.max_bad_updates + 1:

@@ -12,7 +12,7 @@ import numpy as np
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
-from fedtempo.runtime.executors.screening import NEGATIVE_VARIANCE
+from fedtempo.runtime.executors.screening import NEGATIVE_VARIANCE, NOT_FINITE
 
 PROTOCOL = 1
 """Version of what calls and replies hold; a client and a server of different ones do not work together."""
@@ -143,8 +143,10 @@ def read_training(reply: Reply, num_examples: int) -> Sent:
     for name, value in {**statistics, "compute_s": compute_s}.items():
         if len(str(name)) > _NAME:
             raise BadUpdate(f"it has a statistic with a name of {len(str(name))} characters")
-        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, int | float) or isinstance(value, bool):
             raise BadUpdate(f"its {name} is {value!r}, not a finite number")
+        if not math.isfinite(value):
+            raise BadUpdate(f"its {name} is {value!r}, {NOT_FINITE}")
     if content.get("num_examples") != num_examples:
         raise BadUpdate(f"it trained on {content.get('num_examples')!r} examples and had told of {num_examples}")
     assert isinstance(compute_s, int | float)
@@ -164,7 +166,7 @@ def read_vector(reply: Reply, sections: Sections) -> Vector:
     if array.dtype != np.float32 or array.shape != (size,):
         raise BadUpdate(f"its model is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
     if not np.isfinite(array).all():
-        raise BadUpdate("its model holds numbers that are not finite")
+        raise BadUpdate(f"its model is {NOT_FINITE}")
     if sections.has_negative_variance(array):
         raise BadUpdate(NEGATIVE_VARIANCE)
     return array

@@ -138,7 +138,7 @@ function fillRow(made, row) {
   time.lastChild.hidden = !row.horizon_s;
   time.lastChild.firstChild.style.width = row.horizon_s ? `${Math.min(100, 100 * row.now_s / row.horizon_s)}%` : 0;
   const texts = [
-    score(row.accuracy, row.measure), row.loss === null ? "–" : row.loss.toFixed(3),
+    row.diverged ? "diverged" : score(row.accuracy, row.measure), row.loss === null ? "–" : row.loss.toFixed(3),
     row.busy === null ? "–" : `${count(row.busy)} of ${count(row.clients)}`, share(row.busy_ratio), count(row.visits),
     count(row.lost), count(row.commits), row.staleness === null ? "–" : tidy(row.staleness), size(row.bytes),
   ];
