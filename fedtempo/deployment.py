@@ -302,6 +302,7 @@ def _facts(
             "sha256": dataset.sha256,
             "task": dataset.task,
             "about": dataset.about,
+            "warnings": list(dataset.warnings),
         },
         "version": fedtempo.__version__,
         "size_bytes": server.size_bytes,

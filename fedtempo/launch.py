@@ -219,6 +219,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             "sha256": world.dataset.sha256,
             "task": world.dataset.task,
             "about": world.dataset.about,
+            "warnings": list(world.dataset.warnings),
         },
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
