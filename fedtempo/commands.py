@@ -24,7 +24,7 @@ from fedtempo.experiments.tuning import Changes
 from fedtempo.experiments.tuning_report import comparison_lines, tuning_table
 from fedtempo.folders import complete, configuration, run_to_folder
 from fedtempo.planning import Prediction, predict
-from fedtempo.planning_views import explain_plan
+from fedtempo.planning_views import clients_in_order, explain_plan
 from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import unused
@@ -208,6 +208,9 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
         with progress.shown(console, config) as watch:
             predictions[config.label] = predict(config, watch)
     console.print(plan_table({label: planned.summary for label, planned in predictions.items()}))
+    worlds = {clients_in_order(planned.world) for planned in predictions.values()}
+    for line in sorted(line for line in worlds if line):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for planned in predictions.values():
         explain_plan(console, planned.config, planned.world)
     if folder is not None:

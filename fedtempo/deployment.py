@@ -183,7 +183,8 @@ def _play(
     settings, seed = config.deploy, config.run.seed
     test = chosen_test_examples(config, dataset)
     clients = as_clients(each.told for each in met)
-    fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    names = [client.name for client in clients]
+    fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
     training = _training(config, clients)
     job = Job(
         network=config.network,

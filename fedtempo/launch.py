@@ -180,7 +180,7 @@ def make_executor(config: Config, world: World) -> Executor:
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
-        faults=config.fleet.faults,
+        faults=world.fleet.faults,
     )
     if settings.kind == "none":
         return NoTraining(4 * job.model().n_parameters)

@@ -128,7 +128,8 @@ def build_world(config: Config) -> World:
         )
         for i, own in enumerate(owned)
     )
-    fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    names = [client.name or str(client.id) for client in clients]
+    fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
     return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
 
 

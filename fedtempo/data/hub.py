@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.images import MODES
-from fedtempo.data.labels import LABELS, listed
+from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.errors import ConfigError
-from fedtempo.order import natural
+from fedtempo.order import listed, natural
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
 _SPLITS = ("train", "test")

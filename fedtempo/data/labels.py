@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
+from fedtempo.order import listed
 
 Task = Literal["classes", "tokens", "numbers"]
 Array = npt.NDArray[Any]
@@ -22,7 +23,6 @@ LABELS = ("label", "target", "class", "y")
 
 _MOST_EMPTY = 20
 _KEPT_AS = {"b": np.int64, "f": np.float32}
-_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +93,6 @@ def understood(
     ):
         y, z = y[:, 0], z[:, 0]
     return _rows(y, z, task, n_classes, inputs) if y.ndim == 2 else _single(y, z, task, n_classes)
-
-
-def listed(values: Iterable[object]) -> str:
-    """Return the first few values as text."""
-    shown = list(values)
-    return ", ".join(map(str, shown[:_SHOWN])) + (f", ... ({len(shown)})" if len(shown) > _SHOWN else "")
 
 
 def must_be_trained(train: Array, test: Array, names: Sequence[str] = (), hint: str = "") -> None:

@@ -17,7 +17,6 @@ from fedtempo.data.labels import (
     ask,
     is_few_whole,
     is_identifier,
-    listed,
     looks_like_ids,
     must_be_trained,
     negative,
@@ -26,7 +25,7 @@ from fedtempo.data.labels import (
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.order import natural
+from fedtempo.order import listed, natural
 
 FloatArray = npt.NDArray[np.float64]
 

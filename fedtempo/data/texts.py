@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.labels import listed
 from fedtempo.data.splitting import check_share
 from fedtempo.errors import ConfigError
-from fedtempo.order import natural
+from fedtempo.order import listed, natural
 
 SYMBOLS = 256
 _LARGEST_BYTES = 2**28
