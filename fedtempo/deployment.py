@@ -43,7 +43,7 @@ from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.live.server import Server
 from fedtempo.runtime.pulse import pulse
 from fedtempo.runtime.runner import simulate
-from fedtempo.world import check_loss, chosen_test_examples, dealt_by, load_data
+from fedtempo.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 
 _DEPLOYMENT = "deployment.json"
 """The file by which a folder is known as a deployment's, until that has finished."""
@@ -138,6 +138,7 @@ def _deploy(
                 f"data.{name}: real clients count and share by classes, and {dataset.name} asks for {dataset.task}"
             )
     check_loss(config.training, dataset)
+    check_inputs(config.network, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)
     with rare_collections(n_clients):
