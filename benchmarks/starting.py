@@ -62,7 +62,7 @@ class Marking(nn.Module):
         return logits
 
 
-def fedtempo(*arguments: str, code: int = 0, **environment: str) -> None:
+def fedtempo(*arguments: str, code: int = 0, environment: Mapping[str, str] | None = None) -> None:
     """The command, to its end, from the repository's root. Raises CalledProcessError if its exit code is not `code`.
 
     Python may keep bytecode, as an installed program's is.
@@ -72,7 +72,7 @@ def fedtempo(*arguments: str, code: int = 0, **environment: str) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if code else None,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "", **(environment or {})},
     )
     if ended.returncode != code:
         raise subprocess.CalledProcessError(ended.returncode, ended.args)
@@ -97,7 +97,7 @@ def first_visit_s() -> float:
         config, mark = Path(folder, "run.toml"), Path(folder, "mark")
         config.write_text(CONFIG)
         began = time.time()
-        fedtempo("run", str(config), "--out", str(Path(folder, "run")), **{MARK: str(mark)})
+        fedtempo("run", str(config), "--out", str(Path(folder, "run")), environment={MARK: str(mark)})
         return float(mark.read_text()) - began
 
 

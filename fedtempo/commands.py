@@ -32,6 +32,7 @@ from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.shipped import config_path
 from fedtempo.trackers import make_trackers
 from fedtempo.trackers.tracking import tracked
+from fedtempo.work import check_same_work
 
 if TYPE_CHECKING:
     from fedtempo.experiments.halving import Rung
@@ -205,16 +206,19 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
 
     out: a new folder for pictures of both.
     """
-    from fedtempo.planning_views import explain_plan
+    from fedtempo.planning_views import clients_in_order, explain_plan
 
     base = load(path, sets)
     folder = None if out is None else new_folder(out)
     predictions: dict[str, Prediction] = {}
-    for label in [base.label] if strategies is None else competitors(strategies, base):
-        config = base if strategies is None else base.for_comparison(label)
+    labels = () if strategies is None else competitors(strategies, base)
+    for config in comparing.configured(base, labels) or [base]:
         with progress.shown(console, config) as watch:
-            predictions[label] = predict(config, watch)
+            predictions[config.label] = predict(config, watch)
     console.print(plan_table({label: planned.summary for label, planned in predictions.items()}))
+    worlds = {clients_in_order(planned.world) for planned in predictions.values()}
+    for line in sorted(line for line in worlds if line):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     for planned in predictions.values():
         explain_plan(console, planned.config, planned.world)
     if folder is not None:
@@ -255,6 +259,7 @@ def compare_with_real(console: Console, simulated: Path, deployed: Path) -> None
 def report(console: Console, folders: list[Path], out: Path | None) -> None:
     """One page about runs; a comparison's folder stands for the runs in it."""
     runs = [load_run(folder) for folder in _run_folders(folders)]
+    check_same_work((run.label, run.config) for run in runs)
     from fedtempo.report.html import write_report
 
     target = out or folders[0] / "report.html"

@@ -20,6 +20,7 @@ from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
 from fedtempo.strategies import STRATEGIES
 from fedtempo.trackers.tracking import tracked
+from fedtempo.work import check_same_work
 from fedtempo.world import World, build_world
 
 PLAN = "comparison.toml"
@@ -36,6 +37,13 @@ Observing = Callable[[Config, Path], contextlib.AbstractContextManager[Iterable[
 def unwatched(config: Config) -> contextlib.AbstractContextManager[Watch | None]:
     """Follows no run."""
     return contextlib.nullcontext()
+
+
+def configured(base: Config, labels: Iterable[str]) -> list[Config]:
+    """The configurations of competitors. Raises ConfigError where they do different work in the same time."""
+    configs = [base.for_comparison(label) for label in labels]
+    check_same_work((config.label, config.tables) for config in configs)
+    return configs
 
 
 def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
@@ -70,7 +78,7 @@ def whole_seeds(seeds: int | Iterable[int]) -> list[int]:
 
 def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:
     """Every run of a comparison, seed by seed; competitors that agree in data and fleet share them under a seed."""
-    configs = [base.for_comparison(label) for label in labels]
+    configs = configured(base, labels)
     for seed in seeds:
         worlds: list[tuple[Mapping[str, Any], World]] = []
         for config in configs:
@@ -96,8 +104,7 @@ def begin(
 
     Raises ConfigError where there is something in the folder, or a competitor is not usable.
     """
-    for label in labels:
-        base.for_comparison(label)
+    configured(base, labels)
     new_folder(folder)
     lock = claim(folder)
     try:

@@ -37,6 +37,8 @@ Table = dict[str, Any]
 
 
 DEFAULT_CLIENTS = 50
+_DEEPEST = 2
+"""Dots in a key such as fleet.compute.speed: what it holds is one value."""
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
@@ -311,8 +313,11 @@ def _put(tables: Table, key: str, value: Any) -> None:
 
 
 def flat(key: str, value: Any) -> Table:
-    """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}; tables with a `kind` stay whole."""
-    if not isinstance(value, dict) or "kind" in value:
+    """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}.
+
+    Tables with a `kind` stay whole, and those that are the value of a key of three parts: values by name.
+    """
+    if not isinstance(value, dict) or "kind" in value or key.count(".") >= _DEEPEST:
         return {key: value}
     return {name: item for inner, part in value.items() for name, item in flat(f"{key}.{inner}", part).items()}
 

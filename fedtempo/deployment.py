@@ -40,7 +40,7 @@ from fedtempo.runtime.live.meeting import Met, meet, wait_for_nodes
 from fedtempo.runtime.live.members import Description, as_clients
 from fedtempo.runtime.pulse import pulse
 from fedtempo.runtime.runner import simulate
-from fedtempo.world import check_loss, chosen_test_examples, dealt_by, load_data
+from fedtempo.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 
 if TYPE_CHECKING:
     from fedtempo.runtime.executors.inline import Inline
@@ -139,6 +139,7 @@ def _deploy(
                 f"data.{name}: real clients count and share by classes, and {dataset.name} asks for {dataset.task}"
             )
     check_loss(config.training, dataset)
+    check_inputs(config.network, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)
     with rare_collections(n_clients):
@@ -187,7 +188,8 @@ def _play(
     settings, seed = config.deploy, config.run.seed
     test = chosen_test_examples(config, dataset)
     clients = as_clients(each.told for each in met)
-    fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+    names = [client.name for client in clients]
+    fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
     training = _training(config, clients)
     job = Job(
         network=config.network,
@@ -306,6 +308,7 @@ def _facts(
             "sha256": dataset.sha256,
             "task": dataset.task,
             "about": dataset.about,
+            "warnings": list(dataset.warnings),
         },
         "version": fedtempo.__version__,
         "size_bytes": server.size_bytes,

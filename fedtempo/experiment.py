@@ -164,7 +164,7 @@ class Experiment:
         if strategies is None:
             return Plan.of({self._config.label: predict(self._config)})
         labels = comparing.competitors(strategies, self._config)
-        return Plan.of({label: predict(self._config.for_comparison(label)) for label in labels})
+        return Plan.of({config.label: predict(config) for config in comparing.configured(self._config, labels)})
 
     def tune(
         self,

@@ -24,14 +24,17 @@ Rows = list[dict[str, Any]]
 
 
 def describe_fleet(config: Config, world: World | None = None) -> Rows:
-    """A row a client: examples it holds, mean seconds of a visit as configured and of its parts, rates in bit/s, place
-    in metres, watts where they are known, and the share of the horizon (of a day, without one) that it is there."""
+    """One row per client, in their order: its name if it has one, mean seconds of a visit as configured and of its
+    parts, rates in bit/s, place in metres, watts if they are known, the examples that it holds, and the share of the
+    horizon (of a day without one) that it is there."""
     world = build_world(config) if world is None else world
     with make_executor(schedule_only(config), world) as executor:
         size_bytes = executor.size_bytes if config.model_bytes is None else config.model_bytes
     held = [client.num_examples for client in world.clients]
     rows = world.fleet.describe([config.training.examples_per_visit(n) for n in held], size_bytes)
     until_s = config.run.horizon or DAY_S
+    if any(client.name for client in world.clients):
+        rows = [{"client": row["client"], "name": client.name} | row for row, client in zip(rows, world.clients)]
     for row, examples in zip(rows, held):
         row["examples"] = examples
         there = windows(world.fleet.availability, row["client"], until_s)

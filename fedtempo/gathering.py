@@ -34,6 +34,7 @@ from fedtempo.experiments.tuning import Changes, Finished, attempt_all, best_acc
 from fedtempo.planning import predict
 from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import client_seconds, energy_wh
+from fedtempo.work import check_same_work
 
 SHORT = 0.25
 """Share of the horizon that a short training lasts."""
@@ -140,11 +141,13 @@ def _candidates(
     base: Config, labels: Sequence[str], say: Callable[[str], None]
 ) -> tuple[list[_Candidate], dict[str, str]]:
     """The strategies that may fit, and why others do not."""
-    found, left_out = [], {}
+    found: list[_Candidate] = []
+    left_out: dict[str, str] = {}
     for number, label in enumerate(labels, start=1):
         say(f"schedules without training: {label} ({number} of {len(labels)})")
         try:
             config = base.for_comparison(label)
+            check_same_work((each.label, each.tables) for each in [*(one.config for one in found), config])
         except FedtempoError as error:
             left_out[label] = str(error)
             continue

@@ -249,7 +249,7 @@ def make_job(config: Config, world: World) -> Job:
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
-        faults=config.fleet.faults,
+        faults=world.fleet.faults,
     )
 
 
@@ -304,6 +304,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             "sha256": world.dataset.sha256,
             "task": world.dataset.task,
             "about": world.dataset.about,
+            "warnings": list(world.dataset.warnings),
         },
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,

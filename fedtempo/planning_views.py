@@ -36,6 +36,16 @@ def explain_plan(console: Console, config: Config, world: World) -> None:
         console.print(pipeline_table(pipeline))
 
 
+def clients_in_order(world: World) -> str | None:
+    """The clients' names in the order that lists in [fleet] have, each with its speed; None if they have no names."""
+    if not all(client.name for client in world.clients):
+        return None
+    speed = world.fleet.speed
+    shown = [f"{client.name} {speed.values[client.id]:.3g}" for client in world.clients[:_ROWS]]
+    more = f", ... ({len(world.clients)})" if len(world.clients) > _ROWS else ""
+    return f"clients in order, {speed.unit}: {', '.join(shown)}{more}"
+
+
 def explained_structure(config: Config, world: World) -> tuple[StructureProblem, Structure] | None:
     """PSFL's choice of a structure, and what trains; None for other strategies, and where a warm-up decides."""
     strategy = config.strategy

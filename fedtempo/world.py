@@ -6,6 +6,7 @@ import logging
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from multiprocessing import parent_process
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +21,16 @@ from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.importing import imported
+from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.user_code import part_name, user_code
 
 log = logging.getLogger("fedtempo")
+
+_LOOKED_AT = 500
+"""Labels on which a loss is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +59,11 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
     except ConfigError as error:
         prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
         raise ConfigError(f"{prefix}{error}") from error
-    if found.about:
-        log.info("%s: %s", found.name, found.about)
+    if parent_process() is None:  # not once more in every worker
+        if found.about:
+            log.info("%s: %s", found.name, found.about)
+        for warning in found.warnings:
+            log.warning("%s: %s", found.name, warning)
     if transform is None:
         return found
     where = f"data.transform = {transform!r}"
@@ -126,8 +134,9 @@ def build_world(config: Config) -> World:
         )
         for i, own in enumerate(owned)
     )
+    names = [client.name or str(client.id) for client in clients]
     with user_code("fleet"):
-        fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys))
+        fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
     return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
 
 
@@ -166,6 +175,7 @@ def training_of(config: Config, world: World) -> Training:
     """
     training, dataset = config.training, world.dataset
     check_loss(training, dataset)
+    check_inputs(config.network, dataset)
     if dataset.task != "classes":
         return training
     if training.class_weights == "balanced":
@@ -193,6 +203,8 @@ def training_of(config: Config, world: World) -> Training:
 def check_loss(training: Training, dataset: Dataset) -> None:
     """Raises ConfigError where the configured loss or weights do not go with what the data ask for."""
     loss, numbers = training.loss, dataset.task == "numbers"
+    if numbers and loss is not None and loss not in LOSSES:
+        _must_prefer_labels(training, dataset)
     if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
         asked = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} asks for {asked}, or leave it out")
@@ -205,6 +217,30 @@ def check_loss(training: Training, dataset: Dataset) -> None:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"
         )
+
+
+def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
+    """Raises ConfigError for a user's own loss of numbers by which R² would rank models wrongly."""
+    from fedtempo.learning.losses import prefers_labels  # it needs PyTorch
+
+    if not prefers_labels(training, dataset.train_y[:_LOOKED_AT]):
+        raise ConfigError(
+            f"training.loss = {training.loss!r}: it is not smallest where outputs equal the labels of {dataset.name}, "
+            "so R² would rank models wrongly; use squared or absolute, or data.options.task = 'classes' for labels "
+            "of 0 and 1"
+        )
+
+
+def check_inputs(network: Network, dataset: Dataset) -> None:
+    """Raises ConfigError where one of our networks needs symbols and the data have numbers, or the other way round."""
+    name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
+    if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
+        return
+    have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
+    raise ConfigError(
+        f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
+        f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
+    )
 
 
 def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:

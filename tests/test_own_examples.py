@@ -50,7 +50,7 @@ def test_three_hospitals_and_an_own_network_are_twenty_lines() -> None:
     assert len(model) == 10 * 16 + 16 + 16 * 2 + 2
     assert summary["time_to_target_s"] is not None
     assert summary["data"]["about"] == (
-        "classes of 'diagnosis': benign, malignant, from 10 features, 3 clients by 'hospital'"
+        "classes of 'diagnosis': benign, malignant, from 10 features, 3 clients by 'hospital': coast, north, south"
     )
 
 

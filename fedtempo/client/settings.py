@@ -13,7 +13,8 @@ from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.config import partition_from
-from fedtempo.data.dataset import Dataset, Task
+from fedtempo.data.dataset import Dataset
+from fedtempo.data.labels import Task
 from fedtempo.data.settings import pair
 from fedtempo.data.sources import load, located
 from fedtempo.errors import ConfigError

@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.labels import Task, check_task, understood
 from fedtempo.errors import ConfigError
 from fedtempo.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
-Task = Literal["classes", "tokens", "numbers"]
 
 _PARTS_OF_NUMBERS = 10
 
@@ -30,7 +30,7 @@ class Dataset:
     (n, k).
     n_classes: outputs of a network: classes, kinds of tokens, or numbers. train_owners: whose each training example
     is, int64 (n,), where that is known; owner_names: theirs by number, and class_names, where they have names. about:
-    what was found in the data, for people.
+    what was found in the data, for people. warnings: what may mislead in them, one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -45,6 +45,7 @@ class Dataset:
     owner_names: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     about: str = ""
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for split, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
@@ -122,9 +123,9 @@ class Dataset:
     def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
         """The same with `function` of all inputs, those to train on and those to test on. Raises ConfigError."""
         with user_code(where, function):
-            changed = [function(x) for x in (self.train_x, self.test_x)]
+            train, test = function(self.train_x), function(self.test_x)
         try:
-            train_x, test_x = (_examples("x", x) for x in changed)
+            train_x, test_x, _ = _inputs(train, test, None)
             return replace(self, train_x=train_x, test_x=test_x)
         except Exception as error:  # what it returned is no examples
             raise ConfigError(f"{where}: {described(error)}") from error
@@ -138,25 +139,40 @@ def from_arrays(
     test_y: npt.ArrayLike,
     n_classes: int | None = None,
     train_owners: npt.ArrayLike | None = None,
+    *,
+    task: str | None = None,
+    inputs: str | None = None,
+    class_names: tuple[str, ...] = (),
+    about: str = "",
     **named: Any,
 ) -> Dataset:
     """A data set from arrays as people have them.
 
-    Bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel. Other
-    floating-point arrays become float32, other integers int64. Labels that are whole numbers are classes, or tokens
-    where each example has several; others are numbers. n_classes: one more than the largest without it.
-    named: `Dataset`'s names and about.
+    Inputs: bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel.
+    Other numbers become float32 as they are, except int32 and int64 without negative values, which are symbols and
+    become int64. inputs: "numbers" or "symbols" says which they are.
+    Labels: see `fedtempo.data.labels.understood`. task: "classes", "tokens" or "numbers". n_classes: one more than the
+    largest label if None. class_names, about, named: of `Dataset`; about also says what labels were understood as, and
+    inputs, unless it is given.
 
-    Raises ConfigError for arrays that are no such data set.
+    Raises ConfigError for arrays that are no such data set, or whose labels could be several things.
     """
     try:
-        y_train, y_test = _labels("train_y", train_y), _labels("test_y", test_y)
-        x_train, x_test = _examples("train_x", train_x), _examples("test_x", test_x)
-        if n_classes is None:
-            tokens = (x_train, x_test) if y_train.ndim == 2 and x_train.dtype == np.int64 else ()
-            n_classes = _outputs(y_train, y_test, *tokens)
+        x_train, x_test, scaling = _inputs(train_x, test_x, inputs)
+        labels = understood(train_y, test_y, check_task(task), n_classes, (x_train, x_test))
         owners = None if train_owners is None else _whole("train_owners", train_owners)
-        return Dataset(name, x_train, y_train, x_test, y_test, n_classes, owners, **named)
+        return Dataset(
+            name,
+            x_train,
+            labels.train,
+            x_test,
+            labels.test,
+            labels.n_outputs if n_classes is None else n_classes,
+            owners,
+            class_names=class_names or labels.class_names,
+            about="; ".join(filter(None, (about, labels.about, "" if about else scaling))),
+            **named,
+        )
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from error
 
@@ -177,34 +193,39 @@ def stacked(name: str, rows: Iterable[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
 
 
-def _outputs(labels: npt.NDArray[Any], *others: npt.NDArray[Any]) -> int:
-    """What a network must put out for such labels; others: where tokens occur too."""
-    if labels.dtype == np.float32:
-        return 1 if labels.ndim == 1 else labels.shape[1]
-    return 1 + max(int(array.max(initial=-1)) for array in (labels, *others))
+def _inputs(
+    train: npt.ArrayLike, test: npt.ArrayLike, kind: str | None
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
+    """Inputs as a `Dataset` holds them, and what was understood. kind: see `from_arrays`."""
+    if kind not in (None, "numbers", "symbols"):
+        raise ValueError(f"inputs = {kind!r}: must be 'numbers' or 'symbols'")
+    x, z = np.asarray(train), np.asarray(test)
+    for name, values in (("train_x", x), ("test_x", z)):
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"{name} is {values.dtype}; it must hold numbers")
+        if kind == "symbols" and values.dtype.kind not in "iu":
+            raise ValueError(f"inputs = 'symbols': {name} is {values.dtype}; symbols are integers")
+    if kind is None and x.dtype == z.dtype == np.uint8:
+        return _pixels(x), _pixels(z), "inputs are bytes, divided by 255"
+    if kind is None and _may_be_symbols(x) and _may_be_symbols(z):
+        kind = "symbols"
+    if kind == "symbols":
+        return _as(np.int64, x), _as(np.int64, z), f"inputs are {x.dtype}, taken as symbols"
+    whole = x.dtype.kind in "biu"
+    return _as(np.float32, x), _as(np.float32, z), f"inputs are {x.dtype}, taken as numbers and not scaled" * whole
 
 
-def _examples(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    x = np.asarray(values)
-    if x.dtype == np.uint8:
-        pixels = x.astype(np.float32) / np.float32(255)
-        return pixels[:, np.newaxis] if pixels.ndim == 3 else pixels
-    if np.issubdtype(x.dtype, np.floating):
-        return np.ascontiguousarray(x, dtype=np.float32)
-    if np.issubdtype(x.dtype, np.integer):
-        return np.ascontiguousarray(x, dtype=np.int64)
-    raise ValueError(f"{name} is {x.dtype}; it must hold bytes, floating-point numbers or integers")
+def _may_be_symbols(x: npt.NDArray[Any]) -> bool:
+    return x.dtype in (np.int32, np.int64) and x.min(initial=0) >= 0
 
 
-def _labels(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    y = np.asarray(values)
-    if np.issubdtype(y.dtype, np.floating) and y.ndim in (1, 2):
-        return np.ascontiguousarray(y, dtype=np.float32)
-    if y.ndim not in (1, 2) or not np.issubdtype(y.dtype, np.integer):
-        raise ValueError(
-            f"{name} is {y.dtype} of shape {y.shape}; it must be integers or numbers, one or a row for each"
-        )
-    return np.ascontiguousarray(y, dtype=np.int64) if y.ndim == 2 else y.astype(np.int64, copy=False)
+def _pixels(x: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    pixels = x.astype(np.float32) / np.float32(255)
+    return pixels[:, np.newaxis] if pixels.ndim == 3 else pixels
+
+
+def _as(dtype: type[np.generic], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(x, dtype=dtype)
 
 
 def _whole(name: str, values: npt.ArrayLike) -> IntArray:

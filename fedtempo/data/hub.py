@@ -12,9 +12,12 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.images import MODES
-from fedtempo.data.splitting import both, check_share, spread
+from fedtempo.data.labels import LABELS
+from fedtempo.data.leaks import find_leak, is_named_as_id
+from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.errors import ConfigError
+from fedtempo.order import listed, natural
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
 _SPLITS = ("train", "test")
@@ -30,19 +33,25 @@ def load_hub(
     client: str | None = None,
     length: int = 128,
     test_share: float = 0.2,
+    task: str | None = None,
+    inputs: str | None = None,
+    group: str | None = None,
 ) -> Dataset:
     """The data set `name` of the hub, or of a local folder that `datasets` reads or saved: its splits train and test.
 
-    subset: its configuration, where it has several. feature, label: columns; found by their type without them: one of
-    images, arrays or sequences, or else of text; and one of class labels, or else integers, or else numbers. Text is
+    subset: its configuration, where it has several. feature, label: columns. Without them the feature is found by its
+    type: the one of images, arrays or sequences, or else of text; and the label by its name (label, target, class, y),
+    or else by its type: the one of class labels, or else integers, or else numbers, but no identifiers. Text is
     the bytes of its UTF-8: the first `length` of them, with zeros behind; where there is no label, each next byte of
     `length` is to be predicted, over all texts. client: column that says whose an example is: each of its values is a
-    client then. test_share: of the examples, where there is no split test.
+    client then. test_share: of the examples, where there is no split test. task, inputs: what labels and inputs are,
+    as for `npz:`. group: column of which all examples with one value are on the same side, if there is no split test.
 
     Raises ConfigError where the library is missing, it cannot load the data set, or the columns cannot be told.
     """
     check_share(test_share)
-    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share)
+    asked = {"task": task, "inputs": inputs}
+    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **asked)
 
 
 def from_hub(
@@ -54,15 +63,23 @@ def from_hub(
     client: str | None = None,
     length: int = 128,
     test_share: float | None = None,
+    *,
+    task: str | None = None,
+    inputs: str | None = None,
+    group: str | None = None,
 ) -> Dataset:
     """As `load_hub`; known_as: what the data set is called from then on. test_share: None for one with a split test."""
     splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
     features: Mapping[str, Any] = splits["train"].features
-    need_columns(name, features, [column for column in (feature, label, client) if column is not None])
-    feature = feature or _feature(name, [column for column in features if column not in (label, client)], features)
-    label = label or _label(name, [column for column in features if column not in (feature, client)], features, feature)
-    used = [column for column in (feature, label, client) if column is not None]
+    need_columns(name, features, [column for column in (feature, label, client, group) if column is not None])
+    label = label or _named_label([column for column in features if column not in (feature, client, group)])
+    others = [column for column in features if column not in (client, group)]
+    feature = feature or _feature(name, [column for column in others if column != label], features)
+    label = label or _label(name, [column for column in others if column != feature], features, feature)
+    used = [column for column in (feature, label, client, group) if column is not None]
     parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
+    if group is not None and "test" in parts:
+        raise ConfigError(f"group = {group!r}: {known_as} comes with a split test; it is not divided again")
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
     is_text = _is_text(features[feature])
@@ -75,15 +92,23 @@ def from_hub(
         )
         y[part] = np.asarray(rows[label])
         owners[part] = np.asarray([str(each) for each in rows[client]] if client else [])
+    warning, test = None, np.zeros(0, dtype=bool)
     if "test" not in parts:
         keys = [np.unique(each["train"], return_inverse=True)[1] for each in ([owners] if client else []) + [y]]
-        test = spread(keys, test_share or 0.0, len(y["train"]))
+        if group is None:
+            test = spread(keys, test_share or 0.0, len(y["train"]))
+        else:
+            test = grouped(np.unique(parts["train"][group], return_inverse=True)[1], keys, test_share or 0.0)
         both(test, known_as)
         x, y = ({"train": each["train"][~test], "test": each["train"][test]} for each in (x, y))
         owners = {"train": owners["train"][~test]} if client else owners
+    if group is None:
+        warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = "text" if is_text else _kind(features[feature])
-    names, whose = np.unique(owners["train"], return_inverse=True) if client else ((), None)
-    about = f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}"
+    names = sorted(set(owners["train"].tolist()), key=natural)
+    number = {owner: place for place, owner in enumerate(names)}
+    whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
+    together = "" if group is None else f", rows of one {group!r} kept together"
     return from_arrays(
         known_as,
         x["train"],
@@ -91,10 +116,35 @@ def from_hub(
         x["test"],
         y["test"],
         getattr(features[label], "num_classes", None),
-        whose,
-        owner_names=tuple(map(str, names)),
-        about=about + (f", {len(names)} clients by {client!r}" if client else ""),
+        np.array([number[owner] for owner in owners["train"].tolist()], dtype=np.int64) if client else None,
+        task=task,
+        inputs=inputs,
+        owner_names=tuple(names),
+        about=f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}{whose}{together}",
+        warnings=() if warning is None else (warning,),
     )
+
+
+def _leak(
+    splits: Mapping[str, Any], columns: Sequence[str], features: Mapping[str, Any], test: BoolArray
+) -> str | None:
+    """What to say about rows of one person on both sides. test: which rows of train are; empty if it is a split."""
+    named = [column for column in columns if is_named_as_id(column) and _kind(features[column]) == "Value"]
+
+    def learned(column: str) -> list[Any]:
+        rows = list(splits["train"][column])
+        return [value for value, is_test in zip(rows, test) if not is_test] if len(test) else rows
+
+    def tested(column: str) -> list[Any]:
+        rows = list(splits["train" if len(test) else "test"][column])
+        return [value for value, is_test in zip(rows, test) if is_test] if len(test) else rows
+
+    found = find_leak(named, (), learned, tested)
+    if found is None:
+        return None
+    if not len(test):
+        return f"{found}: the data set is divided so"
+    return f"{found}; data.options.group = {found.column!r} keeps each on one side"
 
 
 def _next_bytes(
@@ -199,8 +249,19 @@ def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> 
     return _only(name, "feature", found or [column for column in columns if _is_text(features[column])])
 
 
+def _named_label(columns: Iterable[str]) -> str | None:
+    """The one column whose name says that it is the label."""
+    found = [column for column in columns if column.lower() in LABELS]
+    exact = [column for column in found if column.lower() == LABELS[0]]
+    return (exact or found)[0] if len(exact or found) == 1 else None
+
+
 def _label(name: str, columns: Sequence[str], features: Mapping[str, Any], feature: str) -> str | None:
-    """The one column of class labels, or else of integers, or else of numbers; None for text that has none."""
+    """The one column of class labels, or else of integers, or else of numbers; None for text that has none.
+
+    A column whose name says that it holds identifiers is none.
+    """
+    columns = [column for column in columns if not is_named_as_id(column)]
     found = [column for column in columns if _kind(features[column]) == "ClassLabel"]
     for numbers in (("int", "uint", "bool"), ("float",)):
         found = found or [

@@ -77,12 +77,12 @@ def read_idx_folder(folder: Path, name: str) -> Dataset:
 
     def decoded() -> Arrays:
         train, test = _pair(folder, "train", *files[:2]), _pair(folder, "test", *files[2:])
-        data = from_arrays(name, *train, *test)
+        data = from_arrays(name, *train, *test, task="classes")
         return {"train_x": data.train_x, "train_y": data.train_y, "test_x": data.test_x, "test_y": data.test_y}
 
     packed = sum(file.stat().st_size for file in files if file.suffix == ".gz")
     arrays = decoded() if packed < _WORTH_KEEPING_BYTES else remembered_arrays(f"idx-{_identity(files)}", decoded)
-    return from_arrays(name, arrays["train_x"], arrays["train_y"], arrays["test_x"], arrays["test_y"])
+    return from_arrays(name, arrays["train_x"], arrays["train_y"], arrays["test_x"], arrays["test_y"], task="classes")
 
 
 def _identity(files: list[Path]) -> str:

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.labels import must_be_trained
 from fedtempo.data.splitting import both, check_share, spread
 from fedtempo.errors import ConfigError
+from fedtempo.order import listed, natural
 
 # Formats that Pillow decodes by itself: none that start another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
@@ -36,8 +38,9 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2) ->
     """Images as `<class>/<file>`, or `<client>/<class>/<file>`: each client's folder is a client then.
 
     Either may lie in folders `train` and `test`; without these test_share of the images are for testing, of each client
-    and class. Classes and clients are in the order of their names. Images are grey where all of them are, else in
-    colour. side: scale them to as many pixels in height and width (bilinear); without it all must be of one size.
+    and class. Classes are in the order of their names, clients in natural order. Images are grey where all of them are,
+    else in colour. side: scale them to as many pixels in height and width (bilinear); without it all must have one
+    size.
 
     Raises ConfigError naming the file that cannot be read or lies where it does not belong.
     """
@@ -47,18 +50,22 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2) ->
     root = Path(path).expanduser()
     images = _found(root)
     kinds = sorted({image.kind for image in images})
-    clients = sorted({image.client for image in images if image.split != "test"} - {""})
+    clients = sorted({image.client for image in images if image.split != "test"} - {""}, key=natural)
     y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
     number = {client: i for i, client in enumerate(clients)}
     owners = np.array([number.get(image.client, -1) for image in images], dtype=np.int64)
     if images[0].split:
         test = np.array([image.split == "test" for image in images])
+        try:
+            must_be_trained(y[~test], y[test], kinds)
+        except ValueError as error:
+            raise ConfigError(f"{root}: {error}") from None
     else:
         test = spread([owners, y], test_share, len(images))
     both(test, str(root))
     x = _pixels(images, side)
     colours = "grey" if x.shape[1] == 1 else "colour"
-    whose = f", a folder for each of {len(clients)} clients" if clients else ""
+    whose = f", a folder for each of {len(clients)} clients: {listed(clients)}" if clients else ""
     return from_arrays(
         f"folder:{path}",
         x[~test],

@@ -50,7 +50,8 @@ def emnist() -> Dataset:
         data = read_idx_folder(folder, "emnist")
     else:
         x, y, more_x, more_y = hub_files("Royc30ne/emnist-balanced", _EMNIST_FILES)
-        data = from_arrays("emnist", read_idx(x, 3), read_idx(y, 1), read_idx(more_x, 3), read_idx(more_y, 1))
+        arrays = (read_idx(x, 3), read_idx(y, 1), read_idx(more_x, 3), read_idx(more_y, 1))
+        data = from_arrays("emnist", *arrays, task="classes")
     train_x, test_x = (np.ascontiguousarray(x.swapaxes(-1, -2)) for x in (data.train_x, data.test_x))
     return replace(data, train_x=train_x, test_x=test_x)
 

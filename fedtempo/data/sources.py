@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -81,29 +81,36 @@ def idx(folder: str) -> Dataset:
     return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
 
 
-def npz(path: str) -> Dataset:
+def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
     """Arrays train_x, train_y, test_x, test_y of an .npz file, perhaps train_owners and n_classes.
 
     Whole numbers as labels are classes, rows of them tokens, other numbers are to be predicted; bytes as inputs are
-    pixels. A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    pixels. task: "classes", "numbers" or "tokens", what the labels are where that is in doubt. inputs: "numbers" or
+    "symbols"; integers of 32 or 64 bits without negative ones are symbols otherwise, as a network that embeds needs.
+    A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
-    return _npz(path, f"npz:{path}")
+    return _npz(path, f"npz:{path}", task, inputs)
 
 
-def folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
+def folder(
+    path: str, side: int | None = None, test_share: float = 0.2, task: str | None = None, inputs: str | None = None
+) -> Dataset:
     """Images as `<class>/<file>`, or `<client>/<class>/<file>`, within folders `train` and `test` or not; or one .npz.
 
     Each client's folder is a client then. Without `train` and `test` test_share of the images are for testing, of each
     client and class. side: scale images to as many pixels in height and width. An .npz file, or a folder that holds
-    one, is what `npz:` says. Raises ConfigError naming the file that is not usable.
+    one, is what `npz:` says; task, inputs: its options. Raises ConfigError naming the file that is not usable.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
-        return _npz(path, f"folder:{path}")
+        return _npz(path, f"folder:{path}", task, inputs)
+    for option, value in (("task", task), ("inputs", inputs)):
+        if value is not None:
+            raise ConfigError(f"{option} = {value!r}: only for an .npz file; images in folders are pixels and classes")
     return image_folder(path, side, test_share)
 
 
-def _npz(path: str, known_as: str) -> Dataset:
+def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Dataset:
     file = Path(path).expanduser()
     if file.is_dir():
         files = sorted(file.glob("*.npz"))
@@ -122,31 +129,45 @@ def _npz(path: str, known_as: str) -> Dataset:
             f"{known_as}: {file} holds {', '.join(sorted(content))}; it must hold {', '.join(sorted(needed))} "
             f"and may hold {', '.join(sorted(optional))}"
         )
-    return from_arrays(known_as, **content)
+    return from_arrays(known_as, **content, task=task, inputs=inputs)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
-    """What a user's `module:function` returns for `options`.
+    """What a user's `module:function` returns for `options`; task and inputs as in `npz`, unless it takes them itself.
 
     A Dataset; train_x, train_y, test_x, test_y; or two sequences of pairs of an input and a label, to train and to test
     on, such as data sets of PyTorch. Raises ConfigError where there is no such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
-        return _as_dataset(target, function(**options))
+        return _returned(target, function, options)
 
 
-def _as_dataset(target: str, result: Any) -> Dataset:
+def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
+    """What a function that is not ours returns as a data set."""
+    named = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    result = function(**{name: value for name, value in options.items() if name not in named})
+    if named and isinstance(result, Dataset):
+        raise ConfigError(f"data.options.{min(named)}: {target} returns a Dataset, which says what its labels are")
+    return _as_dataset(target, result, **{name: options[name] for name in named})
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
+def _as_dataset(target: str, result: Any, **understood_as: Any) -> Dataset:
     """What a function that is not ours returned. Raises ConfigError where it is none of the above."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
-        return from_arrays(target, *result)
+        return from_arrays(target, *result, **understood_as)
     if isinstance(result, tuple) and len(result) == 2:
         (train_x, train_y), (test_x, test_y) = (
             _pairs(part, f"{target}: {split}") for part, split in zip(result, ("train", "test"))
         )
-        return from_arrays(target, train_x, train_y, test_x, test_y)
+        return from_arrays(target, train_x, train_y, test_x, test_y, **understood_as)
     raise ConfigError(
         f"{target}: returned {type(result).__name__}; must be a Dataset, or a tuple of four arrays or two data sets"
     )

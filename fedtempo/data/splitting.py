@@ -43,6 +43,15 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
     return chosen
 
 
+def grouped(groups: IntArray, keys: Sequence[IntArray], share: float) -> BoolArray:
+    """Which items are for testing, if all items of a group are on one side: the `share` of the groups, see `spread`.
+
+    groups: of each item, from 0, each used. keys: of each item; a group has those of its first item.
+    """
+    _, first = np.unique(groups, return_index=True)
+    return spread([key[first] for key in keys], share, len(first))[groups]
+
+
 def both(test: BoolArray, name: str) -> None:
     """Raises ConfigError where a split leaves nothing to train or to test on."""
     if test.all() or not test.any():

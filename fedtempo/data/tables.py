@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.splitting import BoolArray, both, check_share, spread
+from fedtempo.data.labels import (
+    LABELS,
+    MOST_CLASSES,
+    ask,
+    is_few_whole,
+    is_identifier,
+    looks_like_ids,
+    must_be_trained,
+    negative,
+    signs,
+)
+from fedtempo.data.leaks import find_leak, is_named_as_id
+from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.errors import ConfigError, nearest
+from fedtempo.order import listed, natural
 
 FloatArray = npt.NDArray[np.float64]
 
-_LABELS = ("label", "target", "class", "y")
-_MOST_CLASSES = 50
-"""Different whole numbers that are taken for classes; more are taken for numbers to predict."""
 _MOST_CATEGORIES = 50
 _LARGEST_BYTES = 2**31
 
@@ -33,6 +43,7 @@ def table(
     test: str | None = None,
     test_share: float = 0.2,
     standardize: bool = False,
+    group: str | None = None,
 ) -> Dataset:
     """A table with a header: CSV (.csv; .tsv with tabs) or Parquet (.parquet).
 
@@ -40,9 +51,12 @@ def table(
     client: column that says whose a row is; each of its values is a client then.
     features: columns to predict from; all others by default, but those in drop. Numbers stay as they are, and text
     becomes a column of 0 and 1 for each of its different values.
-    task: "classes" or "numbers"; without it text and up to 50 different whole numbers are classes.
+    task: "classes" or "numbers"; without it text and up to 50 different integers are classes, and what is in doubt is
+    asked for: floats with few values, all whole, negative labels other than -1, and identifiers.
     test: file of the rows to test on, looked for in the table's folder; without it test_share of the rows, of each
     client and class.
+    group: column of which all rows with one value are on the same side, to train or to test on, such as a patient's;
+    test_share is of its values then. It is no feature unless features names it.
     standardize: features with mean 0 and deviation 1 over all training examples, as clients would have to agree on.
 
     Raises ConfigError naming file, row and column for what is missing or does not fit.
@@ -55,33 +69,45 @@ def table(
     for given in (features, drop):
         if given is not None and (isinstance(given, str) or not all(isinstance(name, str) for name in given)):
             raise ConfigError(f"features, drop: {given!r} is no list of names of columns")
-    left_out = {label, client, *(drop or [])}
+    left_out = {label, client, group, *(drop or [])}
     names = features if features is not None else [name for name in rows.names if name not in left_out]
-    for name in (label, *names, *(drop or []), *([] if client is None else [client])):
+    for name in (label, *names, *(drop or []), *(name for name in (client, group) if name is not None)):
         rows.must_have(name)
     if not names:
         raise ConfigError(f"{rows.file}: has no column but {label!r}; there must be one to predict it from")
     tests = None if test is None else _read(rows.file.parent / Path(test).expanduser())
     tables = [rows] if tests is None else [rows, tests]
     for each in tables[1:]:
-        for name in (label, *names):
+        for name in (label, *names, *([] if group is None else [group])):
             each.must_have(name)
     x, columns = _features(tables, names)
     y, class_names = _labels(tables, label, task)
     owners, owner_names = _owners(rows, client)
     if tests is None:
         strata = y if class_names else np.zeros(len(y), dtype=np.int64)
-        chosen = spread([*([] if owners is None else [owners]), strata], test_share, len(y))
+        keys = [*([] if owners is None else [owners]), strata]
+        if group is None:
+            chosen = spread(keys, test_share, len(y))
+        else:
+            chosen = grouped(_numbered(rows, group)[0], keys, test_share)
         both(chosen, str(rows.file))
         if owners is not None:
             _must_train(owners, owner_names, chosen, rows.file)
     else:
         chosen = np.arange(len(y)) >= len(rows)
+        if class_names:
+            _must_know(tables, label, y[~chosen], y[chosen], class_names)
+        if group is not None and (shared := {*rows.values(group)} & {*tests.values(group)}):
+            raise ConfigError(
+                f"group = {group!r}: {rows.file} and {tests.file} share {len(shared)} of its values: {listed(shared)}"
+            )
     train = np.flatnonzero(~chosen)
     if standardize:
         x = _standardized(x, train)
     kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}"
-    whose = "" if client is None else f", {len(owner_names)} clients by {client!r}"
+    whose = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
+    together = "" if group is None else f", rows of one {group!r} kept together"
+    warning = None if group is not None else _leak(tables, {label, client}, drop or [], chosen)
     return from_arrays(
         f"table:{path}",
         x[train].astype(np.float32),
@@ -89,10 +115,12 @@ def table(
         x[chosen].astype(np.float32),
         y[chosen],
         len(class_names) or None,
-        None if owners is None else owners[train],
+        task="classes" if class_names else "numbers",
+        train_owners=None if owners is None else owners[train],
         owner_names=owner_names,
         class_names=class_names,
-        about=f"{kind}, from {columns} features{whose}",
+        about=f"{kind}, from {columns} features{whose}{together}",
+        warnings=() if warning is None else (warning,),
     )
 
 
@@ -163,7 +191,7 @@ def _read(file: Path) -> _Table:
 
 
 def _label_of(rows: _Table) -> str:
-    found = [name for name in rows.names if name.lower() in _LABELS]
+    found = [name for name in rows.names if name.lower() in LABELS]
     if len(found) != 1:
         raise ConfigError(f"{rows.file}: which column is to be predicted? Say label = one of {', '.join(rows.names)}")
     return found[0]
@@ -225,24 +253,89 @@ def _labels(tables: Sequence[_Table], name: str, task: str | None) -> tuple[npt.
     kinds = set(values)
     whole = all(isinstance(value, int) for value in values)  # true and false are 1 and 0 to Python
     named = all(isinstance(value, str) for value in values)
-    if task == "numbers" or (task is None and not named and not (whole and len(kinds) <= _MOST_CLASSES)):
+    if task is None:
+        _check_clear(tables[0].file, name, values, whole, named)
+    if task == "numbers" or (task is None and not named and not (whole and len(kinds) <= MOST_CLASSES)):
         numbers = np.concatenate([_numbers(*pair, name) for pair in zip(tables, columns)])
         return numbers.astype(np.float32), ()
-    if not (whole or named):
+    if not named and all(isinstance(value, int | float) and value == int(value) for value in values):
+        values = [int(value) for value in values] if not whole else values
+        kinds = set(values)
+    elif not named:
         kinds = {str(kind) for kind in kinds}
         values = [str(value) for value in values]
     order = {kind: i for i, kind in enumerate(sorted(kinds))}
     return np.array([order[value] for value in values], dtype=np.int64), tuple(map(str, order))
 
 
+def _check_clear(file: Path, name: str, values: Sequence[Any], whole: bool, named: bool) -> None:
+    """Raises ConfigError for labels that could be several things: asks for the task."""
+    what = f"{file}: label column {name!r}"
+    try:
+        array = np.array(values)
+    except (OverflowError, ValueError):
+        return
+    if named and is_identifier(array):
+        raise ConfigError(ask(looks_like_ids(what, array), "classes"))
+    if named or array.dtype.kind not in "if":
+        return
+    if not whole and is_few_whole(array):
+        low, high, count = array.min(), array.max(), len(np.unique(array))
+        found = f"{what} holds floats with only {count} values, all whole, {low:g} to {high:g}"
+        raise ConfigError(ask(found, "classes", "numbers"))
+    if not whole:
+        return
+    if len(np.unique(array)) <= MOST_CLASSES and array.min() < 0 and not signs(array):
+        raise ConfigError(ask(negative(what, array), "classes", "numbers"))
+    distinct = len(np.unique(array))
+    counted = distinct == len(array) and array.max() - array.min() + 1 == distinct
+    if distinct > MOST_CLASSES and (counted or (is_named_as_id(name) and is_identifier(array))):
+        raise ConfigError(ask(looks_like_ids(what, array), "numbers"))
+
+
+def _must_know(
+    tables: Sequence[_Table], label: str, train: IntArray, test: IntArray, class_names: Sequence[str]
+) -> None:
+    """Raises ConfigError for classes that only the test file has."""
+    try:
+        must_be_trained(train, test, class_names)
+    except ValueError as error:
+        raise ConfigError(f"{tables[1].file}: column {label!r}: {error}") from None
+
+
+def _leak(tables: Sequence[_Table], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
+    """What to say about rows of one person to train and to test on; None if there is nothing."""
+    columns = [name for name in tables[0].names if name not in used and all(name in each.names for each in tables)]
+
+    def side(tested: bool) -> Callable[[str], list[Any]]:
+        def values(name: str) -> list[Any]:
+            column = [value for each in tables for value in each.columns[name].to_pylist()]
+            return [value for value, is_test in zip(column, test) if is_test == tested and value is not None]
+
+        return values
+
+    found = find_leak(columns, drop, side(tested=False), side(tested=True))
+    if found is None:
+        return None
+    if len(tables) == 1:
+        return f"{found}; data.options.group = {found.column!r} keeps each on one side"
+    return f"{found}; divide the rows of both files by it"
+
+
 def _owners(rows: _Table, client: str | None) -> tuple[IntArray | None, tuple[str, ...]]:
-    """Whose each row is, by number, and all names, in their order."""
-    if client is None:
-        return None, ()
-    values = rows.values(client)
-    if not all(isinstance(value, int) for value in values):
+    """Whose each row is, by number, and all names, in natural order."""
+    return (None, ()) if client is None else _numbered(rows, client)
+
+
+def _numbered(rows: _Table, column: str) -> tuple[IntArray, tuple[str, ...]]:
+    """The values of a column by number, and their names in natural order."""
+    values = rows.values(column)
+    if all(isinstance(value, int) for value in values):
+        names = sorted(set(values))
+    else:
         values = [str(value) for value in values]
-    order = {name: i for i, name in enumerate(sorted(set(values)))}
+        names = sorted(set(values), key=natural)
+    order = {name: i for i, name in enumerate(names)}
     return np.array([order[value] for value in values], dtype=np.int64), tuple(map(str, order))
 
 

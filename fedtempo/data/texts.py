@@ -10,6 +10,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import check_share
 from fedtempo.errors import ConfigError
+from fedtempo.order import listed, natural
 
 SYMBOLS = 256
 _LARGEST_BYTES = 2**28
@@ -29,7 +30,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise ConfigError(f"{name} = {value!r}: must be a whole number, 1 or more")
     root = Path(path).expanduser()
-    files = sorted(root.rglob("*.txt")) if root.is_dir() else [root]
+    files = sorted(root.rglob("*.txt"), key=lambda file: natural(file.as_posix())) if root.is_dir() else [root]
     if not files:
         raise ConfigError(f"{root}: holds no .txt file")
     train: list[IntArray] = []
@@ -53,8 +54,10 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         check[:, 1:],
         SYMBOLS,
         np.concatenate(owners) if names else None,
+        task="tokens",
         owner_names=names,
-        about=f"each next byte of {length}" + (f", a file for each of {len(names)} clients" if names else ""),
+        about=f"each next byte of {length}"
+        + (f", a file for each of {len(names)} clients: {listed(names)}" if names else ""),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from fedtempo.config import Config
 from fedtempo.experiments.tuning import Changes, Finished, Grid, Trial, run_all, tune
 from fedtempo.record import Records, comparison
+from fedtempo.work import check_same_work
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,5 +80,6 @@ def run_settings(
         for label, changes in settings.items()
         for seed in seeds
     ]
+    check_same_work((config.label, config.tables) for config in configs)
     finished = iter(run_all(configs, workers=workers))
     return {label: [next(finished) for _ in seeds] for label in settings}

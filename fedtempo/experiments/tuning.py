@@ -20,6 +20,7 @@ from fedtempo.errors import FedtempoError
 from fedtempo.launch import run
 from fedtempo.record import Records
 from fedtempo.record.measure import CLASSES, Measure, measure_of
+from fedtempo.work import check_same_work
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -87,6 +88,7 @@ def run_trials(
         for label, changes in asked
         for seed in seeds
     ]
+    check_same_work((config.label, config.tables) for config in configs)
     summaries = [finished.summary for finished in run_all(configs, workers=workers)]
     trials = []
     for number, (label, changes) in enumerate(asked):

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc, Gt, Le, Positive, Share
+from fedtempo.fleet.by_name import in_order
 from fedtempo.fleet.presence import Availability as Availability
 from fedtempo.fleet.presence import Present, Scheduled, Switching, merged
 from fedtempo.fleet.streams import Streams
@@ -72,15 +75,15 @@ class Windows:
     """Each client is there in given windows, once or in cycles."""
 
     windows: Annotated[
-        tuple[ClientWindows, ...],
-        Field(strict=False),
-        Doc("for each client the list of its [begin, end], seconds; windows that meet are one"),
+        Annotated[tuple[ClientWindows, ...], Field(strict=False)] | dict[str, ClientWindows],
+        Doc("for each client, in order or by name, the list of its [begin, end], seconds; windows that meet are one"),
     ]
     period_s: Annotated[Positive | None, Doc("the windows repeat after so many seconds; once without it")] = None
 
     def __post_init__(self) -> None:
         latest = math.inf if self.period_s is None else self.period_s
-        for client, own in enumerate(self.windows):
+        named = self.windows.items() if isinstance(self.windows, dict) else enumerate(self.windows)
+        for client, own in named:
             for begin, end in own:
                 if not 0 <= begin < end <= latest:
                     raise ValueError(
@@ -88,8 +91,16 @@ class Windows:
                         + (f" <= period_s = {latest}" if self.period_s is not None else "")
                     )
 
+    def for_clients(self, names: Sequence[str]) -> Windows:
+        """The same in the order of the clients. Raises ConfigError unless each is named and no other is."""
+        if not isinstance(self.windows, dict):
+            return self
+        return replace(self, windows=tuple(in_order(self.windows, names)))
+
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
         """Raises ConfigError where there are not as many lists of windows as clients."""
+        if isinstance(self.windows, dict):
+            return self.for_clients([str(client) for client in range(n_clients)]).build(n_clients, rng)
         if len(self.windows) != n_clients:
             raise ConfigError(f"windows: {len(self.windows)} clients are listed, the fleet has {n_clients}")
         return Scheduled([merged(own) for own in self.windows], self.period_s)

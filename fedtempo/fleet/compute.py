@@ -62,7 +62,13 @@ class Compute:
     """How fast the clients compute, and how much that varies from visit to visit."""
 
     speed: Annotated[PerClient, Doc("distribution over clients: a number, a list (one a client) or {kind, ...}")]
-    unit: Annotated[Unit, Doc("unit of speed; s/visit is the time of one configured visit, whatever its examples")]
+    unit: Annotated[
+        Unit,
+        Doc(
+            "unit of speed; s/visit is the time of one visit as configured, and visits of more or fewer examples than "
+            "configured take proportionally longer or shorter"
+        ),
+    ]
     variation: Annotated[
         NonNegative, Doc("relative standard deviation of a visit's seconds, normal cut off at 0 (PSFL: 0.2)")
     ] = 0.0
@@ -72,6 +78,13 @@ class Compute:
     fluctuation_std: Annotated[
         NonNegative | None, Doc("relative standard deviation before the cut at r_var; r_var itself without it")
     ] = None
+    ignore_work: Annotated[
+        bool,
+        Doc(
+            "competitors of a comparison take these times even if their visits do different work (epochs, steps, "
+            "examples, network); without it such a comparison is refused"
+        ),
+    ] = False
     watts: Annotated[
         PerClient | None, Doc("power that a client draws while it computes, watts: a number, a list or {kind, ...}")
     ] = None

@@ -21,6 +21,7 @@ from pydantic.dataclasses import dataclass as component
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.fleet.compute import Unit
+from fedtempo.order import natural
 
 LARGEST_BYTES = 2 * 2**30
 FEDSCALE_TRAINING = 3.0
@@ -186,7 +187,7 @@ def _from_fedscale(path: Path) -> Devices:
     if not isinstance(traces, dict) or not traces:
         raise ConfigError(f"{path} must hold an object of devices by name, as FedScale's traces do")
     devices = []
-    for name in sorted(traces, key=_by_number):
+    for name in sorted(traces, key=natural):
         try:
             devices.append(_fedscale_device(name, traces[name]))
         except (KeyError, TypeError, ValueError) as error:
@@ -247,7 +248,7 @@ def _from_csv(path: Path, columns: Columns) -> Devices:
             **{what: statistics.median(values) for what, values in measured[name].items()},
             windows=tuple(sorted(windows.get(name, ()))),
         )
-        for name in sorted(measured, key=_by_number)
+        for name in sorted(measured, key=natural)
     )
     return Devices(tuple(devices), COMPUTE_UNITS[columns.compute_unit][0])
 
@@ -304,11 +305,6 @@ def _positive(row: Mapping[str, Any], name: str) -> float:
 
 def _reason(error: Exception) -> str:
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _by_number(name: str) -> tuple[int, int, str]:
-    """Numbers in their order, then other names."""
-    return (0, int(name), "") if name.isdecimal() else (1, 0, name)
 
 
 def column_of(path: Path, column: str, client: str | None = None) -> list[float]:

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Protocol, runtime_checkable
 
@@ -19,7 +20,8 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc, Floats, NonNegative, Positive
-from fedtempo.fleet.component import component
+from fedtempo.fleet.by_name import in_order
+from fedtempo.fleet.component import component, made
 from fedtempo.fleet.truncation import FloatArray, TruncatedNormal, open_uniforms
 
 
@@ -69,6 +71,25 @@ class Listed:
     @property
     def expectation(self) -> float:
         return math.fsum(self.values) / len(self.values)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Named:
+    """One given value for each client, by its name: {site1 = 1.0, site2 = 2.5}; clients without names have numbers."""
+
+    values: Annotated[dict[str, float], MinLen(1), Doc("the values by name, one for each client")]
+
+    def for_clients(self, names: Sequence[str]) -> Listed:
+        """The values in the order of the clients. Raises ConfigError unless each is named and no other is."""
+        return Listed(tuple(in_order(self.values, names)))
+
+    def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Takes clients for nameless ones: their names are their numbers, from 0."""
+        return self.for_clients([str(client) for client in range(size)]).draw(rng, size)
+
+    @property
+    def expectation(self) -> float:
+        return math.fsum(self.values.values()) / len(self.values)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -236,6 +257,7 @@ DISTRIBUTIONS: dict[str, type] = {
     "discrete": Discrete,
     "exponential": Exponential,
     "list": Listed,
+    "named": Named,
     "normal": Normal,
     "uniform": Uniform,
     "zipf": Zipf,
@@ -243,7 +265,9 @@ DISTRIBUTIONS: dict[str, type] = {
 
 
 def distribution(value: object) -> Distribution:
-    """A distribution as a configuration writes it: a number, a list (one value a client), or a table with `kind`.
+    """A distribution as a configuration writes it: a number, a list (one value a client), or a table.
+
+    A table with `kind` is a distribution of that kind, another has the clients' values by name.
 
     Raises ValueError for anything else.
     """
@@ -251,11 +275,20 @@ def distribution(value: object) -> Distribution:
         return Constant(value)
     if isinstance(value, list | tuple | np.ndarray):
         return Listed(tuple(float(v) for v in value))
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and _is_by_name(value):
+        value = made(Named, {"values": dict(value)}, "values by name")
+    elif isinstance(value, Mapping):
         value = component(value, DISTRIBUTIONS, "distributions", "distribution")
     if isinstance(value, Distribution):
         return value
     raise ValueError(f"{value!r} is no number, no list of numbers and no table with a kind")
+
+
+def _is_by_name(table: Mapping[str, object]) -> bool:
+    """Whether a table gives numbers by name: it has no kind, and its keys are not all fields of distributions."""
+    fields = {field.name for part in DISTRIBUTIONS.values() for field in dataclasses.fields(part)}
+    numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in table.values())
+    return bool(table) and "kind" not in table and numbers and not table.keys() <= fields
 
 
 PerClient = Annotated[Distribution, BeforeValidator(distribution)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc, Ge, Share
+from fedtempo.fleet.by_name import must_be_clients
 
 Fault = Literal["nan", "infinite", "shape", "count", "scaled", "late", "hang"]
 Vector = np.ndarray[Any, np.dtype[np.float32]]
@@ -31,14 +35,22 @@ class Faults:
     late_factor: Annotated[float, Ge(1), Doc("how many times as long a late visit computes")] = 10.0
     scale_factor: Annotated[float, Doc("factor on the parameters of a scaled update")] = 1e6
     clients: Annotated[
-        tuple[Annotated[int, Ge(0)], ...],
+        tuple[Annotated[int, Ge(0)] | str, ...],
         Field(strict=False),
-        Doc("clients whose visits can go wrong, by number; all where empty"),
+        Doc("clients whose visits can go wrong, by number or by name; all if empty"),
     ] = ()
 
     def __post_init__(self) -> None:
         if self.total > 1 + 1e-12:
             raise ValueError(f"the probabilities of {', '.join(get_args(Fault))} add up to {self.total:g}, more than 1")
+
+    def for_clients(self, names: Sequence[str]) -> Faults:
+        """The same with clients by number. Raises ConfigError for one that is none of these."""
+        must_be_clients([client for client in self.clients if isinstance(client, str)], names)
+        if strange := [client for client in self.clients if isinstance(client, int) and client >= len(names)]:
+            raise ConfigError(f"clients: {strange[0]} is none of the fleet's, 0 to {len(names) - 1}")
+        numbers = tuple(names.index(client) if isinstance(client, str) else client for client in self.clients)
+        return self if numbers == self.clients else replace(self, clients=numbers)
 
     @property
     def total(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from pydantic_core import ArgsKwargs
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
+from fedtempo.fleet.by_name import for_clients
 from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
 from fedtempo.fleet.distributions import Distribution, drawn
@@ -134,21 +135,25 @@ class FleetPlan:
         given = values.kwargs or {}
         return ArgsKwargs(values.args, given if given.get("preset") is None else completed(given))
 
-    def build(self, n_clients: int, rng: Generators) -> Fleet:
+    def build(self, n_clients: int, rng: Generators, names: Sequence[str] = ()) -> Fleet:
         """The fleet of `n_clients`; each part draws from its own generator, so that none moves another.
 
-        Raises ConfigError where a part does not fit the number of clients or a time is not usable.
+        names: of the clients, in their order; their numbers if empty. Raises ConfigError where a part does not fit the
+        number of clients or their names, or a time is not usable.
         """
-        if strange := [client for client in self.faults.clients if client >= n_clients]:
-            raise ConfigError(f"fleet.faults.clients: {strange[0]} is none of the fleet's, 0 to {n_clients - 1}")
+        known = list(names) or [str(client) for client in range(n_clients)]
+        compute, link, availability, faults = (
+            for_clients(getattr(self, part), known, f"fleet.{part}")
+            for part in ("compute", "link", "availability", "faults")
+        )
         return Fleet(
-            speed=self.compute.build(n_clients, rng("fleet compute")),
-            links=self.link.build(n_clients, rng("fleet links")),
-            availability=self.availability.build(n_clients, rng("fleet availability")),
+            speed=compute.build(n_clients, rng("fleet compute")),
+            links=link.build(n_clients, rng("fleet links")),
+            availability=availability.build(n_clients, rng("fleet availability")),
             estimates=self.estimates,
-            faults=self.faults,
-            compute_watts=_power(self.compute.watts, n_clients, rng("fleet compute watts"), "compute"),
-            link_watts=_power(getattr(self.link, "watts", None), n_clients, rng("fleet link watts"), "link"),
+            faults=faults,
+            compute_watts=_power(compute.watts, n_clients, rng("fleet compute watts"), "compute"),
+            link_watts=_power(getattr(link, "watts", None), n_clients, rng("fleet link watts"), "link"),
         )
 
 

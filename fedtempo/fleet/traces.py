@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.errors import ConfigError
 from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.fleet.presence import Availability, Scheduled, merged
+from fedtempo.order import listed, natural
 
 Interval = Annotated[tuple[int, float, float], Field(strict=False)]
 
@@ -26,8 +28,8 @@ class Trace:
     file: Annotated[
         str | None,
         Doc(
-            "CSV with a header and the columns client, begin_s, end_s, and period_s where clients repeat after times "
-            "of their own; any names with `sample`"
+            "CSV with a header and the columns client (a number or a name), begin_s, end_s, and period_s where clients "
+            "repeat after times of their own; any names with `sample`"
         ),
     ] = None
     intervals: Annotated[
@@ -46,8 +48,15 @@ class Trace:
         if (self.file is None) == (not self.intervals):
             raise ValueError("file, intervals: give one of them")
 
-    def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
-        """Raises ConfigError for an unusable file or interval, or a client that the fleet does not have."""
+    def for_clients(self, names: Sequence[str]) -> NamedTrace:
+        """The trace of clients that have names."""
+        return NamedTrace(self, tuple(names))
+
+    def build(self, n_clients: int, rng: np.random.Generator, names: Sequence[str] = ()) -> Availability:
+        """When clients are there. names: theirs, by which they may be recorded instead of by number.
+
+        Raises ConfigError for an unusable file or interval, or a client that the fleet does not have.
+        """
         rows: Iterable[Row]
         if self.file is not None:
             where, rows = f"fleet.availability: {self.file}", _csv_rows(self.file)
@@ -70,19 +79,34 @@ class Trace:
                 )
             recorded.setdefault(client, []).append((begin, end))
         if self.sample:
-            names = sorted(recorded)
-            drawn = rng.choice(len(names), n_clients, replace=len(names) < n_clients)
-            followed = [names[i] for i in drawn.tolist()]
+            known_names = sorted(recorded)
+            drawn = rng.choice(len(known_names), n_clients, replace=len(known_names) < n_clients)
+            followed = [known_names[i] for i in drawn.tolist()]
         else:
             followed = [str(client) for client in range(n_clients)]
-            if strange := sorted(recorded.keys() - set(followed)):
+            if not recorded.keys() <= set(followed) and not recorded.keys().isdisjoint(names):
+                followed = list(names)
+            if strange := sorted(recorded.keys() - set(followed), key=natural):
+                known = f"0 to {n_clients - 1}" if followed[0] == "0" else listed(followed)
                 raise ConfigError(
-                    f"{where}: client {strange[0]!r} is none of the fleet's, 0 to {n_clients - 1}; "
+                    f"{where}: client {strange[0]!r} is none of the fleet's, {known}; "
                     "set sample = true to let its clients follow recorded ones"
                 )
         return Scheduled(
             [merged(recorded.get(client, [])) for client in followed], [periods.get(client) for client in followed]
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedTrace:
+    """A trace, and the names of the clients that it may be of."""
+
+    trace: Trace
+    names: tuple[str, ...]
+
+    def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
+        """As `Trace.build`."""
+        return self.trace.build(n_clients, rng, self.names)
 
 
 Row = tuple[str, str, float, float, float | None]

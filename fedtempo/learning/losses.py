@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -102,6 +106,28 @@ class UserLoss:
             loss = self(leaf, labels)
             (gradient,) = torch.autograd.grad(loss, leaf)
         return loss.detach(), gradient
+
+
+def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:
+    """Whether the configured loss of numbers is smallest where outputs equal the labels, so that R² ranks by it.
+
+    labels: (n,) or (n, k). The loss there is compared with that of outputs which are all larger or smaller, or farther
+    from or nearer to the mean label, by a hundredth to the whole of the standard deviation. Outputs at which it cannot
+    be worked out say nothing against it.
+    """
+    y = torch.from_numpy(np.ascontiguousarray(labels))
+    loss, mean, deviation = loss_of(training, torch.float32, y), y.mean(), y.std(unbiased=False)
+
+    def mean_at(outputs: Tensor) -> float:
+        for shaped in (outputs.reshape(len(y), -1), outputs):  # networks give (n, 1) for labels (n,)
+            with torch.no_grad(), contextlib.suppress(Exception):  # whatever a user's function raises
+                return float(loss(shaped, y, reduction="none").double().mean())
+        return math.nan
+
+    moves = (torch.ones_like(y) * (deviation if deviation > 0 else 1), y - mean)
+    least = mean_at(y)
+    others = [mean_at(y + sign * size * move) for move in moves for size in (0.01, 0.1, 1.0) for sign in (-1, 1)]
+    return not any(other < least - 1e-6 * abs(least) for other in others)
 
 
 def tokens_last(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ class _Data(_Part):
     source: Text = ""
     task: Literal["classes", "tokens", "numbers"] = "classes"
     about: Text = ""
+    warnings: list[Text] = []
 
 
 class _Moved(_Part):

@@ -86,6 +86,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         "failed": words.outcome(summary),
         "horizon": words.seconds(summary["horizon_s"]),
         "data": (summary["data"] or {}).get("about"),
+        "warning": "; ".join((summary["data"] or {}).get("warnings", ())),
         f"final {measure.name}": words.score(summary["final_accuracy"], measure),
         f"best {measure.name}": words.score(summary["best_accuracy"], measure),
         **_beside(summary, measure),

@@ -83,9 +83,9 @@ def test_sequences_stay_integers() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"train_y": [[0, 1]]}, "train_y is int64 of shape"),
+        ({"train_y": [[0, 1]]}, "labels to train on are int64"),
         ({"train_y": [0.5, 1, 2, 1]}, "labels to train on are float32"),
-        ({"train_y": ["a"] * 4}, "train_y is <U1"),
+        ({"train_y": ["a"] * 4}, "train_y is <U1 of shape .4,., test_y int64"),
         ({"train_x": np.array([["a"]] * 4)}, "train_x is <U1"),
         ({"train_x": np.zeros((4, 2)), "test_x": np.zeros((2, 3))}, "must agree"),
         ({"train_y": np.array([], dtype=int), "n_classes": None}, "train_y is int64 of shape"),

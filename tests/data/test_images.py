@@ -62,6 +62,23 @@ def test_train_and_test_as_they_lie(tmp_path: Path) -> None:
     assert data.test_y.tolist() == [0, 1]
 
 
+def test_classes_that_only_the_test_folder_has_are_named(tmp_path: Path) -> None:
+    for place in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/B/1.png"):
+        put(tmp_path, place, 1)
+    with pytest.raises(ConfigError, match=r"test labels not among the training labels: 'B' \(1\); there are 'a', 'b'"):
+        load(f"folder:{tmp_path}")
+
+
+def test_clients_are_in_natural_order(tmp_path: Path) -> None:
+    for client in range(1, 12):
+        for i in range(5):
+            put(tmp_path, f"site{client}/a/{i}.png", client)
+    data = load(f"folder:{tmp_path}")
+    assert data.owner_names == tuple(f"site{client}" for client in range(1, 12))
+    assert data.train_owners is not None
+    assert np.round(255 * data.train_x[data.train_owners == 9, 0, 0, 0]).tolist() == [10] * 4
+
+
 def test_sizes(tmp_path: Path) -> None:
     for i in range(6):
         put(tmp_path, f"a/{i}.png", 128)

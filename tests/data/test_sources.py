@@ -244,7 +244,7 @@ def test_hub_with_columns_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -
     assert load("hf:there", feature="a").train_x.shape == (2, 1, 2, 2)
     with pytest.raises(ConfigError, match="2 different shapes"):
         load("hf:there", feature="b")
-    fake_hub(monkeypatch, {"a": Image(), "y": Value("string")}, {})
+    fake_hub(monkeypatch, {"a": Image(), "name": Value("string")}, {})
     with pytest.raises(ConfigError, match="no column looks like one; name it with label"):
         load("hf:there")
 
@@ -268,7 +268,7 @@ def test_hub_text_with_labels_and_clients(monkeypatch: pytest.MonkeyPatch) -> No
     assert data.owner_names == ("a", "b")
     assert data.train_owners is not None
     assert data.train_owners.tolist() == [1, 0, 1, 0]
-    assert data.about == "text of 'text', ClassLabel of 'mood', 2 clients by 'author'"
+    assert data.about == "text of 'text', ClassLabel of 'mood', 2 clients by 'author': a, b"
 
 
 def test_hub_text_alone_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,3 +282,64 @@ def test_hub_text_alone_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     column = [np.ones(2, dtype=np.float32)] * 3
     fake_hub(monkeypatch, {"x": [Value("float32")], "y": Value("float64")}, {"x": column, "y": [0.5, 1.5, 2.5]})
     assert load("hf:there").task == "numbers"
+
+
+def test_hub_takes_the_column_named_label_and_no_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = [i // 4 for i in range(40)]
+    features: dict[str, object] = {
+        "text": Value("string"),
+        "title": Value("string"),
+        "id": Value("int64"),
+        "user": Value("string"),
+        "Label": Value("string"),
+    }
+    rows: dict[str, list[Any]] = {
+        "text": [f"text {i}" for i in range(40)],
+        "title": ["t"] * 40,
+        "id": list(range(40)),
+        "user": [f"user{i}" for i in people],
+        "Label": ["good" if i % 2 else "bad" for i in range(40)],
+    }
+    fake_hub(monkeypatch, features, rows)
+    data = load("hf:there", subset="train only", feature="text", length=4)
+    assert (data.class_names, data.about) == (("bad", "good"), "text of 'text', Value of 'Label'; classes: bad, good")
+    (warning,) = data.warnings
+    assert "of 10 values of 'user' have rows both to train and to test on" in warning
+    assert "data.options.group = 'user' keeps" in warning
+    apart = load("hf:there", subset="train only", feature="text", length=8, group="user")
+    assert (len(apart.test_y), apart.warnings) == (8, ())
+    sides = [{bytes(row.tolist()).rstrip(b"\0") for row in x} for x in (apart.train_x, apart.test_x)]
+    people_of = [{int(text.split()[1]) // 4 for text in side} for side in sides]
+    assert not people_of[0] & people_of[1]
+    (warning,) = load("hf:there", feature="text").warnings  # its test split is the same rows
+    assert warning.endswith("the data set is divided so")
+    with pytest.raises(ConfigError, match="group = 'user': hf:there comes with a split test"):
+        load("hf:there", feature="text", group="user")
+    numbers = [{**features, "Label": Value("float64")}, {**rows, "Label": [float(i % 3) for i in range(40)]}]
+    fake_hub(monkeypatch, *numbers)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="floats with only 3 values, all whole"):
+        load("hf:there", feature="text")
+    assert load("hf:there", feature="text", task="classes").n_classes == 3
+    del features["Label"]
+    fake_hub(monkeypatch, features, rows)
+    assert load("hf:there", feature="text", length=4).task == "tokens"  # the identifier is no label
+    with pytest.raises(ConfigError, match="40 distinct values in 40 rows, like an identifier"):
+        load("hf:there", feature="text", label="id")
+
+
+def test_hub_clients_are_in_natural_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    features: dict[str, object] = {"img": Image(), "label": ClassLabel(), "client": Value("int64")}
+    images = [np.full((2, 2), n, dtype=np.uint8) for n in range(24)]
+    rows = {"img": images, "label": [n % 4 for n in range(24)], "client": [n % 12 for n in range(24)]}
+    fake_hub(monkeypatch, features, rows)
+    data = load("hf:there", client="client")
+    assert data.owner_names == tuple(map(str, range(12)))
+    assert data.train_owners is not None
+    assert data.train_owners.tolist() == rows["client"]
+
+
+def test_hub_labels_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = [np.full((2, 2), n, dtype=np.uint8) for n in range(4)]
+    fake_hub(monkeypatch, {"img": Image(), "label": ClassLabel()}, {"img": images, "label": [0, 1, -1, -1]})
+    with pytest.raises(ConfigError, match=r"the label -1 in 4 of 8 rows .*; classes are 0 to 3"):
+        load("hf:there")

@@ -36,7 +36,7 @@ def test_columns_are_found_and_said(tmp_path: Path) -> None:
     assert data.owner_names == ("x", "y", "z")
     assert data.train_x.shape == (32, 3)  # age, and a column for each sex
     assert set(data.train_x[:, 1:].ravel()) == {0.0, 1.0}
-    assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward'"
+    assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward': x, y, z"
     ages = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
     assert sorted(ages.tolist()) == [20.0 + i for i in range(40)]
     assert data.sha256 == load(written(tmp_path, people()), client="ward").sha256
@@ -87,7 +87,7 @@ def test_whole_numbers_are_classes_while_they_are_few(tmp_path: Path) -> None:
     few = written(tmp_path, [f"{i},{5 * (i % 3)}" for i in range(60)], "x,label")
     assert load(few).class_names == ("0", "5", "10")
     assert load(few, task="numbers").task == "numbers"
-    many = written(tmp_path, [f"{i},{i}" for i in range(60)], "x,label", "many.csv")
+    many = written(tmp_path, [f"{i},{7 * i}" for i in range(60)], "x,label", "many.csv")
     assert load(many).task == "numbers"
     assert load(many, task="classes").n_classes == 60
 
@@ -173,3 +173,116 @@ def test_every_row_is_trained_or_tested_on_once(
     assert sorted(seen.tolist()) == list(range(len(clients)))
     left = np.bincount(data.train_owners, minlength=len(sizes))
     assert (np.abs(np.array(sizes) * (1 - share) - left) <= 1 + 1e-9).all()
+
+
+def test_labels_that_only_the_test_file_has_are_named(tmp_path: Path) -> None:
+    train = written(tmp_path, [f"{i},{'<=50K' if i < 50 else '>50K'}" for i in range(100)], "a,label")
+    written(tmp_path, [f"{i},{'<=50K' if i < 50 else '>50K'}." for i in range(100)], "a,label", "te.csv")
+    says = (
+        r"te.csv: column 'label': test labels not among the training labels: '<=50K\.' \(50\), '>50K\.' \(50\); there"
+    )
+    with pytest.raises(ConfigError, match=says):
+        load(train, test="te.csv")
+
+
+def test_labels_that_could_be_several_things_are_asked_for(tmp_path: Path) -> None:
+    def asked(labels: Sequence[Any], says: str, name: str = "label") -> str:
+        source = written(tmp_path, [f"{i},{label}" for i, label in enumerate(labels)], f"x,{name}", f"{name}.csv")
+        with pytest.raises(ConfigError, match=says):
+            load(source, label=name)
+        return source
+
+    source = asked(
+        [f"{i % 3}.0" for i in range(60)], r"'label' holds floats with only 3 values, all whole, 0 to 2; set"
+    )
+    assert load(source, task="classes").class_names == ("0", "1", "2")
+    assert load(source, task="numbers").task == "numbers"
+    source = asked(
+        [-1 if i % 5 == 0 else i % 5 for i in range(60)], r"the label -1 in 12 of 60 rows .*; set data.options"
+    )
+    assert load(source, task="classes").class_names == ("-1", "1", "2", "3", "4")
+    ids = [17 + (31 * i) % 60 for i in range(60)]
+    source = asked(
+        ids, r"'label' has 60 distinct values in 60 rows, like an identifier; set data.options.task = 'numbers'"
+    )
+    assert load(source, task="numbers").task == "numbers"
+    asked([2 * i for i in range(60)], r"'patient_id' has 60 distinct values in 60 rows", "patient_id")
+    asked([f"name{i}" for i in range(60)], r"'label' has 60 distinct values .*task = 'classes'")
+    signs = written(tmp_path, [f"{i},{2 * (i % 2) - 1}" for i in range(60)], "x,label", "signs.csv")
+    assert load(signs).class_names == ("-1", "1")
+
+
+def patients(first: int, last: int) -> list[str]:
+    """Twenty rows of each patient, whose label is a coin."""
+    rng = np.random.default_rng(first)
+    return [
+        f"{'ABC'[p % 3]},{p},{p % 7},{p + rng.normal():.3f},{(p // 3) % 2}"
+        for p in range(first, last)
+        for _ in range(20)
+    ]
+
+
+WARDS = "hospital,patient,batch,a,label"
+
+
+@pytest.mark.parametrize("options", [{"drop": ["patient"]}, {}, {"features": ["a"]}])
+def test_rows_of_one_patient_on_both_sides_are_warned_about(tmp_path: Path, options: dict[str, Any]) -> None:
+    source = written(tmp_path, patients(0, 30), WARDS)
+    (warning,) = load(source, client="hospital", **options).warnings
+    assert warning == (
+        "30 of 30 values of 'patient' have rows both to train and to test on; results say little about new ones; "
+        "data.options.group = 'patient' keeps each on one side"
+    )
+    written(tmp_path, patients(25, 60), WARDS, "new.csv")
+    (warning,) = load(source, client="hospital", test="new.csv", **options).warnings
+    assert warning.startswith("5 of 60 values of 'patient' have")
+    assert warning.endswith("; divide the rows of both files by it")
+    written(tmp_path, patients(30, 60), WARDS, "others.csv")
+    assert load(source, client="hospital", test="others.csv", **options).warnings == ()
+    assert load(source, client="patient").warnings == ()
+
+
+def test_a_dropped_column_with_many_values_is_warned_about_whatever_its_name(tmp_path: Path) -> None:
+    source = written(tmp_path, patients(0, 30), WARDS.replace("patient", "nr"))
+    assert load(source).warnings == ()
+    (warning,) = load(source, drop=["nr", "batch"]).warnings
+    assert "values of 'nr'" in warning
+
+
+@pytest.mark.parametrize("column", ["sex", "idle", "video", "paid", "grid", "width", "usage", "income", "casement"])
+def test_ordinary_columns_are_no_identifiers(column: str, tmp_path: Path) -> None:
+    assert load(written(tmp_path, patients(0, 30), WARDS.replace("patient", column))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "column", ["id", "ID", "user_id", "UserId", "SubjectNumber", "patients", "case no", "person.id"]
+)
+def test_names_of_identifiers(column: str, tmp_path: Path) -> None:
+    (warning,) = load(written(tmp_path, patients(0, 30), WARDS.replace("patient", column))).warnings
+    assert f"values of {column!r}" in warning
+
+
+def test_a_group_is_on_one_side(tmp_path: Path) -> None:
+    source = written(tmp_path, patients(0, 30), WARDS)
+    data = load(source, client="hospital", group="patient", features=["patient"])
+    train, test = set(data.train_x[:, 0].tolist()), set(data.test_x[:, 0].tolist())
+    assert (len(train), len(test), train & test) == (24, 6, set())
+    assert (len(data.train_y), data.warnings) == (480, ())
+    assert sorted(int(p) % 3 for p in test) == [0, 0, 1, 1, 2, 2]  # of each hospital its share
+    assert data.about.endswith("3 clients by 'hospital': A, B, C, rows of one 'patient' kept together")
+    assert load(source, client="hospital", group="patient").train_x.shape[1] == 2
+    assert load(source, client="hospital", group="patient", features=["patient"]).sha256 == data.sha256
+    with pytest.raises(ConfigError, match=r"has no column 'patients'; did you mean 'patient'"):
+        load(source, group="patients")
+    written(tmp_path, patients(29, 60), WARDS, "new.csv")
+    with pytest.raises(ConfigError, match=r"group = 'patient': .* share 1 of its values: 29"):
+        load(source, group="patient", test="new.csv")
+
+
+def test_clients_are_in_natural_order(tmp_path: Path) -> None:
+    rows = [f"site{1 + i % 12},{i},{i // 12 % 2}" for i in range(240)]
+    data = load(written(tmp_path, rows, "client,a,label"), client="client")
+    assert data.owner_names == tuple(f"site{i}" for i in range(1, 13))
+    assert "12 clients by 'client': site1, site2, site3, site4, site5, ... (12)" in data.about
+    assert data.train_owners is not None
+    assert {int(a) % 12 for a in data.train_x[data.train_owners == 9, 0]} == {9}  # site10

@@ -113,7 +113,7 @@ def test_written_forms() -> None:
     assert distribution({"kind": "uniform", "low": 1, "high": 2}) == Uniform(1.0, 2.0)
     law = Exponential(1.0)
     assert distribution(law) is law
-    assert set(DISTRIBUTIONS) == {"constant", "discrete", "exponential", "list", "normal", "uniform", "zipf"}
+    assert set(DISTRIBUTIONS) == {"constant", "discrete", "exponential", "list", "named", "normal", "uniform", "zipf"}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.order import natural
 from fedtempo.runtime.live.calls import PROTOCOL, BadUpdate, Reply
 
 
@@ -72,11 +73,6 @@ def as_clients(descriptions: Iterable[Description]) -> tuple[Client, ...]:
         Client(i, told.num_examples, told.label_histogram, told.shares_examples, told.name)
         for i, told in enumerate(sorted(descriptions, key=lambda told: natural(told.name)))
     )
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts numbers within names by value."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 class Members:

@@ -1,0 +1,60 @@
+"""Rows of one person, or of whatever else has many, on both sides of a split: a leak that looks like success."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+_WHO = (
+    "id|ids|uid|uuid|patient|person|people|user|subject|case|customer|participant|individual|household|family|member|"
+    "session|device|writer|author|speaker|player|animal|specimen|lesion|sample|visit|encounter|admission|account"
+)
+_NAMED = re.compile(rf"(?:^|[^a-z])(?:{_WHO})s?(?:no|nr|num|number|name|id)?(?:$|[^a-z])")
+_FEWEST = 3
+_FEWEST_DROPPED = 20
+
+
+def is_named_as_id(column: str) -> bool:
+    """Whether a column's name says that its values are identifiers: id, patient, user_id, SubjectNumber."""
+    return bool(_NAMED.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
+
+
+class Leak(NamedTuple):
+    """A column whose values look like identifiers: how many there are, and how many lie on both sides of a split."""
+
+    column: str
+    distinct: int
+    shared: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.shared:,} of {self.distinct:,} values of {self.column!r} have rows both to train and to test on; "
+            "results say little about new ones"
+        )
+
+
+def find_leak(
+    columns: Iterable[str],
+    dropped: Sequence[str],
+    train: Callable[[str], Sequence[Any]],
+    test: Callable[[str], Sequence[Any]],
+) -> Leak | None:
+    """Return the first leak through rows with the same identifier, or None.
+
+    columns: those that are neither the label nor say whose a row is. dropped: of these, what is no feature: it may be
+    an identifier even if its name does not say so. train, test: the values of a column on each side. A column counts
+    if its values are text or integers and each comes at least twice on average.
+    """
+    for column in columns:
+        named = is_named_as_id(column)
+        if not named and column not in dropped:
+            continue
+        learned, tested = train(column), test(column)
+        if not all(isinstance(value, str | int) for value in (*learned, *tested)):
+            continue
+        values, shared = {*learned, *tested}, {*learned} & {*tested}
+        fewest = _FEWEST if named else _FEWEST_DROPPED
+        if shared and len(values) >= fewest and 2 * len(values) <= len(learned) + len(tested):
+            return Leak(column, len(values), len(shared))
+    return None

@@ -1,0 +1,59 @@
+"""Values that a configuration gives to clients by name, put into the order of the clients."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from fedtempo.errors import ConfigError
+from fedtempo.order import listed
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class ByName(Protocol):
+    """A part of a fleet that knows clients by name."""
+
+    def for_clients(self, names: Sequence[str]) -> Any:
+        """The part for clients in this order. Raises ConfigError for a name that is none of theirs, or missing."""
+        ...
+
+
+def for_clients(part: T, names: Sequence[str], where: str) -> T:
+    """Return a part of a fleet, with all parts within it, for clients in this order.
+
+    where: its key in a configuration, with which an error begins.
+    """
+    if isinstance(part, ByName):
+        try:
+            made: T = part.for_clients(names)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+        return made
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        return part
+    changes = {}
+    for field in dataclasses.fields(part):
+        old = getattr(part, field.name)
+        if (new := for_clients(old, names, f"{where}.{field.name}")) is not old:
+            changes[field.name] = new
+    return dataclasses.replace(part, **changes) if changes else part
+
+
+def in_order(values: Mapping[str, T], names: Sequence[str]) -> list[T]:
+    """Return a value for each client. Raises ConfigError unless each is named once and no other is."""
+    must_be_clients(values, names)
+    if missing := [name for name in names if name not in values]:
+        raise ConfigError(f"no value for {listed(map(repr, missing))}; give one for each client by its name")
+    return [values[name] for name in names]
+
+
+def must_be_clients(given: Collection[str], names: Sequence[str]) -> None:
+    """Raises ConfigError for a name that no client has."""
+    if strange := [name for name in given if name not in names]:
+        near = difflib.get_close_matches(strange[0], names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"no client is called {strange[0]!r}{hint} (clients are {listed(names)})")

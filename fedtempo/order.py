@@ -1,0 +1,28 @@
+"""Names in the order in which people count them, and the first few of many."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_SHOWN = 5
+
+
+def natural(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    """Return a sort key that orders digits within a name by value: site2 comes before site10."""
+    parts = tuple(_part(part) for part in re.split(r"(\d+)", name) if part)
+    return parts, name
+
+
+def _part(part: str) -> tuple[int, int, str]:
+    """Numbers come before text, shorter ones first without leading zeros: by value, however long."""
+    if not part.isdecimal():
+        return 1, 0, part
+    digits = "".join(str(int(digit)) for digit in part).lstrip("0")
+    return 0, len(digits), digits
+
+
+def listed(values: Iterable[object]) -> str:
+    """Return the first few values as text, with their number if there are more."""
+    shown = list(values)
+    return ", ".join(map(str, shown[:_SHOWN])) + (f", ... ({len(shown)})" if len(shown) > _SHOWN else "")
