@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.figures import Figure, figure
 from benchmarks.peers.protocol import Peer, PeerError
-from fedtempo.config import Config, parse
 from fedtempo.fleet.variation import Factors
-from fedtempo.folders import run_to_folder
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.world import World, build_world
 from fedtempo.runtime.keyed import ClientGenerators
-from fedtempo.world import World, build_world
 
 VARIATION = 0.2
 """Relative standard deviation of computing from visit to visit."""

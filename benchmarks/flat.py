@@ -20,11 +20,11 @@ from typing import Any
 
 from benchmarks.clock import configuration
 from benchmarks.memory import resident_bytes
-from fedtempo.config import Config
-from fedtempo.folders import run_to_folder
+from fedtempo.runs.config import Config
+from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import build_world
 
 MIB = 2**20
 

@@ -25,16 +25,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fedtempo import folders
-from fedtempo.config import Config, parse
-from fedtempo.folders import complete
 from fedtempo.record import RunFolder
+from fedtempo.runs import resume
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.resume import complete
+from fedtempo.runs.world import World, build_world
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import World, build_world
 
 
 def configuration(kind: str, checkpoint_every: float, horizon_s: float) -> Config:
@@ -122,7 +122,7 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
     """Of two configurations' runs of the same visits."""
     turns, sizes, visits = Turns(stride), {}, {}
     executor = Inline if configs[0].executor.kind == "inline" else NoTraining
-    train, make, tidy = executor.train, Journalled.__init__, folders._tidy
+    train, make, tidy = executor.train, Journalled.__init__, resume._tidy
 
     def in_turn(self: Any, *arguments: Any) -> Any:
         turns.visit()
@@ -142,7 +142,7 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
     with (
         mock.patch.object(executor, "train", in_turn),
         mock.patch.object(Journalled, "__init__", known),
-        mock.patch.object(folders, "_tidy", measured),
+        mock.patch.object(resume, "_tidy", measured),
         ThreadPoolExecutor(2) as threads,
     ):
         worlds = [build_world(config) for config in configs]

@@ -13,12 +13,12 @@ import numpy as np
 from benchmarks import clock
 from benchmarks.figures import Figure, figure
 from benchmarks.visits import make_job
-from fedtempo.config import parse
-from fedtempo.folders import run_to_folder
-from fedtempo.launch import run
 from fedtempo.learning.training import Training
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import run
+from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.world import build_world
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

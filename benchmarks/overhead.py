@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, figure, interleaved, ratios
-from fedtempo.config import Config, parse
-from fedtempo.folders import run_to_folder
-from fedtempo.launch import make_executor
 from fedtempo.learning.aggregation import average
-from fedtempo.world import World, build_world
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.world import World, build_world
 
 CLIENTS = 50
 

@@ -18,12 +18,12 @@ from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import FedtempoError, StrategyError
 from fedtempo.federation import Federation, Strategy, Visit
-from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.parts.user_code import part_name, user_error, with_lines
 from fedtempo.record.checks import LARGEST_TIME_S
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Evaluator
-from fedtempo.user_code import part_name, user_error, with_lines
 
 
 @component(frozen=True, config=STRICT)

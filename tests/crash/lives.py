@@ -21,19 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo import commands, folders
-from fedtempo.cli import main
-from fedtempo.config import Config, parse
-from fedtempo.folders import complete
+from fedtempo.cli import runs
+from fedtempo.cli.app import main
 from fedtempo.record import load_run
+from fedtempo.runs import resume
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.resume import complete
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import journalled
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import build_world
 from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
-__all__ = ["BaseProcess", "Config", "build_world", "commands", "folders", "replace"]
+__all__ = ["BaseProcess", "Config", "build_world", "replace", "resume", "runs"]
 _SERVER: Any = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.crash.lives"])
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from fedtempo import identity
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.folders import complete, configuration, resume
 from fedtempo.record import RunFolder
+from fedtempo.runs import identity
+from fedtempo.runs.resume import complete, configuration, resume
 from tests.crash import lives
 
 CONFIG = lives.config("fedavg", {"run.horizon": 25.0})

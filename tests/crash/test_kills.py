@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedtempo.folders import complete
 from fedtempo.record import load_run
+from fedtempo.runs.resume import complete
 from fedtempo.strategies import STRATEGIES
 from tests.crash import lives
 

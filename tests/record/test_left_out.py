@@ -7,14 +7,14 @@ import sqlite3
 import numpy as np
 import pytest
 
-from fedtempo import cli
+from fedtempo.cli import app
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.folders import complete, run_to_folder
 from fedtempo.record import Recorder, load_run, summarise
 from fedtempo.record.export import export
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.report import figures
 from fedtempo.report.html import write_report
+from fedtempo.runs.resume import complete, run_to_folder
 from tests.crash import lives
 
 CONFIG = lives.config("fedasync", {"executor.kind": "none", "run.horizon": 300.0, "run.verify": False})
@@ -70,7 +70,7 @@ def test_an_export_has_no_empty_tables(lean, tmp_path, capsys, monkeypatch):
     assert [path.stem for path in export(lean, "csv", tmp_path / "tables")] == ["evaluations", "notes", "facts"]
     monkeypatch.setattr("sys.argv", ["fedtempo", "export", str(lean.folder), "--to", "csv", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        app.main()
     assert not ended.value.code
     assert "no visits and commits: the run left their rows out" in capsys.readouterr().out
 

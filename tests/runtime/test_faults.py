@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError, DeadlockError, RunError
 from fedtempo.federation import ClientUnavailable, Federation, Work
 from fedtempo.fleet.faults import Faults
-from fedtempo.launch import run
 from fedtempo.learning.sections import Sections
 from fedtempo.record import summarise
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import run
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from tests.runtime.world import play
 
