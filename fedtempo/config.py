@@ -317,7 +317,8 @@ def flat(key: str, value: Any) -> Table:
 
     Tables with a `kind` stay whole, and those that are the value of a key of three parts: values by name.
     """
-    if not isinstance(value, dict) or "kind" in value or key.count(".") >= _DEEPEST:
+    deepest = _DEEPEST + 2 * key.startswith("compare.")  # compare.<label>.fleet.compute.speed
+    if not isinstance(value, dict) or "kind" in value or key.count(".") >= deepest:
         return {key: value}
     return {name: item for inner, part in value.items() for name, item in flat(f"{key}.{inner}", part).items()}
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fedtempo.config import Config
 from fedtempo.errors import ConfigError
-from fedtempo.learning.evaluation import parts
-from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors.job import Job, Trainer
+from fedtempo.machine import usable_cpus
 from fedtempo.world import World
+
+if TYPE_CHECKING:
+    from fedtempo.runtime.executors.job import Job
 
 MOST_VISITS, MOST_EVALUATIONS = 10**10, 10**9
 """A run of more is refused."""
@@ -202,11 +202,15 @@ def _workers(config: Config) -> int:
     executor = config.executor
     if executor.kind in ("inline", "none"):
         return 1
-    return executor.workers or os.cpu_count() or 1
+    return executor.workers or usable_cpus()
 
 
 def _measured_s(job: Job, training: Training) -> tuple[float, float]:
     """Seconds of one step of one client and of one evaluation, on a processor that does nothing else."""
+    from fedtempo.learning.evaluation import parts
+    from fedtempo.learning.numerics import fixed_numerics
+    from fedtempo.runtime.executors.job import Trainer
+
     trainer = Trainer(job, job.model())
     received = trainer.model.vector.numpy().copy()
     out, one = np.empty_like(received), replace(training, steps=1, statistics=frozenset())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedtempo.config import Config, assignment, load, parse
+from fedtempo.config import Config, assignment, flat, load, parse
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
 from fedtempo.fleet.distributions import Uniform
@@ -186,3 +186,12 @@ def test_changes_leave_the_configuration_itself_alone() -> None:
     assert (config.run.seed, other.run.seed, other.training.lr) == (1, 7, 0.5)
     assert isinstance(other, Config)
     assert config.given == MINIMAL
+
+
+def test_flat_keys_end_at_values() -> None:
+    speeds = {"site1": 1.0, "site.2": 2.0}
+    assert flat("fleet", {"compute": {"speed": speeds}}) == {"fleet.compute.speed": speeds}
+    assert flat("compare", {"slow": {"strategy": {"name": "fedavg"}, "fleet": {"compute": {"speed": speeds}}}}) == {
+        "compare.slow.strategy.name": "fedavg",
+        "compare.slow.fleet.compute.speed": speeds,
+    }
