@@ -41,3 +41,10 @@ def test_a_command_that_does_not_exist_is_a_failure() -> None:
     done = run_steps("gone", "/no/such/program")
     assert done.returncode == 127
     assert "at step 1 of 1: gone (exit code 127)" in done.stdout
+
+
+def test_an_interrupted_step_is_named_too() -> None:
+    done = run_steps("long", "kill -s INT $PPID; sleep 0.2")
+    assert done.returncode == 130
+    assert "make it: interrupted after" in done.stdout.splitlines()[-1]
+    assert "at step 1 of 1: long" in done.stdout

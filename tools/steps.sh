@@ -3,19 +3,23 @@
 #
 #   sh tools/steps.sh TITLE NAME COMMAND [NAME COMMAND ...]
 #
-# Each COMMAND is a line for the shell. The first that fails ends it all, and its exit code is this script's.
+# Each COMMAND is a line for the shell. The first that fails ends it all, and its exit code is this script's; so does Ctrl-C
+# once the command that it reaches too has ended.
 title=$1
 shift
 total=$(($# / 2)) step=0 began=$(date +%s)
+
+ended() { # STATE CODE
+  echo "$title: $1 after $(($(date +%s) - began)) s, at step $step of $total: $name (exit code $2)"
+  exit "$2"
+}
+trap 'ended interrupted 130' INT
+trap 'ended terminated 143' TERM
+
 while [ $# -gt 0 ]; do
-  step=$((step + 1))
-  echo "== $title, step $step of $total: $1"
-  sh -c "$2"
-  code=$?
-  if [ $code -ne 0 ]; then
-    echo "$title: FAILED after $(($(date +%s) - began)) s, at step $step of $total: $1 (exit code $code)"
-    exit $code
-  fi
+  step=$((step + 1)) name=$1
+  echo "== $title, step $step of $total: $name"
+  sh -c "$2" || ended FAILED $?
   shift 2
 done
 echo "$title: all went well, $(($(date +%s) - began)) s ($total of $total steps)"
