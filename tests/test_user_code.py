@@ -19,6 +19,7 @@ from fedtempo.config import Config, parse
 from fedtempo.deployment import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError, StrategyError, UserCodeError
 from fedtempo.federation import ClientUnavailable, Federation
+from fedtempo.folders import run_to_folder
 from fedtempo.launch import run
 from fedtempo.learning.networks import Logistic, UserNetwork
 from fedtempo.learning.training import Training
@@ -36,6 +37,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from fedtempo import ConfigError
 from fedtempo.strategies.rounds import train_round
 
 
@@ -86,6 +88,13 @@ class Weighs:
         fed.commit(await fed.average(updates))
         updates = await fed.train_all(fed.clients, fed.model)
         await fed.average(updates, weights=self.weights)  # weighs
+
+
+@dataclass(frozen=True)
+class Configures:
+    async def run(self, fed):
+        fed.commit(fed.model)
+        raise ConfigError("strategy.a = 3: give 4")
 
 
 @dataclass(frozen=True)
@@ -323,6 +332,23 @@ def test_weights_that_are_none_name_strategy_commit_and_values(kind: str, weight
     assert line.startswith(f"strategy.name = 'mine:Weighs': average after commit 1 (t = 2 s): {says}")
     assert line.endswith(f"(mine.py:{LINE['weighs']} in run)")
     assert told.value.frames.endswith(SOURCE["weighs"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [
+        ({"strategy.name": "mine:Divides"}, True),
+        ({"data.source": "mine:source"}, False),
+        ({"model.network": "mine:NotMade"}, False),
+        ({"training.loss": "logit-adjusted", "training.prior": [1.0] * 9 + [0.0]}, False),
+        ({"strategy.name": "mine:Configures"}, True),
+    ],
+    ids=["strategy", "source", "network", "configuration", "configuration, late"],
+)
+def test_what_a_run_did_before_an_error_stays(changes: dict[str, Any], stays: bool, folder: Path) -> None:
+    with pytest.raises(ConfigError):
+        run_to_folder(configured(changes), folder / "out")
+    assert (folder / "out").exists() == stays
 
 
 def test_a_share_that_is_not_finite_is_told_likewise() -> None:
