@@ -24,7 +24,8 @@ from fedtempo.launch import run
 from fedtempo.learning.networks import Logistic, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.device import OnDevice
-from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.job import Job, pack
+from fedtempo.runtime.executors.ray_actor import Actor
 from fedtempo.runtime.live.calls import Call, Reply
 from tests.live.deployments import config as deployed
 from tests.live.loopback import Loopback
@@ -292,6 +293,18 @@ def test_on_a_device(case: tuple[str, str, str, str, str]) -> None:
 
     with pytest.raises(UserCodeError) as told:
         visit()
+    must_tell(told.value, case)
+
+
+def test_in_an_actor_of_a_cluster() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
+    job = Job(Logistic(), 10, x, y, [np.arange(20)], x, y, 1)
+    model = job.model()
+    actor = Actor(*pack(job, model.channels_last))
+    case = next(case for case in TRAINED if case[1] == "loss")
+    with pytest.raises(UserCodeError) as told:
+        actor.train(model.vector.numpy().copy(), 0, 1, Training(loss="mine:loss"))
     must_tell(told.value, case)
 
 
