@@ -70,8 +70,9 @@ def deploy_to_folder(
             _remember(folder, remember or {})
             write_text(folder.config, config.dump())
             return _deploy(config, folder, grid, None, watch, say, recorder)
-    except ConfigError:
-        shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
+    except ConfigError as error:
+        if not error.keeps_run:
+            shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
         raise
 
 

@@ -39,8 +39,9 @@ def run_to_folder(
             world = build_world(config) if world is None else world
             journal = Journal.create(folder.journal, identity(config, world.dataset.sha256))
             return _run(config, folder, journal, world, watch, observers)
-    except ConfigError:
-        shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
+    except ConfigError as error:
+        if not error.keeps_run:
+            shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
         raise
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import Field
 from pydantic.dataclasses import dataclass as component
 
-from fedtempo.errors import FedtempoError, StrategyError
+from fedtempo.errors import FedtempoError, StrategyError, UserCodeError
 from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.parts.user_code import part_name, user_error, with_lines
@@ -179,6 +179,10 @@ def simulate(
             ended = play(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
+    except FedtempoError as error:
+        if "sim" in state:
+            error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
+        raise
     sim: F | None = state.get("sim")
     trained = executor.trains and not (journal and journal.replays)
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
@@ -246,7 +250,7 @@ def _told(error: BaseException, strategy: Strategy, where: str) -> BaseException
         found = found.exceptions[0]
     if isinstance(found, StrategyError):
         told: BaseException | None = with_lines(found, where)
-    elif isinstance(found, FedtempoError):
+    elif isinstance(found, FedtempoError) or not isinstance(found, Exception):
         return found
     else:
         told = user_error(found, where, strategy)

@@ -24,8 +24,10 @@ from fedtempo.learning.training import Training
 from fedtempo.parts import plugins, user_code
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.launch import run
+from fedtempo.runs.resume import run_to_folder
 from fedtempo.runtime.executors.device import OnDevice
-from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.job import Job, pack
+from fedtempo.runtime.executors.ray_actor import Actor
 from tests.deploy.live.deployments import config as deployed
 from tests.deploy.live.loopback import Loopback
 from tests.runtime.world import play
@@ -37,6 +39,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from fedtempo import ConfigError
 from fedtempo.strategies.rounds import train_round
 
 
@@ -87,6 +90,13 @@ class Weighs:
         fed.commit(await fed.average(updates))
         updates = await fed.train_all(fed.clients, fed.model)
         await fed.average(updates, weights=self.weights)  # weighs
+
+
+@dataclass(frozen=True)
+class Configures:
+    async def run(self, fed):
+        fed.commit(fed.model)
+        raise ConfigError("strategy.a = 3: give 4")
 
 
 @dataclass(frozen=True)
@@ -287,6 +297,18 @@ def test_on_a_device(case: tuple[str, str, str, str, str]) -> None:
     must_tell(told.value, case)
 
 
+def test_in_an_actor_of_a_cluster() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
+    job = Job(Logistic(), 10, x, y, [np.arange(20)], x, y, 1)
+    model = job.model()
+    actor = Actor(*pack(job, model.channels_last))
+    case = next(case for case in TRAINED if case[1] == "loss")
+    with pytest.raises(UserCodeError) as told:
+        actor.train(model.vector.numpy().copy(), 0, 1, Training(loss="mine:loss"))
+    must_tell(told.value, case)
+
+
 def test_a_network_that_does_not_fit_is_named_although_none_of_its_lines_is_at_fault() -> None:
     with pytest.raises(UserCodeError, match=r"^model\.network = 'mine:unfit': RuntimeError: mat1 and mat2 shapes"):
         run(configured({"model.network": "mine:unfit"}))
@@ -324,6 +346,23 @@ def test_weights_that_are_none_name_strategy_commit_and_values(kind: str, weight
     assert line.startswith(f"strategy.name = 'mine:Weighs': average after commit 1 (t = 2 s): {says}")
     assert line.endswith(f"(mine.py:{LINE['weighs']} in run)")
     assert told.value.frames.endswith(SOURCE["weighs"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "stays"),
+    [
+        ({"strategy.name": "mine:Divides"}, True),
+        ({"data.source": "mine:source"}, False),
+        ({"model.network": "mine:NotMade"}, False),
+        ({"training.loss": "logit-adjusted", "training.prior": [1.0] * 9 + [0.0]}, False),
+        ({"strategy.name": "mine:Configures"}, True),
+    ],
+    ids=["strategy", "source", "network", "configuration", "configuration, late"],
+)
+def test_what_a_run_did_before_an_error_stays(changes: dict[str, Any], stays: bool, folder: Path) -> None:
+    with pytest.raises(ConfigError):
+        run_to_folder(configured(changes), folder / "out")
+    assert (folder / "out").exists() == stays
 
 
 def test_a_share_that_is_not_finite_is_told_likewise() -> None:

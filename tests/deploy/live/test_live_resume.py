@@ -16,7 +16,7 @@ from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.live.event_log import LiveFiles
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.run import deploy_to_folder, remembered, resume_deployment
-from fedtempo.errors import ConfigError, RunError
+from fedtempo.errors import ConfigError, RunError, UserCodeError
 from fedtempo.federation import Federation
 from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.runs.config import Config
@@ -46,7 +46,7 @@ def killing(visits: int, rows: list[Any]) -> Callable[[Path], Recorder]:
 def killed(settings: Config, folder: Path, grid: Loopback, visits: int) -> list[Any]:
     """Deploy, and kill the run at its n-th visit; returns the rows of its visits."""
     rows: list[Any] = []
-    with pytest.raises(Killed):
+    with pytest.raises(UserCodeError, match=": Killed "):
         deploy_to_folder(settings, folder, grid, recorder=killing(visits, rows))
     return rows
 
@@ -130,7 +130,7 @@ def test_killed_again_and_again_it_has_the_bits_of_the_simulation(tmp_path: Path
     killed(settings, tmp_path / "run", grid, 2)
     for visits in (4, 5, 8):
         rows: list[Any] = []
-        with pytest.raises(Killed):
+        with pytest.raises(UserCodeError, match=": Killed "):
             resumed(settings, tmp_path / "run", grid, recorder=killing(visits, rows))
     summary = resumed(settings, tmp_path / "run", grid)
     simulated, records, _ = run(settings)
@@ -236,7 +236,7 @@ def test_an_interrupted_run_is_resumed_too(tmp_path: Path, grid: Loopback) -> No
 
 def test_what_is_remembered_and_what_must_agree(tmp_path: Path, grid: Loopback) -> None:
     killing_it = killing(2, [])
-    with pytest.raises(Killed):
+    with pytest.raises(UserCodeError, match=": Killed "):
         deploy_to_folder(config(), tmp_path / "run", grid, remember={"local": None}, recorder=killing_it)
     assert remembered(tmp_path / "run") == {"local": None}
     assert (tmp_path / "run" / "deployment.json").stat().st_mode & 0o777 == 0o600
