@@ -98,5 +98,5 @@ def test_without_a_home_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_a_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "fedtempo"
-    monkeypatch.setattr(cache_dir, "user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
     assert cache_folder() is None, "nothing is written below the folder that happens to be the current one"
