@@ -21,16 +21,16 @@ from fedtempo.fleet.estimates import ESTIMATES
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import LINKS
 from fedtempo.fleet.presets import is_file
-from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
+from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
 from fedtempo.record.schema import DATABASE
-from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runs.deploy_settings import DeploySettings
+from fedtempo.runs.shipped import config_names
+from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runs.shipped import config_names
 from fedtempo.strategies import STRATEGIES
 
 Table = dict[str, Any]

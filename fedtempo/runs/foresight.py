@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fedtempo.runs.config import Config
 from fedtempo.errors import ConfigError
 from fedtempo.learning.training import Training
 from fedtempo.parts.machine import usable_cpus
+from fedtempo.runs.config import Config
 from fedtempo.runs.world import World
 
 if TYPE_CHECKING:

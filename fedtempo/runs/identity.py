@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import fedtempo
-from fedtempo.runs.config import Config
 from fedtempo.errors import ConfigError
 from fedtempo.record.folder import versions
 from fedtempo.record.strict_json import plain
+from fedtempo.runs.config import Config
 
 _FREE = {
     "run": ("checkpoint_every", "record", "track", "verify"),

@@ -16,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 import fedtempo
-from fedtempo.runs.config import Config
 from fedtempo.errors import FedtempoError
-from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, Records, RunFolder
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.record.recorder import Observer, VisitRow
+from fedtempo.runs.config import Config
+from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
+from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.journalled import Journalled
@@ -32,7 +33,6 @@ from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.runtime.verify import Verified
-from fedtempo.runs.world import World, build_world, training_of
 
 if TYPE_CHECKING:
     from fedtempo.runtime.executors.job import Job

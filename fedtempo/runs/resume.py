@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedtempo.runs.config import Config, load
 from fedtempo.errors import ConfigError
-from fedtempo.runs.identity import identity, must_agree, settings
-from fedtempo.runs.launch import Watch, run_in_folder
 from fedtempo.record import RunFolder, load_run, write_json
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
-from fedtempo.runtime.heartbeat import pulse
+from fedtempo.runs.config import Config, load
+from fedtempo.runs.identity import identity, must_agree, settings
+from fedtempo.runs.launch import Watch, run_in_folder
 from fedtempo.runs.world import World, build_world
+from fedtempo.runtime.heartbeat import pulse
 
 
 def run_to_folder(

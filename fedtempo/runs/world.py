@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from fedtempo.runs.config import Config
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
@@ -20,12 +19,13 @@ from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
-from fedtempo.parts.plugins import imported
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
-from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
+from fedtempo.runs.config import Config
+from fedtempo.runtime.keyed import keyed_generator
 
 log = logging.getLogger("fedtempo")
 

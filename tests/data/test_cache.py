@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.data import cache, cache_dir
+from fedtempo.data import cache
 from fedtempo.data.cache import remembered, remembered_arrays
 from fedtempo.data.cache_dir import cache_folder
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fedtempo.runs.config import Config, assignment, flat, load, parse
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
 from fedtempo.fleet.distributions import Uniform
 from fedtempo.fleet.links import PathLoss
+from fedtempo.runs.config import Config, assignment, flat, load, parse
 from fedtempo.strategies import FedAvg, FedHusky
 
 ROOT = Path(__file__).parents[2]

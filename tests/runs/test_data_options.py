@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedtempo.runs.config import parse
 from fedtempo.errors import ConfigError
+from fedtempo.runs.config import parse
 from fedtempo.runs.world import build_world
 
 TABLES = {

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from fedtempo import Experiment
-from fedtempo.runs.config import parse
-from fedtempo.studies.tuning.successive_halving import Placed, successive_halving
-from fedtempo.studies.tuning.trials import Trial
-from fedtempo.studies.tuning.report import tuning_table
-from fedtempo.studies.advice.collect import outcome
-from fedtempo.runs.launch import run
 from fedtempo.cli.logs import JsonLines, RunLog
 from fedtempo.report.trackers.points import Point, Points
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import run
+from fedtempo.studies.advice.collect import outcome
+from fedtempo.studies.tuning.report import tuning_table
+from fedtempo.studies.tuning.successive_halving import Placed, successive_halving
+from fedtempo.studies.tuning.trials import Trial
 
 TABLES: dict[str, Any] = {
     "run": {"horizon": 12.0, "target_accuracy": 0.7, "evaluate_every": 2.0},

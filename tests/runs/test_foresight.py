@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from fedtempo.runs import foresight
-from fedtempo.runs import launch
-from fedtempo.runs.config import parse
 from fedtempo.errors import ConfigError
+from fedtempo.runs import foresight, launch
+from fedtempo.runs.config import parse
 from fedtempo.runs.foresight import VisitTimes, check_length, duration, visit_times
 from fedtempo.runs.launch import run
 from fedtempo.runs.world import build_world, training_of

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.runs.config import Config, parse
 from fedtempo.errors import ConfigError
+from fedtempo.runs.config import Config, parse
 from fedtempo.runs.launch import run
 from fedtempo.runs.world import build_world, training_of
 from tests.precision import DOUBLE
