@@ -62,7 +62,7 @@ def settings(config: Config) -> dict[str, Any]:
 
 
 def code_sha256(config: Config) -> str:
-    """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that the configuration names."""
+    """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names."""
     modules = {text.partition(":")[0] for text in _texts(config.tables) if ":" in text}
     named = [getattr(sys.modules.get(module), "__file__", None) for module in sorted(modules)]
     return _sha256([Path(file) for file in named if file is not None], _own_code_sha256())
