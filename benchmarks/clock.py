@@ -13,7 +13,7 @@ from benchmarks.figures import Figure, figure
 from benchmarks.peers.protocol import Peer, PeerError
 from fedtempo.fleet.variation import Factors
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run
 from fedtempo.runs.world import World, build_world
 from fedtempo.runtime.keyed import ClientGenerators
 
@@ -69,7 +69,7 @@ def one_rate(config: Config, world: World) -> tuple[float, str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        summary = run_to_folder(config, Path(folder) / "run", world=world)
+        summary = Run(config, world=world).begin(Path(folder) / "run")
         return float(summary["visits"] / (time.process_time() - began)), summary["events_sha256"]
 
 

@@ -15,8 +15,7 @@ from benchmarks.figures import Figure, figure
 from benchmarks.visits import make_job
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run, run
 from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.processes import Processes
 
@@ -111,7 +110,7 @@ def _schedule(rounds: int, sender: Connection) -> None:
     """Run in a process of its own, whose memory is all that is looked at."""
     config = clock.configuration(200, rounds=rounds)
     with tempfile.TemporaryDirectory() as folder:
-        summary = run_to_folder(config, Path(folder) / "run")
+        summary = Run(config).begin(Path(folder) / "run")
     sender.send((summary["visits"], resident_bytes(peak=True)))
 
 

@@ -30,7 +30,7 @@ from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import load_run, write_json
 from fedtempo.record.prediction import Predicted, prediction
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run
 from fedtempo.runtime.runner import RunSettings
 
 PACES_S = (0.8, 1.2, 1.6, 2.4, 3.2, 4.0)
@@ -87,7 +87,7 @@ def predicted(
         found = {}
         for strategy in strategies:
             config = configuration(strategy, fleet, scale)
-            run_to_folder(config, out / f"{strategy}-simulated")
+            Run(config).begin(out / f"{strategy}-simulated")
             with joined(superlink, outage_s=60) as grid:
                 deploy_to_folder(config, out / f"{strategy}-deployed", grid)
             found[strategy] = prediction(

@@ -36,6 +36,10 @@ class StrategyError(RunError):
     """A strategy asked for what cannot be done, such as an average with negative weights."""
 
 
+class Interrupted(RunError):
+    """Ctrl-C or SIGTERM ended it; a folder holds what is needed to resume it."""
+
+
 class DeadlockError(RunError):
     """Every task of a run waits for something that can never happen."""
 

@@ -17,7 +17,7 @@ from fedtempo.cli import runs
 from fedtempo.deploy.client.settings import parse_client
 from fedtempo.parts import plugins
 from fedtempo.runs.config import load
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
 from fedtempo.strategies import STRATEGIES
 

@@ -16,7 +16,7 @@ from benchmarks.figures import Figure, figure, interleaved, ratios
 from benchmarks.peers.protocol import Peer, PeerError
 from benchmarks.peers.work import BATCH, CLIENTS, EXAMPLES, LR, ROUNDS, TURN, VISITS
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
 
 GATES = {

@@ -8,38 +8,36 @@ print(experiment.compare(["fedhusky", "fedavg"], seeds=[1, 2]))
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.api.results import Comparison, Plan, Result, open_run
+from fedtempo.api.results import Comparison, Plan, Result, open_comparison
 from fedtempo.deploy.run import remembered
-from fedtempo.errors import ConfigError, RunError, nearest
-from fedtempo.record import Recorder
+from fedtempo.errors import ConfigError, Interrupted, nearest
+from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
-from fedtempo.report.trackers.tracking import tracked
-from fedtempo.runs import launch
-from fedtempo.runs import resume as folders
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
-from fedtempo.runs.world import World, build_world
-from fedtempo.studies import compare as comparing
-from fedtempo.studies.advice.evidence import parse_budget
-from fedtempo.studies.advice.recommendation import Advice, advise
-from fedtempo.studies.check import Check, check
-from fedtempo.studies.fleet import describe_fleet
+from fedtempo.runs.run import Run, configuration
+from fedtempo.studies import compare as comparison
+from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.plan import predict
-from fedtempo.studies.tuning.successive_halving import Placed, multiplicative_grid, successive_halving
-from fedtempo.studies.tuning.trials import Changes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
     from pandas import DataFrame
+
+    from fedtempo.studies.advice.recommendation import Advice
+    from fedtempo.studies.check import Check
+    from fedtempo.studies.tuning.successive_halving import Placed, Rung
+    from fedtempo.studies.tuning.trials import Changes
 
 Part = str | Mapping[str, Any] | Any
 """A section of a configuration: a table, the name that stands for one, or an object."""
@@ -118,56 +116,57 @@ class Experiment:
         write_text(Path(path), self.toml())
         return Path(path)
 
-    def run(self, folder: Path | str | None = None) -> Result:
-        """One run, in memory or in a new folder, as `fedtempo run` leaves it, followed by the trackers of `run.track`.
+    def run(self, folder: Path | str | None = None, *, display: Display = HIDDEN) -> Result:
+        """Run once, in memory or in a new folder, as `fedtempo run` leaves it.
 
-        Ctrl-C ends it where it is; `summary["ended"]` is "interrupted" then, and `resume` goes on with one in a folder.
-        Raises ConfigError or RunError for what cannot run, ConfigError where the folder holds something.
+        display: what follows the run; by default the trackers of `run.track`, if it is in a folder. After Ctrl-C
+        `summary["ended"]` is "interrupted", and `resume` continues a run in a folder. Raises ConfigError or RunError
+        for what cannot run, ConfigError if the folder holds something.
         """
         if folder is None:
             _untracked(self._config)
-            return _in_memory(self._config, build_world(self._config))
+            return _in_memory(Run(self._config), display)
         path = Path(folder)
-        with tracked(self._config, path) as observers:
-            folders.run_to_folder(self._config, path, observers=observers)
-            return _left_in(path)
+        with display.observing(self._config, path) as observers, display.watching(self._config) as watch:
+            return _in_folder(path, Run(self._config, None, observers, watch).begin(path))
 
     def compare(
-        self, strategies: str | Iterable[str], seeds: int | Iterable[int] = 1, folder: Path | str | None = None
+        self,
+        strategies: str | Iterable[str],
+        seeds: int | Iterable[int] = 1,
+        folder: Path | str | None = None,
+        *,
+        display: Display = HIDDEN,
     ) -> Comparison:
-        """Several strategies over the same data, fleet and seeds, in memory or in a new folder (`fedtempo compare`).
+        """Run several strategies on the same data, fleet and seeds, in memory or in a new folder (`fedtempo compare`).
 
-        strategies: names, labels of `compare` tables, "all"; or one text with commas. Raises ConfigError as `run`,
-        RunError where it was interrupted; `fedtempo resume` goes on with one in a folder.
+        strategies: names, labels of `compare` tables, "all"; or one text with commas. display: as in `run`. Raises
+        ConfigError as `run`, Interrupted after Ctrl-C; `resume` continues a comparison in a folder.
         """
-        labels, numbers = comparing.competitors(strategies, self._config), comparing.whole_seeds(seeds)
-        results: dict[str, list[Result]] = {label: [] for label in labels}
+        labels, numbers = comparison.competitors(strategies, self._config), comparison.whole_seeds(seeds)
         if folder is not None:
-            if comparing.begin(Path(folder), self._config, labels, numbers) is None:
-                raise RunError(
-                    f"the comparison in {folder} was interrupted; `fedtempo resume {folder}` goes on with it"
-                )
-            for label in labels:
-                runs = (comparing.run_folder(Path(folder), label, seed) for seed in numbers)
-                results[label] = [open_run(run) for run in runs]
-            return Comparison(results)
+            comparison.begin(Path(folder), self._config, labels, numbers, display)
+            return open_comparison(folder)
         _untracked(self._config)
-        for config, world in comparing.runs_of(self._config, labels, numbers):
-            result = _in_memory(config, world)
+        results: dict[str, list[Result]] = {label: [] for label in labels}
+        for config, world in comparison.runs_of(self._config, labels, numbers):
+            result = _in_memory(Run(config, world), display)
             if result.summary["ended"] == "interrupted":
-                raise RunError(f"{config.label}, seed {config.run.seed}: interrupted")
+                raise Interrupted(f"{config.label}, seed {config.run.seed}: interrupted")
             results[config.label].append(result)
         return Comparison(results)
 
-    def plan(self, strategies: str | Iterable[str] | None = None) -> Plan:
-        """Schedules without training, in seconds: how busy clients are, groups alive, visits (`fedtempo plan`).
+    def plan(self, strategies: str | Iterable[str] | None = None, *, display: Display = HIDDEN) -> Plan:
+        """Predict schedules in seconds, without training: how busy clients are, groups alive, visits (`fedtempo plan`).
 
-        strategies: as in `compare`; the experiment's own where None.
+        strategies: as in `compare`; the experiment's own if None.
         """
-        if strategies is None:
-            return Plan.of({self._config.label: predict(self._config)})
-        labels = comparing.competitors(strategies, self._config)
-        return Plan.of({config.label: predict(config) for config in comparing.configured(self._config, labels)})
+        labels = () if strategies is None else comparison.competitors(strategies, self._config)
+        predictions = {}
+        for config in comparison.configured(self._config, labels) or [self._config]:
+            with display.watching(config) as watch:
+                predictions[config.label] = predict(config, watch)
+        return Plan.of(predictions)
 
     def tune(
         self,
@@ -178,18 +177,24 @@ class Experiment:
         seeds: int | Iterable[int] = (101, 102),
         budget: float | None = None,
         workers: int = 1,
+        begins: Callable[[int, Rung, float], None] | None = None,
     ) -> Tuning:
-        """Each strategy's learning rate on one grid with the same budget, by successive halving (`fedtempo tune`).
+        """Find each strategy's learning rate on one grid with the same budget, by successive halving (`fedtempo tune`).
 
         lr: the largest and the smallest; factor: from one to the next. seeds: others than those of the comparison that
         the settings are for. budget: horizons that each strategy may run a seed, see `successive_halving`. workers:
-        runs at once, in processes of their own; results do not depend on it, and with more than one a script guards its
-        start with `if __name__ == "__main__"`.
+        parallel runs, in processes of their own; results do not depend on it, and with more than one a script guards
+        its start with `if __name__ == "__main__"`. begins: called with the number of each rung, the rung and its
+        horizon (s).
         """
-        labels = comparing.competitors(strategies or [self._config.label], self._config)
-        numbers = comparing.whole_seeds(seeds)
+        from fedtempo.studies.tuning.successive_halving import multiplicative_grid, successive_halving
+
+        labels = comparison.competitors(strategies or [self._config.label], self._config)
+        numbers = comparison.whole_seeds(seeds)
         points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*lr, factor)]
-        return Tuning(self, successive_halving(self._config, labels, points, numbers, budget, workers=workers), numbers)
+        options = {} if begins is None else {"begins": begins}
+        placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)
+        return Tuning(self, placed, numbers, points)
 
     def advise(
         self,
@@ -198,35 +203,43 @@ class Experiment:
         budget: int | str | None = None,
         short_s: float | None = None,
         workers: int = 1,
+        display: Display = HIDDEN,
     ) -> Advice:
-        """Which strategy to use here, from short trainings of all that fit (`fedtempo advise`).
+        """Recommend a strategy from short trainings of all that fit (`fedtempo advise`).
 
-        strategies: as in `compare`; all, and all labels of `compare` tables, where None. budget: short trainings, or
-        real time as "5m". short_s: how long a training lasts, of the run's clock; a quarter of the horizon where None.
+        strategies: as in `compare`; all, and all labels of `compare` tables, if None. budget: short trainings, or real
+        time as "5m". short_s: how long a training lasts, in simulated seconds; a quarter of the horizon if None.
         workers: as in `tune`.
         """
+        from fedtempo.studies.advice.evidence import parse_budget
+        from fedtempo.studies.advice.recommendation import advise
+
         wanted = parse_budget(budget) if isinstance(budget, str) else budget
-        return advise(self._config, strategies, budget=wanted, short_s=short_s, workers=workers)
+        return advise(self._config, strategies, budget=wanted, short_s=short_s, workers=workers, say=display.say)
 
-    def check(self) -> Check:
-        """Whether the run has the same bits in this process, in one, two and three others, and on Ray where it asks for
-        that (`fedtempo check`). The answer is true where they agree.
+    def check(self, *, display: Display = HIDDEN) -> Check:
+        """Compare the run's bits across executors: inline, with one, two and three workers, on Ray if configured.
 
-        Raises RunError where it was interrupted.
+        The answer is true if they agree (`fedtempo check`). Raises Interrupted after Ctrl-C.
         """
-        found = check(self._config)
-        if found is None:
-            raise RunError("the check was interrupted")
-        return found
+        from fedtempo.studies.check import check
+
+        return check(self._config, display)
 
     def deploy(
-        self, folder: Path | str, *, local: int | None = None, say: Callable[[str], None] = lambda line: None
+        self,
+        folder: Path | str,
+        *,
+        local: int | None = None,
+        say: Callable[[str], None] | None = None,
+        display: Display = HIDDEN,
     ) -> Result:
-        """One run of the same strategy on real clients through Flower, in a new folder (`fedtempo deploy`).
+        """Run the same strategy once on real clients through Flower, in a new folder (`fedtempo deploy`).
 
-        local: start so many clients and a SuperLink on this machine; the SuperLink that the section deploy names where
-        None. say: told of each client that comes. `summary["ended"]` is "interrupted" after Ctrl-C; `fedtempo resume`
-        goes on then. Raises ConfigError where Flower is not installed, RunError where too few clients come.
+        local: number of clients to start on this machine with a SuperLink; if None, clients of the SuperLink that the
+        section deploy names. say: told of each client that joins (default: display.say). After Ctrl-C
+        `summary["ended"]` is "interrupted", and `resume` continues. Raises ConfigError if Flower is not installed,
+        RunError if too few clients join.
         """
         from fedtempo.deploy.flower import need_flower
 
@@ -237,12 +250,12 @@ class Experiment:
         if local is not None and local < 1:
             raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
         config = self._config if local is None else self._config.with_changes({"data.clients": local}, self.label)
-        path = Path(folder)
-        with tracked(config, path) as observers:
-            with service.grid(config, path, local, say=say) as grid:
-                remember, recorder = service.to_resume(grid, local), partial(Recorder, observers=observers)
-                deploy_to_folder(config, path, grid, remember=remember, say=say, recorder=recorder)
-            return _left_in(path)
+        path, tell = Path(folder), say or display.say
+        with _observed_deployment(config, path, display) as followers:
+            with service.grid(config, path, local, say=tell) as grid:
+                remember = service.to_resume(grid, local)
+                summary = deploy_to_folder(config, path, grid, remember=remember, say=tell, **followers)
+            return _in_folder(path, summary)
 
     def fleet_figure(self) -> MatplotlibFigure:
         """The fleet in one picture (`fedtempo fleet plot`), with Matplotlib."""
@@ -251,8 +264,16 @@ class Experiment:
         return draw_fleet(self._config)
 
     def clients(self) -> DataFrame:
-        """A row a client of the fleet: examples, mean seconds of a visit and of its parts, rates, place, power."""
+        """Return one row per client: examples, mean seconds of a visit and of its parts, rates, place, power."""
+        from fedtempo.studies.fleet import describe_fleet
+
         return frames.frame(describe_fleet(self._config))
+
+    def export_fleet(self, path: Path | str) -> Path:
+        """Write the clients as a new .csv, .parquet, .json or .toml file (`fedtempo fleet export`)."""
+        from fedtempo.studies.fleet import export_fleet
+
+        return export_fleet(self._config, Path(path))
 
     def __repr__(self) -> str:
         config = self._config
@@ -266,11 +287,15 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What tuning found. placed: of each strategy all settings, the best first; seeds: that they were tried on."""
+    """What tuning found.
+
+    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid.
+    """
 
     base: Experiment
     placed: Mapping[str, Sequence[Placed]]
     seeds: Sequence[int]
+    points: Sequence[Changes] = ()
 
     @property
     def best(self) -> dict[str, Changes]:
@@ -307,27 +332,74 @@ class Tuning:
         )
 
 
-def resume(folder: Path | str, *, force: bool = False) -> Result:
-    """Go on with the run in a folder that was interrupted or killed; the same as if it had never been.
+def resume(
+    folder: Path | str, *, force: bool = False, sets: Iterable[str] = (), display: Display = HIDDEN
+) -> Result | Comparison:
+    """Continue the run, deployment or comparison in a folder, to the same bits as if it had never stopped.
 
-    Raises ConfigError where there is none, or what it depends on has changed (force: but for versions and code), or it
-    is on real clients: that is for `fedtempo resume`.
+    sets: "section.key=value" changes of what no result depends on, such as executor.workers=4. Raises ConfigError if
+    there is nothing to resume, or what it depends on has changed (force: except versions and code), Interrupted if a
+    comparison is interrupted again.
     """
     folder = Path(folder)
-    if remembered(folder) is not None:
-        raise ConfigError(f"{folder} holds a run on real clients: `fedtempo resume {folder}` goes on with it")
-    config = folders.configuration(folder, [])
-    with tracked(config, folder) as observers:
-        folders.complete(config, folder, force=force, observers=observers)
-        return _left_in(folder)
+    if (folder / comparison.PLAN).exists():
+        comparison.resume(folder, sets, force=force, display=display)
+        return open_comparison(folder)
+    if (told := remembered(folder)) is not None:
+        return _resume_deployment(folder, told, list(sets), force, display)
+    config = configuration(folder, list(sets))
+    with display.observing(config, folder) as observers, display.watching(config) as watch:
+        return _in_folder(folder, Run(config, None, observers, watch).complete(folder, force=force))
 
 
-def _left_in(folder: Path) -> Result:
-    """The run that has just ended in a folder, with its page written."""
-    found = open_run(folder)
-    if found.summary["ended"] != "interrupted":
-        found.report(folder / "report.html")
-    return found
+def _resume_deployment(path: Path, told: Mapping[str, Any], sets: list[str], force: bool, display: Display) -> Result:
+    from fedtempo.deploy.flower import need_flower
+
+    need_flower()
+    from fedtempo.deploy.flower import service
+    from fedtempo.deploy.flower.grid import Session
+    from fedtempo.deploy.run import must_be_the_same, resume_deployment
+
+    local = told.get("local")
+    config = configuration(path, sets)
+    with RunFolder.resume(path) as folder:
+        must_be_the_same(config, folder, force=force)
+        former = None if told.get("session") is None else Session(**told["session"])
+        with _observed_deployment(config, path, display) as followers:
+            with service.grid(config, path, local, former, say=display.say) as grid:
+                remember = service.to_resume(grid, local)
+                summary = resume_deployment(
+                    config, folder, grid, remember=remember, force=force, say=display.say, **followers
+                )
+            return _in_folder(path, summary)
+
+
+@contextlib.contextmanager
+def _observed_deployment(config: Config, path: Path, display: Display) -> Iterator[dict[str, Any]]:
+    """Yield what follows a deployment, as arguments of `deploy_to_folder`: display, and metrics if configured."""
+    from fedtempo.deploy.flower.observing import Metrics, served
+
+    with contextlib.ExitStack() as stack:
+        observers = list(stack.enter_context(display.observing(config, path)))
+        shown = stack.enter_context(display.watching(config))
+        watchers: list[Callable[[Any, Any], None]] = [] if shown is None else [shown]
+        if config.deploy.metrics is not None:
+            metrics = Metrics()
+            stack.enter_context(served(metrics, config.deploy.metrics))
+            observers.append(metrics)
+            watchers.append(metrics.watch)
+
+        def watch(run: Any, evaluations: Any) -> None:
+            for watcher in watchers:
+                watcher(run, evaluations)
+
+        yield {"watch": watch, "recorder": partial(Recorder, observers=observers)}
+
+
+def _in_folder(folder: Path, summary: Mapping[str, Any]) -> Result:
+    """Return the run that a folder holds, which has just been summarised."""
+    run = load_run(folder)
+    return Result(run, summary, run.config, folder)
 
 
 def _untracked(config: Config) -> None:
@@ -336,9 +408,10 @@ def _untracked(config: Config) -> None:
         raise ConfigError(f"run.track = {list(config.run.track)}: trackers follow runs in folders; name one")
 
 
-def _in_memory(config: Config, world: World) -> Result:
-    summary, records, model = launch.run(config, world=world)
-    return Result(records, summary, config.tables, None, model)
+def _in_memory(run: Run, display: Display) -> Result:
+    with display.watching(run.config) as watch:
+        summary, records, model = dataclasses.replace(run, watch=watch).in_memory()
+    return Result(records, summary, run.config.tables, None, model)
 
 
 def _section(name: str, part: Part) -> dict[str, Any]:

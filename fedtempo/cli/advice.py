@@ -6,14 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fedtempo.api.experiment import Experiment
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.record.strict_json import to_json
 from fedtempo.report import words
 from fedtempo.report.table import fitting_table
 from fedtempo.report.words import whole_ranges
 from fedtempo.runs.config import load
-from fedtempo.studies.advice.evidence import parse_budget
-from fedtempo.studies.advice.recommendation import advise, evidence_columns, sensitivity_columns
+from fedtempo.studies.advice.recommendation import evidence_columns, sensitivity_columns
+from fedtempo.studies.display import Display
 
 
 def show_advice(
@@ -27,15 +28,14 @@ def show_advice(
     sets: list[str],
 ) -> None:
     """The recommendation, its evidence, and lines to paste; as JSON alone where asked for."""
-    config = load(path, sets)
+    experiment = Experiment.of(load(path, sets))
     with Console(stderr=True).status("starting") as status:
-        advice = advise(
-            config,
+        advice = experiment.advise(
             strategies,
-            budget=None if budget is None else parse_budget(budget),
+            budget=budget,
             short_s=short_s,
             workers=workers or usable_cpus(),
-            say=status.update,
+            display=Display(say=status.update),
         )
     if as_json:
         print(to_json(advice.facts(), indent=2))

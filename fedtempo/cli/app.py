@@ -1,4 +1,4 @@
-"""The commands. No logic of their own: each reads its arguments, calls one function, and shows what came out.
+"""The runs. No logic of their own: each reads its arguments, calls one function, and shows what came out.
 
 What a command needs is imported when it runs, so that `fedtempo --help` answers at once.
 """
@@ -20,7 +20,7 @@ from fedtempo import __version__
 from fedtempo.cli import deploy_arguments
 from fedtempo.cli.fleet_arguments import fleet
 from fedtempo.cli.options import ConfigFile, Group, LogFormat, Out, Runs, Sets, Strategies, Track, console, errors
-from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.errors import ConfigError, FedtempoError, Interrupted
 
 app = typer.Typer(
     cls=Group,
@@ -61,9 +61,9 @@ def demo(
 
     FedHusky, hybrid, sequential and parallel training; needs no configuration and no download.
     """
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    raise typer.Exit(commands.demo(console, quick, out))
+    raise typer.Exit(runs.demo(console, quick, out))
 
 
 @app.command(epilog="Example: fedtempo run configs/fedhusky.toml --set strategy.preset=paper --seed 7")
@@ -76,9 +76,9 @@ def run(
     log_format: LogFormat = None,
 ) -> None:
     """Run one strategy; leave a folder with all that happened."""
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    raise typer.Exit(commands.run(console, config, out, [*set_, *_tracks(track)], seed, log_format))
+    raise typer.Exit(runs.run(console, config, out, [*set_, *_tracks(track)], seed, log_format))
 
 
 @app.command(epilog="Example: fedtempo resume runs/20260102-101500-fedhusky-seed1")
@@ -91,18 +91,13 @@ def resume(
     force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
     log_format: LogFormat = None,
 ) -> None:
-    """Go on with what was interrupted or killed, as if never stopped.
+    """Continue what was interrupted or killed, to the same bits.
 
     A run, a deployment or a comparison.
     """
-    from fedtempo.cli import deploy
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    if deploy.is_deployment(folder):
-        code = deploy.resume(console, folder, set_, force, log_format)
-    else:
-        code = commands.resume(console, folder, set_, force, log_format)
-    raise typer.Exit(code)
+    raise typer.Exit(runs.resume(console, folder, set_, force, log_format))
 
 
 @app.command(epilog="Example: fedtempo compare configs/fedhusky.toml --strategies fedhusky,fedavg --seeds 1-3")
@@ -119,9 +114,9 @@ def compare(
 
     Leaves a table, report.html and comparison.json.
     """
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    raise typer.Exit(commands.compare(console, config, strategies, seeds, out, [*set_, *_tracks(track)], log_format))
+    raise typer.Exit(runs.compare(console, config, strategies, seeds, out, [*set_, *_tracks(track)], log_format))
 
 
 def _tracks(names: str | None) -> list[str]:
@@ -151,9 +146,9 @@ def tune(
 
     By successive halving on one grid.
     """
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    commands.tune(console, config, strategies, lr, factor, seeds, budget, workers, set_)
+    runs.tune(console, config, strategies, lr=lr, factor=factor, seeds=seeds, budget=budget, workers=workers, sets=set_)
 
 
 @app.command(epilog="Example: fedtempo plan configs/fedhusky.toml --strategies fedhusky,hybrid --out pictures")
@@ -169,9 +164,9 @@ def plan(
 
     How busy clients are, groups alive, rounds, and why.
     """
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    commands.plan(console, config, strategies, out, set_)
+    runs.plan(console, config, strategies, out, set_)
 
 
 @app.command(epilog="Example: fedtempo advise configs/fedhusky.toml --budget 80")
@@ -204,13 +199,13 @@ def advise(
 
 @app.command(epilog="Example: fedtempo report runs/first runs/second --out both.html")
 def report(
-    runs: Runs,
+    folders: Runs,
     out: Annotated[Path | None, typer.Option(help="file; report.html in the first folder if not given")] = None,
 ) -> None:
     """Draw runs into one self-contained page."""
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    commands.report(console, runs, out)
+    runs.report(console, folders, out)
 
 
 @app.command(epilog="Example: fedtempo watch runs/first")
@@ -238,9 +233,9 @@ def export(
     out: Annotated[Path | None, typer.Option(help="folder for the files; tables/ in the run if not given")] = None,
 ) -> None:
     """Write a run's tables for pandas, DuckDB or R."""
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    commands.export(console, run, to, out)
+    runs.export(console, run, to, out)
 
 
 @app.command(epilog="Example: fedtempo check configs/fedhusky.toml --set run.horizon=50")
@@ -249,9 +244,9 @@ def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
 
     Runs the configuration on different executors and worker counts.
     """
-    from fedtempo.cli import runs as commands
+    from fedtempo.cli import runs
 
-    raise typer.Exit(commands.check(console, config, set_))
+    raise typer.Exit(runs.check(console, config, set_))
 
 
 @app.command(name="list", epilog="Example: fedtempo list strategies")
@@ -369,6 +364,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, terminate)
     try:
         app()
+    except Interrupted as error:
+        errors.print(f"{error}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
     except FedtempoError as error:
         _tell(error)
         sys.exit(2 if isinstance(error, ConfigError) else 3)

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
-import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from rich.console import Console
 
-from fedtempo.cli import logs, progress
+from fedtempo.api.experiment import Experiment
+from fedtempo.cli import logs
 from fedtempo.cli.logs import Format
+from fedtempo.cli.progress import sigterm_interrupts, terminal
+from fedtempo.cli.runs import RUNS, show_result
 from fedtempo.deploy.client.settings import load_client
 from fedtempo.deploy.flower import need_flower
-from fedtempo.deploy.run import deploy_to_folder, must_be_the_same, remembered, resume_deployment
+from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError
-from fedtempo.record import Recorder, RunFolder, default_name, load_run
+from fedtempo.record import default_name, load_run
 from fedtempo.record.folder import unused
-from fedtempo.record.journal import read_identity
-from fedtempo.record.recorder import Observer
-from fedtempo.report.table import run_table
-from fedtempo.report.trackers.tracking import tracked
 from fedtempo.runs.config import Config, load
-
-RUNS = Path("runs")
-INTERRUPTED = 130
 
 
 def client(path: Path, log_format: Format) -> None:
@@ -52,88 +42,13 @@ def deploy(
     seed: int | None,
     log_format: Format | None,
 ) -> int:
-    """One run on real clients into a folder; returns the exit code."""
+    """Run once on real clients, in a folder; return the exit code."""
     config = _config(path, local, sets, seed)
-    from fedtempo.deploy.flower import service
-
     folder = out or unused(RUNS / default_name(config.label, config.run.seed))
-    with tracked(config, folder) as trackers:
-        observing = _observed(console, config, log_format, trackers)
-        with observing as seen, service.grid(config, folder, local, say=_plainly(console)) as grid:
-            summary = deploy_to_folder(config, folder, grid, remember=service.to_resume(grid, local), **seen)
-        return _show(console, folder, summary)
-
-
-def is_deployment(folder: Path) -> bool:
-    """Whether a folder holds a run on real clients that could be resumed."""
-    return remembered(folder) is not None
-
-
-def resume(console: Console, path: Path, sets: list[str], force: bool, log_format: Format | None) -> int:
-    """Go on with a run on real clients whose server was killed or interrupted; returns the exit code."""
-    need_flower()
-    from fedtempo.deploy.flower import service
-    from fedtempo.deploy.flower.grid import Session
-
-    told = remembered(path) or {}
-    local = told.get("local")
-    with RunFolder.resume(path) as folder:
-        label = read_identity(folder.journal).get("label")
-        config = load(folder.config, sets, own=False).with_changes({}, label=label)
-        must_be_the_same(config, folder, force=force)
-        former = None if told.get("session") is None else Session(**told["session"])
-        with tracked(config, path) as trackers:
-            observing = _observed(console, config, log_format, trackers)
-            with observing as seen, service.grid(config, path, local, former, say=_plainly(console)) as grid:
-                remember = service.to_resume(grid, local)
-                summary = resume_deployment(config, folder, grid, remember=remember, force=force, **seen)
-            return _show(console, path, summary)
-
-
-@contextlib.contextmanager
-def _observed(
-    console: Console, config: Config, log_format: Format | None, trackers: Iterable[Observer]
-) -> Iterator[dict[str, Any]]:
-    """What lets others watch a run: arguments of `deploy_to_folder`. SIGTERM interrupts the block."""
-    from fedtempo.deploy.flower.observing import Metrics, served
-
-    observers: list[Observer] = list(trackers)
-    with contextlib.ExitStack() as stack:
-        if log_format is not None:
-            logs.configure(log_format)
-            observers.append(logs.RunLog())
-        watchers: list[Callable[[Any, Any], None]] = [stack.enter_context(progress.shown(console, config))]
-        if config.deploy.metrics is not None:
-            metrics = Metrics()
-            stack.enter_context(served(metrics, config.deploy.metrics))
-            observers.append(metrics)
-            watchers.append(metrics.watch)
-        stack.enter_context(_sigterm_interrupts())
-
-        def watch(run: Any, evaluations: Any) -> None:
-            for watcher in watchers:
-                watcher(run, evaluations)
-
-        def say(line: str) -> None:
-            if log_format is None:
-                console.print(line, style="dim", soft_wrap=True)
-            else:
-                logging.getLogger("fedtempo.run").info(line)
-
-        yield {"watch": watch, "say": say, "recorder": partial(Recorder, observers=observers)}
-
-
-def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
-    """A run that ended, and its report; returns the exit code."""
-    console.print(run_table(summary))
-    from fedtempo.report.html import write_report
-
-    write_report(folder / "report.html", [load_run(folder)])
-    console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
-    if summary["ended"] == "interrupted":
-        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
-        return INTERRUPTED
-    return 0
+    display = terminal(console, log_format, deployed=True)
+    with sigterm_interrupts():
+        result = Experiment.of(config).deploy(folder, local=local, display=display)
+    return show_result(console, result)
 
 
 def measure(console: Console, path: Path, local: int | None, visits: int, out: Path, sets: list[str]) -> None:
@@ -186,17 +101,3 @@ def _config(path: Path, local: int | None, sets: list[str], seed: int | None) ->
         raise ConfigError(f"--local {local}: give the number of clients, 1 or more")
     own = [] if local is None else [f"data.clients={local}"]
     return load(path, [*sets, *own, *([] if seed is None else [f"run.seed={seed}"])])
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: with its folder in order."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    former = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)

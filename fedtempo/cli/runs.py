@@ -6,8 +6,7 @@ What takes long to import, such as PyTorch or what draws, is imported once the a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,24 +14,24 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedtempo.cli import logs, progress
+from fedtempo.api import experiment as api
+from fedtempo.api.experiment import Experiment
+from fedtempo.api.results import Comparison, Result
+from fedtempo.cli import logs
+from fedtempo.cli.progress import sigterm_interrupts, terminal
+from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import RunFolder, default_name, load_run
 from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import unused
 from fedtempo.record.prediction import prediction
-from fedtempo.record.recorder import Observer
 from fedtempo.report import words
 from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.report.trackers import make_trackers
-from fedtempo.report.trackers.tracking import tracked
-from fedtempo.runs.config import Config, load
-from fedtempo.runs.resume import complete, configuration, run_to_folder
+from fedtempo.runs.config import load
 from fedtempo.runs.shipped import config_path
-from fedtempo.studies import compare as comparing
 from fedtempo.studies.compare import competitors, new_folder
-from fedtempo.studies.plan import Prediction, predict
 from fedtempo.studies.same_work import check_same_work
 
 if TYPE_CHECKING:
@@ -50,53 +49,36 @@ def run(
     seed: int | None,
     log_format: logs.Format | None = None,
 ) -> int:
-    """One run into a folder; returns the exit code."""
-    config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
-    folder = out or unused(RUNS / default_name(config.label, config.run.seed))
-    with observed(config, folder, log_format) as observers:
-        with progress.shown(console, config) as watch:
-            summary = run_to_folder(config, folder, watch=watch, observers=observers)
-        return _show(console, folder, summary)
-
-
-@contextlib.contextmanager
-def observed(config: Config, folder: Path, log_format: logs.Format | None) -> Iterator[tuple[Observer, ...]]:
-    """Trackers and the log follow the run that the block makes in a folder; yields its recorder's observers."""
-    with tracked(config, folder) as trackers:
-        if log_format is None:
-            yield trackers
-        else:
-            logs.configure(log_format)
-            yield *trackers, logs.RunLog()
+    """Run one strategy in a folder; return the exit code."""
+    experiment = Experiment.of(load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])]))
+    folder = out or unused(RUNS / default_name(experiment.label, experiment.config.run.seed))
+    return show_result(console, experiment.run(folder, display=terminal(console, log_format)))
 
 
 def resume(console: Console, folder: Path, sets: list[str], force: bool, log_format: logs.Format | None = None) -> int:
-    """Go on with a run, or a comparison, that was interrupted; returns the exit code."""
-    if (folder / comparing.PLAN).exists():
-        observing = partial(observed, log_format=log_format)
-        watching = partial(progress.shown, console)
-        compared = comparing.go_on(folder, sets, force=force, watching=watching, observing=observing)
-        return _show_comparison(console, folder, compared)
-    config = configuration(folder, sets)
-    with observed(config, folder, log_format) as observers:
-        with progress.shown(console, config) as watch:
-            summary = complete(config, folder, force=force, watch=watch, observers=observers)
-        return _show(console, folder, summary)
+    """Continue the run, deployment or comparison in a folder; return the exit code."""
+    deployed = remembered(folder) is not None
+    with sigterm_interrupts() if deployed else contextlib.nullcontext():
+        resumed = api.resume(folder, force=force, sets=sets, display=terminal(console, log_format, deployed))
+    return show_result(console, resumed) if isinstance(resumed, Result) else show_comparison(console, folder, resumed)
 
 
-def _show(console: Console, folder: Path, summary: dict[str, Any]) -> int:
-    """A run that ended, and its report; returns the exit code."""
+def show_result(console: Console, result: Result) -> int:
+    """Show the run in a folder; return the exit code."""
+    summary, folder = result.summary, result.folder
+    assert folder is not None
     console.print(run_table(summary))
-    if summary["ended"] == "interrupted":
-        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
-        return INTERRUPTED
-    size_bytes, visits = RunFolder(folder).size_bytes, summary["visits"]
-    each = f", {size_bytes / visits:,.0f} bytes a visit" if visits else ""
-    console.print(f"records: {words.size(size_bytes)}{each}", style="dim", highlight=False)
-    from fedtempo.report.html import write_report
-
-    write_report(folder / "report.html", [load_run(folder)])
+    if summary["visits"] and summary["ended"] != "interrupted":
+        size_bytes = RunFolder(folder).size_bytes
+        console.print(
+            f"records: {words.size(size_bytes)}, {size_bytes / summary['visits']:,.0f} bytes per visit",
+            style="dim",
+            highlight=False,
+        )
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
+    if summary["ended"] == "interrupted":
+        console.print(f"interrupted: `fedtempo resume {folder}` continues it", style="yellow", soft_wrap=True)
+        return INTERRUPTED
     return 0
 
 
@@ -109,20 +91,21 @@ def compare(
     sets: list[str],
     log_format: logs.Format | None = None,
 ) -> int:
-    """Several strategies over the same seeds; returns the exit code."""
-    base = load(path, sets)
-    make_trackers(base.run.track)  # what is not installed is said before anything runs
+    """Run several strategies on the same seeds; return the exit code."""
+    experiment = Experiment.of(load(path, sets))
+    make_trackers(experiment.config.run.track)  # what is not installed is reported before anything runs
     numbers = parse_seeds(seeds)
     folder = out or unused(RUNS / default_name("compare", numbers[0]))
-    return _compare(console, base, competitors(strategies, base), numbers, folder, log_format)
+    compared = experiment.compare(strategies, numbers, folder, display=terminal(console, log_format))
+    return show_comparison(console, folder, compared)
 
 
 def demo(console: Console, quick: bool, out: Path | None) -> int:
-    """The comparison that the README shows, from the shipped configuration; return the exit code.
+    """Run the comparison that the README shows, from the shipped configuration; return the exit code.
 
-    quick: one seed in place of three, and half of the horizon.
+    quick: one seed instead of three, and half of the horizon.
     """
-    base = load(config_path("fedhusky"), ["run.horizon=500.0"] if quick else [], own=False)
+    experiment = Experiment.of(load(config_path("fedhusky"), ["run.horizon=500.0"] if quick else [], own=False))
     strategies, seeds = "fedhusky,hybrid,sequential,fedavg", "1" if quick else "1-3"
     shorter = " --set run.horizon=500" if quick else ""
     console.print("The same as, after `fedtempo new config fedhusky`:", style="dim")
@@ -134,29 +117,12 @@ def demo(console: Console, quick: bool, out: Path | None) -> int:
     )
     numbers = parse_seeds(seeds)
     folder = out or unused(RUNS / default_name("demo", numbers[0]))
-    return _compare(console, base, competitors(strategies, base), numbers, folder, None)
+    return show_comparison(console, folder, experiment.compare(strategies, numbers, folder, display=terminal(console)))
 
 
-def _compare(
-    console: Console,
-    base: Config,
-    labels: Sequence[str],
-    numbers: Sequence[int],
-    folder: Path,
-    log_format: logs.Format | None,
-) -> int:
-    """Run a comparison in a new folder and show it; return the exit code."""
-    watching, observing = partial(progress.shown, console), partial(observed, log_format=log_format)
-    compared = comparing.begin(folder, base, labels, numbers, watching=watching, observing=observing)
-    return _show_comparison(console, folder, compared)
-
-
-def _show_comparison(console: Console, folder: Path, compared: dict[str, Any] | None) -> int:
-    """A comparison that ended, None for one that was interrupted; returns the exit code."""
-    if compared is None:
-        console.print(f"interrupted: `fedtempo resume {folder}` goes on", style="yellow", soft_wrap=True)
-        return INTERRUPTED
-    console.print(comparison_table(compared, console.width))
+def show_comparison(console: Console, folder: Path, compared: Comparison) -> int:
+    """Show the comparison in a folder; return the exit code."""
+    console.print(comparison_table(compared.facts, console.width))
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
 
@@ -165,6 +131,7 @@ def tune(
     console: Console,
     path: Path,
     strategies: str,
+    *,
     lr: str,
     factor: float,
     seeds: str,
@@ -172,61 +139,62 @@ def tune(
     workers: int | None,
     sets: list[str],
 ) -> None:
-    """The learning rate of several strategies on one grid, with the same budget: tables, and lines to paste."""
+    """Show the learning rate of several strategies, found on one grid with the same budget, and lines to paste."""
     from fedtempo.studies.tuning.report import comparison_lines, tuning_table
-    from fedtempo.studies.tuning.successive_halving import multiplicative_grid, successive_halving
 
-    base, numbers = load(path, sets), parse_seeds(seeds)
-    labels = competitors(strategies, base)
-    points = [{"training.lr": value} for value in multiplicative_grid(*_range(lr), factor)]
+    experiment, numbers, grid = Experiment.of(load(path, sets)), parse_seeds(seeds), _range(lr)
+    n_strategies = len(competitors(strategies, experiment.config))
     with console.status("starting") as status:
 
         def begins(number: int, rung: Rung, horizon_s: float) -> None:
-            runs = len(labels) * rung.points * len(numbers)
+            runs = n_strategies * rung.points * len(numbers)
             status.update(
-                f"rung {number + 1}: {rung.points} learning rates a strategy, {runs} runs to {horizon_s:.4g} s"
+                f"rung {number + 1}: {rung.points} learning rates per strategy, {runs} runs to {horizon_s:.4g} s"
             )
 
-        placed = successive_halving(
-            base, labels, points, numbers, budget, workers=workers or usable_cpus(), begins=begins
+        tuning = experiment.tune(
+            strategies,
+            grid,
+            factor=factor,
+            seeds=numbers,
+            budget=budget,
+            workers=workers or usable_cpus(),
+            begins=begins,
         )
-    for label, found in placed.items():
-        console.print(tuning_table(label, found, numbers))
+    for label, places in tuning.placed.items():
+        console.print(tuning_table(label, places, numbers))
     console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
-    for label, found in placed.items():
-        chosen = found[0].trial.changes
-        if found[0].trial.diverged:
+    for label, places in tuning.placed.items():
+        best = places[0].trial
+        if best.diverged:
             console.print(f"# {label}: runs diverged at every learning rate; try smaller ones", style="yellow")
-        console.print(comparison_lines(base, label, chosen), markup=False, highlight=False, soft_wrap=True)
-        if len(points) > 1 and chosen in (points[0], points[-1]):
+        lines = comparison_lines(experiment.config, label, best.changes)
+        console.print(lines, markup=False, highlight=False, soft_wrap=True)
+        if len(tuning.points) > 1 and best.changes in (tuning.points[0], tuning.points[-1]):
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
 
 def plan(console: Console, path: Path, strategies: str | None, out: Path | None, sets: list[str]) -> None:
-    """Schedule-only runs: predicted utilisation as a table, then what lies behind a strategy's schedule.
+    """Show predicted schedules as a table, and the reasons for them.
 
-    out: a new folder for pictures of both.
+    out: a new folder for figures of both.
     """
     from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
-    base = load(path, sets)
+    experiment = Experiment.of(load(path, sets))
     folder = None if out is None else new_folder(out)
-    predictions: dict[str, Prediction] = {}
-    labels = () if strategies is None else competitors(strategies, base)
-    for config in comparing.configured(base, labels) or [base]:
-        with progress.shown(console, config) as watch:
-            predictions[config.label] = predict(config, watch)
+    predictions = experiment.plan(strategies, display=terminal(console)).predictions
     console.print(plan_table({label: planned.summary for label, planned in predictions.items()}))
-    worlds = {clients_in_order(planned.world) for planned in predictions.values()}
-    for line in sorted(line for line in worlds if line):
+    orders = {clients_in_order(planned.world) for planned in predictions.values()}
+    for line in sorted(line for line in orders if line):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     for planned in predictions.values():
         explain_plan(console, planned.config, planned.world)
     if folder is not None:
         from fedtempo.studies.plan_figures import draw_plans
 
-        for picture in draw_plans(folder, predictions):
-            console.print(f"{picture}", style="cyan", soft_wrap=True)
+        for figure in draw_plans(folder, predictions):
+            console.print(f"{figure}", style="cyan", soft_wrap=True)
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
@@ -281,20 +249,16 @@ def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
 
 
 def check(console: Console, path: Path, sets: list[str]) -> int:
-    """The same run on different executors and worker counts; returns 0 where every bit agrees, else 3."""
-    from fedtempo.studies import check as checking
-
-    found = checking.check(load(path, sets), watching=partial(progress.shown, console))
-    if found is None:
-        return INTERRUPTED
+    """Run the same configuration on different executors; return 0 if every bit agrees, else 3."""
+    checked = Experiment.of(load(path, sets)).check(display=terminal(console))
     table = Table(title="The same run, executed differently", title_justify="left", header_style="dim")
     for column in ("executor", "model_sha256", "events_sha256", "seconds"):
         table.add_column(column, justify="right" if column == "seconds" else "left")
-    for cells in found.cells():
+    for cells in checked.cells():
         table.add_row(*cells)
     console.print(table)
-    console.print(found.headline, style="green" if found.agree else "red")
-    return 0 if found.agree else 3
+    console.print(checked.headline, style="green" if checked.agree else "red")
+    return 0 if checked.agree else 3
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import fedtempo
 from fedtempo.errors import FedtempoError
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, Records, RunFolder
+from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.record.recorder import Observer, VisitRow
@@ -63,57 +63,28 @@ def rare_collections(n_clients: int) -> Iterator[None]:
         gc.set_threshold(*thresholds)
 
 
-def run(
-    config: Config, *, world: World | None = None, watch: Watch | None = None, quiet: bool = False
-) -> tuple[dict[str, Any], Records, npt.NDArray[np.float32] | None]:
-    """One run in memory: its summary, its records and the final model as a flat vector (None without training).
-
-    quiet: warnings are not logged; the summary has them anyway.
-    """
-    world = build_world(config) if world is None else world
-    with contextlib.closing(_recorder(config, None, world, quiet=quiet)) as recorder:
-        model = _run(config, recorder, world, watch)
-        return recorder.summary(), recorder.records(), model
-
-
-def run_in_folder(
+def play(
     config: Config,
-    folder: Path,
-    *,
     world: World,
-    watch: Watch | None = None,
-    journal: Journal | None = None,
-    observers: Iterable[Observer] = (),
-) -> tuple[dict[str, Any], npt.NDArray[np.float32] | None]:
-    """One run recorded in a folder: its summary and the final model, see `run`.
-
-    journal: what was done of it before; the run goes on from there, and adds to it.
-    """
-    with contextlib.closing(_recorder(config, folder, world, observers)) as recorder:
-        model = _run(config, recorder, world, watch, folder, journal)
-        return recorder.summary(), model
-
-
-def _run(
-    config: Config,
+    training: Training,
+    inner: Executor,
     recorder: Recorder,
-    world: World,
-    watch: Watch | None,
+    *,
+    watch: Watch | None = None,
     folder: Path | None = None,
     journal: Journal | None = None,
 ) -> npt.NDArray[np.float32] | None:
-    """One run, recorded; returns the final model."""
-    training = training_of(config, world)
+    """Run a configuration's strategy on the virtual clock and record it; return the final model, if there is one.
+
+    inner: the executor, which the caller closes. watch: called with the run as it begins. folder, journal: the run's
+    folder and the journal that its operations are answered from and added to, if it can be resumed.
+    """
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
     def wall_s() -> float:
         return before_s + time.perf_counter() - began
 
-    with (
-        rare_collections(len(world.clients)),
-        make_executor(config, world) as inner,
-        contextlib.ExitStack() as at_the_end,
-    ):
+    with contextlib.ExitStack() as at_the_end:
         executor, journalled = inner, None
         if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
             models = ModelFiles(RunFolder(folder).models)
@@ -225,9 +196,10 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
     return Pace(limit.visits / outcome.end_s, limit.commits / outcome.end_s) if outcome.end_s else None
 
 
-def _recorder(
+def make_recorder(
     config: Config, folder: Path | None, world: World, observers: Iterable[Observer] = (), *, quiet: bool = False
 ) -> Recorder:
+    """Return what records a run, in memory if `folder` is None; quiet: warnings are in the summary alone."""
     rows, say = config.run.record == "all", _unsaid if quiet else None
     if not config.run.verify:
         return Recorder(folder, rows=rows, observers=observers, say=say)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedtempo.errors import Interrupted
 from fedtempo.report.markup import element, join
-from fedtempo.runs import launch
 from fedtempo.runs.config import Config
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
-from fedtempo.studies.compare import Watching, unwatched
+from fedtempo.studies.display import HIDDEN, Display
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,10 +80,10 @@ class Check:
         ]
 
 
-def check(config: Config, *, watching: Watching = unwatched) -> Check | None:
-    """Run a configuration in this process, in one, two and three others, and on Ray where it asks for that.
+def check(config: Config, display: Display = HIDDEN) -> Check:
+    """Run a configuration in this process, in one, two and three others, and on Ray if it asks for that.
 
-    None where it was interrupted.
+    Raises Interrupted after Ctrl-C.
     """
     kinds = [("inline", 1), *(("processes", workers) for workers in (1, 2, 3))]
     if config.executor.kind == "ray":
@@ -91,10 +92,10 @@ def check(config: Config, *, watching: Watching = unwatched) -> Check | None:
     for kind, workers in kinds:
         changes = {"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"}
         executed = config.with_changes(changes, label=config.label)
-        with watching(executed) as watch:
-            summary, _, _ = launch.run(executed, world=world, watch=watch)
+        with display.watching(executed) as watch:
+            summary, _, _ = run(executed, world=world, watch=watch)
         if summary["ended"] == "interrupted":
-            return None
+            raise Interrupted("the check was interrupted")
         ways.append(
             Way(
                 executor=kind if kind == "inline" else f"{kind}, {workers}",

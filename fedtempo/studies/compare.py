@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
-from fedtempo.record.recorder import Observer
 from fedtempo.record.strict_json import write_text
-from fedtempo.report.trackers.tracking import tracked
 from fedtempo.runs.config import Config, assignment, parse
-from fedtempo.runs.launch import Watch
-from fedtempo.runs.resume import complete
+from fedtempo.runs.run import Run
 from fedtempo.runs.world import World, build_world
 from fedtempo.strategies import STRATEGIES
+from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.same_work import check_same_work
 
 PLAN = "comparison.toml"
 """What a comparison's folder says of the runs that are to be in it."""
-
-Watching = Callable[[Config], contextlib.AbstractContextManager[Watch | None]]
-"""Follows a run while it lasts, as `fedtempo.cli.progress.shown` does."""
-
-
-Observing = Callable[[Config, Path], contextlib.AbstractContextManager[Iterable[Observer]]]
-"""Hears what happens in a run while it lasts, as `fedtempo.report.trackers.tracking.tracked` does."""
-
-
-def unwatched(config: Config) -> contextlib.AbstractContextManager[Watch | None]:
-    """Follows no run."""
-    return contextlib.nullcontext()
 
 
 def configured(base: Config, labels: Iterable[str]) -> list[Config]:
@@ -92,17 +77,11 @@ def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterat
 
 
 def begin(
-    folder: Path,
-    base: Config,
-    labels: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    watching: Watching = unwatched,
-    observing: Observing = tracked,
-) -> dict[str, Any] | None:
-    """A comparison in a new folder, see `fedtempo.record.comparison`; None where it was interrupted.
+    folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], display: Display = HIDDEN
+) -> dict[str, Any]:
+    """Run a comparison in a new folder; return what `fedtempo.record.comparison` says of it.
 
-    Raises ConfigError where there is something in the folder, or a competitor is not usable.
+    Raises ConfigError if the folder holds something or a competitor is not usable, Interrupted after Ctrl-C.
     """
     configured(base, labels)
     new_folder(folder)
@@ -110,20 +89,16 @@ def begin(
     try:
         plan = {"strategies": list(labels), "seeds": list(seeds), "configuration": base.given}
         write_text(folder / PLAN, tomli_w.dumps(plan))
-        return _complete(folder, base, labels, seeds, force=False, watching=watching, observing=observing)
+        return _complete(folder, base, labels, seeds, force=False, display=display)
     finally:
         lock.release()
 
 
-def go_on(
-    folder: Path,
-    sets: Iterable[str],
-    *,
-    force: bool,
-    watching: Watching = unwatched,
-    observing: Observing = tracked,
-) -> dict[str, Any] | None:
-    """The comparison of a folder, with the runs that are not finished made or gone on with; as `begin`."""
+def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display = HIDDEN) -> dict[str, Any]:
+    """Complete the comparison in a folder: begin the runs that are missing, continue those that are not finished.
+
+    Returns and raises as `begin`; sets and force as for a single run.
+    """
     try:
         plan = tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
         lock = claim(folder)
@@ -131,8 +106,7 @@ def go_on(
         raise ConfigError(f"{folder} cannot be resumed: {error}") from error
     try:
         base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
-        labels, seeds = plan["strategies"], plan["seeds"]
-        return _complete(folder, base, labels, seeds, force=force, watching=watching, observing=observing)
+        return _complete(folder, base, plan["strategies"], plan["seeds"], force=force, display=display)
     finally:
         lock.release()
 
@@ -143,23 +117,16 @@ def run_folder(folder: Path, label: str, seed: int) -> Path:
 
 
 def _complete(
-    folder: Path,
-    base: Config,
-    labels: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    force: bool,
-    watching: Watching,
-    observing: Observing,
-) -> dict[str, Any] | None:
+    folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], *, force: bool, display: Display
+) -> dict[str, Any]:
     summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
     folders = []
     for config, world in runs_of(base, labels, seeds):
         target = run_folder(folder, config.label, config.run.seed)
-        with observing(config, target) as observers, watching(config) as watch:
-            summary = complete(config, target, force=force, world=world, watch=watch, observers=observers)
+        with display.observing(config, target) as observers, display.watching(config) as watch:
+            summary = Run(config, world, observers, watch, page=False).complete(target, force=force)
         if summary["ended"] == "interrupted":
-            return None
+            raise Interrupted(f"the comparison in {folder} was interrupted; `fedtempo resume {folder}` continues it")
         summaries[config.label].append(summary)
         folders.append(target)
     from fedtempo.report.html import write_report

@@ -8,7 +8,8 @@ from typing import Any
 from fedtempo.record import Records
 from fedtempo.runs.config import Config
 from fedtempo.runs.foresight import schedule_only
-from fedtempo.runs.launch import Watch, run
+from fedtempo.runs.launch import Watch
+from fedtempo.runs.run import run
 from fedtempo.runs.world import World, build_world
 
 
@@ -23,7 +24,7 @@ class Prediction:
 
 
 def predict(config: Config, watch: Watch | None = None, *, quiet: bool = False) -> Prediction:
-    """Run the schedule of a configuration. quiet: see `fedtempo.runs.launch.run`.
+    """Run the schedule of a configuration. quiet: see `Run`.
 
     Raises ConfigError or RunError where it has none, KeyboardInterrupt for Ctrl-C.
     """

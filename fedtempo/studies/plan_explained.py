@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fedtempo.federation import Durations, Federation
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import World
 from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.strategies.csgd import CsGd

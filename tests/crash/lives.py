@@ -26,7 +26,7 @@ from fedtempo.cli.app import main
 from fedtempo.record import load_run
 from fedtempo.runs import resume
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.resume import complete
+from fedtempo.runs.run import Run
 from fedtempo.runs.world import build_world
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import journalled
@@ -77,7 +77,7 @@ def run(
         _die_before(name, int(number), lambda: disk and disk.loses_power(folder, without_power))
     if begun is not None:
         begun.set()
-    complete(config, folder)
+    Run(config).complete(folder)
 
 
 def _checkpoint_always() -> None:
@@ -168,7 +168,7 @@ def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert complete(config, folder, watch=watch)["ended"] == "interrupted"
+        assert Run(config, watch=watch).complete(folder)["ended"] == "interrupted"
     finally:
         signal.signal(signal.SIGINT, before)
 

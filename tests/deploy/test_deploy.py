@@ -29,7 +29,7 @@ from fedtempo.deploy.live.joining import meet
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.record import load_run
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real as config
 from tests.deploy.processes import ClientProcess, Place, addresses, client, deployed, family, secured
 

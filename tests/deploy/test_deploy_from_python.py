@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedtempo import ConfigError, Experiment
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real
 from tests.report.trackers.test_tracking import Remembers
 

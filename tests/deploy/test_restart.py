@@ -21,7 +21,7 @@ pytest.importorskip("flwr")
 from fedtempo.deploy.flower.superlink import free_port, started
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real
 from tests.deploy.processes import ClientProcess, client, family, wait_until
 

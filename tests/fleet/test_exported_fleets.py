@@ -15,7 +15,7 @@ from fedtempo.cli import fleet_arguments
 from fedtempo.errors import ConfigError
 from fedtempo.record.measures import client_seconds, energy_wh
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
 from fedtempo.studies.fleet import as_drawn, describe_fleet, windows
 from fedtempo.studies.fleet_figure import draw_fleet

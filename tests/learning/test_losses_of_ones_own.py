@@ -17,7 +17,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.losses import prefers_labels
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 
 
 def pinball(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.parts import plugins
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.identity import code_sha256
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world, dealt_by, load_data, training_of
 
 FLEET = {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"}

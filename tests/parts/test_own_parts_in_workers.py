@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedtempo.runs.config import Config, load
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.parts.test_own_parts import OWN, configured, folder
 
 __all__ = ["folder"]

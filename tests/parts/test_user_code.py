@@ -23,8 +23,7 @@ from fedtempo.learning.networks import Logistic, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.parts import plugins, user_code
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run, run
 from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.job import Job, pack
 from fedtempo.runtime.executors.ray_actor import Actor
@@ -361,7 +360,7 @@ def test_weights_that_are_none_name_strategy_commit_and_values(kind: str, weight
 )
 def test_what_a_run_did_before_an_error_stays(changes: dict[str, Any], stays: bool, folder: Path) -> None:
     with pytest.raises(ConfigError):
-        run_to_folder(configured(changes), folder / "out")
+        Run(configured(changes)).begin(folder / "out")
     assert (folder / "out").exists() == stays
 
 

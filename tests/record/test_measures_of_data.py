@@ -27,8 +27,7 @@ from fedtempo.report.trackers.points import Point, Points
 from fedtempo.report.watch.reading import Reader
 from fedtempo.report.watch.state import RunState
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run, run
 from fedtempo.runtime.executors import Evaluation
 
 FLEET = {
@@ -94,7 +93,7 @@ def test_a_run_is_told_with_the_name_of_its_measure(
             watch(sim, evaluations)
             seen.append(evaluations)
 
-        summary = run_to_folder(config(tmp_path, task), tmp_path / "run", watch=both, observers=[points, RunLog()])
+        summary = Run(config(tmp_path, task), watch=both, observers=[points, RunLog()]).begin(tmp_path / "run")
     assert seen[0].measure == measure
     assert summary["measure"] == measure.key
     rows = dict(run_rows(summary))
@@ -214,7 +213,7 @@ def test_a_folder_of_an_earlier_version_is_read_and_written_again(tmp_path: Path
 
     from fedtempo.record import Recorder
 
-    run_to_folder(config(tmp_path, "numbers"), tmp_path / "run")
+    Run(config(tmp_path, "numbers")).begin(tmp_path / "run")
     new = load_run(tmp_path / "run")
     with sqlite3.connect(tmp_path / "run/run.sqlite") as connection:
         connection.execute("ALTER TABLE evaluations DROP COLUMN mae")

@@ -10,7 +10,7 @@ import pytest
 
 from fedtempo.record import Recorder
 from fedtempo.report.disclosure import leaving
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.runtime.test_averaging import PRIVACY, configured
 
 SHARES = {"run.horizon": 30.0}

@@ -15,7 +15,7 @@ from fedtempo import Experiment
 from fedtempo.cli.logs import JsonLines, RunLog
 from fedtempo.report.trackers.points import Point, Points
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.studies.advice.collect import outcome
 from fedtempo.studies.tuning.report import tuning_table
 from fedtempo.studies.tuning.successive_halving import Placed, successive_halving

@@ -11,7 +11,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.runs import foresight, launch
 from fedtempo.runs.config import parse
 from fedtempo.runs.foresight import VisitTimes, check_length, duration, visit_times
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world, training_of
 
 TABLES: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world, training_of
 from tests.precision import DOUBLE
 

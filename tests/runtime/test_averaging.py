@@ -11,7 +11,7 @@ import pytest
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.strategies import STRATEGIES
 from tests.runtime.world import play
 from tests.strategies.test_every_strategy import BASE, SPECIAL

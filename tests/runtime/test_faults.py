@@ -11,7 +11,7 @@ from fedtempo.fleet.faults import Faults
 from fedtempo.learning.sections import Sections
 from fedtempo.record import summarise
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from tests.runtime.world import play
 

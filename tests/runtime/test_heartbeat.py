@@ -13,7 +13,7 @@ import pytest
 from fedtempo.errors import RunError
 from fedtempo.record.recorder import VisitRow
 from fedtempo.runs.config import parse
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run
 from fedtempo.runtime import heartbeat as pulses
 from fedtempo.runtime.heartbeat import pulse
 
@@ -59,12 +59,12 @@ class Waits:
 
 def test_a_run_says_what_is_in_progress_and_takes_it_back(tmp_path: Path) -> None:
     waits = Waits(tmp_path / "run")
-    summary = run_to_folder(parse(TABLES), tmp_path / "run", observers=[waits])
+    summary = Run(parse(TABLES), observers=[waits]).begin(tmp_path / "run")
     assert summary["visits"] > 60
     assert waits.said.keys() == {"now_s", "visits_begun", "busy", "in_progress"}
     assert 0 <= waits.said["now_s"] <= 6.0
     assert not (tmp_path / "run/now.json").exists()
-    alone = run_to_folder(parse(TABLES), tmp_path / "alone")
+    alone = Run(parse(TABLES)).begin(tmp_path / "alone")
     assert alone["events_sha256"] == summary["events_sha256"]
 
 

@@ -17,8 +17,9 @@ from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import make_executor, run
-from fedtempo.runs.resume import identity
+from fedtempo.runs.identity import identity
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors import device as device_module
 from fedtempo.runtime.executors.arithmetic import Statistics

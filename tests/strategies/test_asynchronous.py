@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedtempo.learning.aggregation import buffered_step
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.strategies import FedAsync, FedBuff, FedProx
 from fedtempo.strategies.fedbuff import add_changes
 from tests.precision import DOUBLE

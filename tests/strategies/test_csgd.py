@@ -9,7 +9,7 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.planning.pipeline import timeline, utilisation
 from tests.runtime.world import play

@@ -11,7 +11,7 @@ import pytest
 from fedtempo.errors import ConfigError
 from fedtempo.record import Records
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.strategies import STRATEGIES
 
 CLIENTS = 20

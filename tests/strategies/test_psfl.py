@@ -13,7 +13,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import distribution
 from fedtempo.record import Records
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.strategies.planning.sampling import (
     partition_inclusion,
     partition_sequences,

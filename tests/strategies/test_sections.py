@@ -13,7 +13,8 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
 from fedtempo.learning.sections import Sections
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import make_executor, run
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.job import Trainer
 from fedtempo.strategies import STRATEGIES

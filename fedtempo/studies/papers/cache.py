@@ -22,7 +22,8 @@ from fedtempo.record.folder import versions
 from fedtempo.record.measures import client_seconds, participation
 from fedtempo.runs.config import Config
 from fedtempo.runs.identity import code_sha256, settings
-from fedtempo.runs.launch import Watch, run
+from fedtempo.runs.launch import Watch
+from fedtempo.runs.run import run
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.runner import Driven
 

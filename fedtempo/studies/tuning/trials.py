@@ -19,7 +19,7 @@ from fedtempo.errors import FedtempoError
 from fedtempo.record import Records
 from fedtempo.record.metric import CLASSES, Measure, measure_of
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.studies.same_work import check_same_work
 
 S = TypeVar("S")

@@ -20,7 +20,7 @@ from fedtempo.errors import ConfigError, RunError, UserCodeError
 from fedtempo.federation import Federation
 from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.deploy.live.deployments import config
 from tests.deploy.live.loopback import Loopback, digits_clients, wait_until
 

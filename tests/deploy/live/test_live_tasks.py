@@ -16,7 +16,7 @@ from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from tests.deploy.live.deployments import config
 from tests.deploy.live.loopback import Loopback
 

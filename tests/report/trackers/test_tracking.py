@@ -20,7 +20,7 @@ from fedtempo.report.trackers import tracking as tracking_module
 from fedtempo.report.trackers.points import About, Point
 from fedtempo.report.trackers.tracking import Tracking, tracked
 from fedtempo.runs.config import parse
-from fedtempo.runs.resume import run_to_folder
+from fedtempo.runs.run import Run
 
 TABLES: dict[str, Any] = {
     "run": {"horizon": 30.0},
@@ -80,7 +80,7 @@ def _forget() -> None:
 def run(folder: Path, *trackers: str) -> dict[str, Any]:
     config = parse(TABLES | {"run": {"horizon": 30.0, "track": list(trackers)}})
     with tracked(config, folder) as observers:
-        return run_to_folder(config, folder, observers=observers)
+        return Run(config, observers=observers).begin(folder)
 
 
 def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 from fedtempo.studies.papers import psfl
 from fedtempo.studies.papers.registry import EXPERIMENTS
 from fedtempo.studies.papers.reproduction import Asked
