@@ -22,6 +22,7 @@ from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.batch import Batch
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
@@ -86,6 +87,12 @@ class Simulation(Central):
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
+        self._undisturbed = (
+            self._visits.undisturbed
+            and not (self._uplink or self._downlink)
+            and not (self._tolerance.deadlines or self._tolerance.faulty)
+        )
+        """Whether nothing but an end of the run or an error can make a visit take longer, or end it before."""
 
     # What a strategy sees -------------------------------------------------------------------------------------------
 
@@ -119,6 +126,19 @@ class Simulation(Central):
             visit.release()
             raise
         return self._arrived(visit)
+
+    async def train_all(
+        self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
+    ) -> list[Update]:
+        if not self._undisturbed:
+            return await super().train_all(clients, model, work, group=group)
+        self._averaging.may_send(model)
+
+        def phases(visit: Visit) -> None:
+            waiting = self._receive(visit) or self._compute(visit, work) or self._send(visit, None)
+            assert waiting is None
+
+        return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)

@@ -45,6 +45,8 @@ class Visits:
         """link_factors: each visit's times on the link over their means."""
         self._loop, self._states, self._availability = loop, states, availability
         self._stays = isinstance(availability, Present)
+        self.undisturbed = isinstance(availability, Present) and availability.never_fails
+        """Whether every client stays, and none fails."""
         self._link_factors = link_factors
         self._recorder, self._horizon = recorder, horizon
         self.begun = 0
@@ -56,10 +58,9 @@ class Visits:
         """Wait for the client's turn and hold it for a visit."""
         visit = self.begin_if_free(client, model, group, trains=trains)
         if visit is None:
-            self.begun += 1
-            stay = Stay(self.begun, group, self._loop.now, trains)
-            await self._states[client.id].turns.take()
-            visit = self._hold(client, model, stay)
+            stay, turn = self.queue(client, group, trains=trains)
+            await self._states[client.id].turns.taken(turn)
+            visit = self.hold(client, model, stay)
         return visit
 
     def begin_if_free(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit | None:
@@ -67,9 +68,21 @@ class Visits:
         if not self._states[client.id].turns.take_if_free():
             return None
         self.begun += 1
-        return self._hold(client, model, Stay(self.begun, group, self._loop.now, trains))
+        return self.hold(client, model, Stay(self.begun, group, self._loop.now, trains))
 
-    def _hold(self, client: Client, model: Model, stay: Stay) -> Visit:
+    def queue(self, client: Client, group: int | None, *, trains: bool = True) -> tuple[Stay, asyncio.Future[None]]:
+        """Let a visit wait for its client's turn: what is known of it by now, and a future for the turn.
+
+        The turn must lead to `hold` or `give_turn`; cancel the future to leave the queue before it has come.
+        """
+        self.begun += 1
+        return Stay(self.begun, group, self._loop.now, trains), self._states[client.id].turns.queue(self._loop)
+
+    def give_turn(self, client: Client) -> None:
+        """Pass a client's turn on without a visit."""
+        self._states[client.id].turns.give()
+
+    def hold(self, client: Client, model: Model, stay: Stay) -> Visit:
         """The client's turn has come."""
         stay.at = now = self._loop.now
         visit = Visit(client, model, now, self._give_up)
@@ -187,7 +200,7 @@ class Visits:
                 stay.statistics.get("loss") if stay.statistics else None,
             )
         )
-        self._states[visit.client.id].turns.give()
+        self.give_turn(visit.client)
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
