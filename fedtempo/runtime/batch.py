@@ -63,20 +63,21 @@ class Batch:
 
     def _begin(self, clients: Sequence[Client]) -> None:
         ends: list[tuple[float, int]] = []
+        begin_if_free, phases, now = self._visits.begin_if_free, self._phases, self._loop.now
         try:
             for number, client in enumerate(clients):
                 try:
-                    visit = self._visits.begin_if_free(client, self._model, self._group)
+                    visit = begin_if_free(client, self._model, self._group)
                     if visit is None:
                         self._queue(number, client)
                         continue
-                    self._phases(visit)
+                    phases(visit)
                 except Exception as error:  # noqa: BLE001  it is raised where the updates are awaited
                     self._fail(error)
                     continue
                 self._open += 1
                 self._under_way[number] = visit
-                if visit.state.at > self._loop.now:
+                if visit.state.at > now:
                     ends.append((visit.state.at, number))
                 else:
                     self._end(number)

@@ -14,7 +14,7 @@ def models_in(values: Iterable[Any]) -> list[Model]:
     for value in values:
         if isinstance(value, Model):
             found.append(value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple) and not are_numbers(value):
             found.extend(models_in(value))
     return found
 

@@ -292,7 +292,8 @@ class Simulation(Central):
 
     def _compute(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
         """The executor begins with it at once."""
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        client, stay = visit.client, visit.state
+        state = self._states[client.id]
         training = self._training if work is None else resolve(self._training, work)
         examples, mean_s = state.planned(training)
         state.visits += 1
@@ -303,9 +304,10 @@ class Simulation(Central):
         stay.compute_s = state.as_configured_s(seconds, examples)
         if self._tolerance.deadlines:
             self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
-        fails_at = self._fleet.availability.failure_point(client.id, state.failures)
-        if fails_at is not None:
-            return self._fail(visit, seconds * fails_at)
+        if not self._visits.undisturbed:
+            fails_at = self._fleet.availability.failure_point(client.id, state.failures)
+            if fails_at is not None:
+                return self._fail(visit, seconds * fails_at)
         stay.faulty = fault is not None
         if fault == "hang":
             stay.silent = True
@@ -327,10 +329,10 @@ class Simulation(Central):
         raise ClientUnavailable(visit.client, f"it failed while computing at t = {self.now:g} s")
 
     def _send(self, visit: Visit, to: Client | None) -> Coroutine[Any, Any, None] | None:
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        client, stay = visit.client, visit.state
         if stay.training is None or visit.computed is None:
             raise RunError(f"client {client.id}: upload before compute")
-        stay.upload_s = seconds = state.upload_s * stay.link_factor
+        stay.upload_s = seconds = self._states[client.id].upload_s * stay.link_factor
         if to is not None:
             neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
             if direct is not None and direct <= seconds + neighbour.download_s:
@@ -352,13 +354,16 @@ class Simulation(Central):
         model = Model(visit.received.version, trained.location)
         if stay.neighbour is not None:
             stay.neighbour.deliver(model)
-        self._averaging.arrived(model, client)
-        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        stay.statistics = told = trained.statistics
+        if self._averaging.guards:
+            self._averaging.arrived(model, client)
+            told = self._averaging.statistics(told)
         if told:
             self._recorder.told(statistics=len(told))
         computed = visit.computed
         assert computed is not None
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
+        now = self._loop.now
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, now)
         self._visits.end(visit, "done")
         return update
 

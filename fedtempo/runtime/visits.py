@@ -90,7 +90,11 @@ class Visits:
         self._held.add(visit)
         if stay.group is not None:
             self._recorder.begun(stay.group, now)
-        self._count_instant()
+        if now != self._instant:
+            self._instant, self._at_instant = now, 0
+        self._at_instant += 1
+        if self._at_instant > _STUCK:
+            self._stuck()
         stay.link_factor = self._link_factors.next(client.id)
         return visit
 
@@ -178,8 +182,9 @@ class Visits:
         if visit not in self._held:
             return  # cut when the run ended
         visit.finish()
-        self._held.discard(visit)
+        self._held.remove(visit)
         stay: Stay = visit.state
+        client = visit.client
         ended, received, computed = self._loop.now, stay.received_at, visit.computed
         if outcome != "done":
             ended = self.end_s
@@ -187,7 +192,7 @@ class Visits:
         self._recorder.visit(
             (
                 stay.number,
-                visit.client.id,
+                client.id,
                 stay.group,
                 visit.received.version,
                 stay.queued,
@@ -196,11 +201,11 @@ class Visits:
                 computed,
                 ended,
                 outcome,
-                visit.client.num_examples if stay.trains else 0,
+                client.num_examples if stay.trains else 0,
                 stay.statistics.get("loss") if stay.statistics else None,
             )
         )
-        self.give_turn(visit.client)
+        self._states[client.id].turns.give()
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
@@ -224,17 +229,12 @@ class Visits:
         else:
             self.end(visit, "cut" if self._closing else "cancelled")
 
-    def _count_instant(self) -> None:
+    def _stuck(self) -> NoReturn:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
-        now = self._loop.now
-        if now != self._instant:
-            self._instant, self._at_instant = now, 0
-        self._at_instant += 1
-        if self._at_instant > _STUCK:
-            raise RunError(
-                f"{_STUCK:,} visits began at t = {now:g} s and time did not move: visits take no time on this fleet; "
-                "give it a link or a computing time, or end the run by max_commits"
-            )
+        raise RunError(
+            f"{_STUCK:,} visits began at t = {self._instant:g} s and time did not move: visits take no time on this "
+            "fleet; give it a link or a computing time, or end the run by max_commits"
+        )
 
 
 def _if_passed(instant: float | None, ended: float) -> float | None:
