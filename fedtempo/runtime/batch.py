@@ -85,6 +85,8 @@ class Batch:
                 ends.sort()
                 self._in_order = iter([number for _, number in ends])
                 self._timers.append(self._loop.call_each([at for at, _ in ends], self._end_next))
+        except ValueError as error:  # a time that is not finite
+            self._fail(error)
         finally:
             self._close_one()
 

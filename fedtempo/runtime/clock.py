@@ -38,16 +38,13 @@ _new: Callable[[type[_Soon]], Any] = object.__new__
 class TimerSeries(asyncio.TimerHandle):
     """Timers with one callback (`VirtualLoop.call_each`), of which only the next one due is in the loop's heap."""
 
-    __slots__ = ("_later", "_stopped")
+    __slots__ = ("_stopped", "later")
 
     def __init__(self, times: Sequence[float], callback: Callable[[], object], loop: VirtualLoop) -> None:
+        """later: times after the one that is in the heap."""
         super().__init__(times[0], callback, (), loop)
-        self._later = iter(times[1:])
+        self.later = iter(times[1:])
         self._stopped = False
-
-    def following(self) -> float | None:
-        """Time of the timer after the one that is in the heap, which is due now; None if there is none."""
-        return next(self._later, None)
 
     def cancelled(self) -> bool:
         return self._stopped
@@ -56,6 +53,7 @@ class TimerSeries(asyncio.TimerHandle):
         """Cancel the timers that are not due yet; the callback still runs for those that are."""
         if not self._stopped:
             self._stopped = True
+            self.later = iter(())
             self._loop._timer_handle_cancelled(self)  # type: ignore[attr-defined]
 
 
@@ -153,7 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         now = self.now
         while timers and timers[0][0] <= now:
             _, order, timer = timers[0]
-            if isinstance(timer, TimerSeries) and not timer.cancelled() and (when := timer.following()) is not None:
+            if isinstance(timer, TimerSeries) and (when := next(timer.later, None)) is not None:
                 heapreplace(timers, (when, order, timer))
                 ready.append(timer)
                 continue

@@ -29,7 +29,9 @@ def located(value: Any) -> Any:
     if isinstance(value, Model):
         return value.location
     if isinstance(value, list | tuple):
-        return list(value) if are_numbers(value) else [located(item) for item in value]
+        if are_numbers(value):
+            return list(value)
+        return [item.location if isinstance(item, Model) else located(item) for item in value]
     if isinstance(value, Mapping):
         return {key: located(item) for key, item in value.items()}
     return value

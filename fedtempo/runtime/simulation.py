@@ -11,8 +11,7 @@ import contextlib
 import math
 from bisect import bisect_right
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
@@ -35,6 +34,7 @@ from fedtempo.runtime.limits import Tolerance
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.visits import UNLIMITED, Visits
+from fedtempo.runtime.work import resolve
 
 T = TypeVar("T")
 
@@ -133,11 +133,7 @@ class Simulation(Central):
         if not self._undisturbed:
             return await super().train_all(clients, model, work, group=group)
         self._averaging.may_send(model)
-
-        def phases(visit: Visit) -> None:
-            waiting = self._receive(visit) or self._compute(visit, work) or self._send(visit, None)
-            assert waiting is None
-
+        phases = partial(self._pass_phases, training=resolve(self._training, work))
         return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
@@ -225,7 +221,7 @@ class Simulation(Central):
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         if not any(each.size_bytes for each in examples):
             raise RunError("training at the server needs at least one example")
-        training = self._training if work is None else resolve(self._training, work)
+        training = resolve(self._training, work)
         self._server_visits += 1
         rows = self._raw_examples().rows(examples)
         pending = self._executor.train_rows(model.location, rows, self._server_visits, training)
@@ -294,7 +290,7 @@ class Simulation(Central):
         """The executor begins with it at once."""
         client, stay = visit.client, visit.state
         state = self._states[client.id]
-        training = self._training if work is None else resolve(self._training, work)
+        training = resolve(self._training, work)
         examples, mean_s = state.planned(training)
         state.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
@@ -340,6 +336,22 @@ class Simulation(Central):
                 return self._visits.phase(visit, direct, "sending", None)
         return self._visits.phase(visit, seconds, "sending", self._uplink)
 
+    def _pass_phases(self, visit: Visit, training: Training) -> None:
+        """`_receive`, `_compute` and `_send` of a visit that nothing can delay or end early."""
+        client, stay = visit.client, visit.state
+        state = self._states[client.id]
+        if not state.takes_delivered(visit.received):
+            stay.download_s = state.download_s * stay.link_factor
+            self._recorder.traffic(self._size_bytes)
+        examples, mean_s = state.planned(training)
+        seconds = mean_s * self._compute_factors.next(client.id)
+        stay.compute_s = state.as_configured_s(seconds, examples)
+        stay.upload_s = state.upload_s * stay.link_factor
+        state.visits += 1
+        computed = self._visits.pass_all(visit, stay.download_s, seconds, stay.upload_s)
+        stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
+        visit.computed = computed
+
     def _arrived(self, visit: Visit) -> Update:
         """The model was sent, and the clock is where the visit is."""
         client, stay = visit.client, visit.state
@@ -381,19 +393,3 @@ class Simulation(Central):
         if self._examples is None:
             raise RunError("this run has no data: examples cannot be uploaded")
         return self._examples
-
-
-@lru_cache(maxsize=4096)
-def resolve(training: Training, work: Work) -> Training:
-    """The configured training with what this visit does differently."""
-    changes: dict[str, Any] = {
-        name: value
-        for name, value in vars(work).items()
-        if value is not None and name not in ("lr_scale", "statistics")
-    }
-    if work.lr_scale is not None:
-        changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
-    if work.epochs is not None and work.steps is None:
-        changes["steps"] = None
-    changes["statistics"] = training.statistics | work.statistics
-    return replace(training, **changes)

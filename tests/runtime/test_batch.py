@@ -1,6 +1,7 @@
 """`train_all` where nothing can delay a visit: the same events, in the same order, as with a task for each visit."""
 
 import asyncio
+import math
 import random
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from fedtempo.errors import RunError
 from fedtempo.federation import Federation
+from fedtempo.fleet.links import Links
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.simulation import Simulation
@@ -148,3 +150,17 @@ def test_no_client_is_left_busy_after_a_timeout() -> None:
         await busy
 
     play(script)
+
+
+@pytest.mark.parametrize(("link", "doing"), [((math.nan, 0.0), "receiving"), ((0.0, math.inf), "sending")])
+def test_a_time_that_is_none_ends_the_run(
+    link: tuple[float, float], doing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Links, "download_s", lambda *_: link[0])
+    monkeypatch.setattr(Links, "upload_s", lambda *_: link[1])
+
+    async def script(fed: Federation) -> None:
+        await fed.train_all(fed.clients, fed.model)
+
+    with pytest.raises(RunError, match=f"client 0: {doing} takes .* finite and not negative"):
+        play(script)
