@@ -1,4 +1,4 @@
-"""The runs. No logic of their own: each reads its arguments, calls one function, and shows what came out.
+"""The commands: each reads its arguments and calls one function.
 
 What a command needs is imported when it runs, so that `fedtempo --help` answers at once.
 """
@@ -30,7 +30,7 @@ app = typer.Typer(
     epilog="Example: fedtempo demo",
 )
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
-"""Exit codes of what a signal ended: SIGINT, SIGTERM."""
+"""Exit codes after SIGINT and SIGTERM."""
 
 app.add_typer(fleet, name="fleet")
 
@@ -44,16 +44,16 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version, and exit.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of the program as a whole."""
+    """Options of the program itself."""
 
 
 @app.command(epilog="Example: fedtempo demo --quick")
 def demo(
     quick: Annotated[
-        bool, typer.Option("--quick", help="one seed and half the time: seconds in place of a minute")
+        bool, typer.Option("--quick", help="one seed and half the horizon: seconds instead of a minute")
     ] = False,
     out: Out = None,
 ) -> None:
@@ -71,11 +71,11 @@ def run(
     config: ConfigFile,
     out: Out = None,
     set_: Sets = [],  # noqa: B006
-    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+    seed: Annotated[int | None, typer.Option(help="random seed; same as --set run.seed=N")] = None,
     track: Track = None,
     log_format: LogFormat = None,
 ) -> None:
-    """Run one strategy; leave a folder with all that happened."""
+    """Run one strategy and record everything in a folder."""
     from fedtempo.cli import runs
 
     raise typer.Exit(runs.run(console, config, out, [*set_, *_tracks(track)], seed, log_format))
@@ -83,12 +83,12 @@ def run(
 
 @app.command(epilog="Example: fedtempo resume runs/20260102-101500-fedhusky-seed1")
 def resume(
-    folder: Annotated[Path, typer.Argument(help="folder of a run or of a comparison", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="folder of a run, deployment or comparison", show_default=False)],
     set_: Annotated[
         list[str],
-        typer.Option("--set", help="change what no result depends on: executor.workers=4, run.checkpoint_every=10"),
+        typer.Option("--set", help="change a setting that results do not depend on, such as executor.workers=4"),
     ] = [],  # noqa: B006
-    force: Annotated[bool, typer.Option("--force", help="resume although versions or code have changed")] = False,
+    force: Annotated[bool, typer.Option("--force", help="resume even if versions or code have changed")] = False,
     log_format: LogFormat = None,
 ) -> None:
     """Continue what was interrupted or killed, to the same bits.
@@ -104,7 +104,7 @@ def resume(
 def compare(
     config: ConfigFile,
     strategies: Strategies,
-    seeds: Annotated[str, typer.Option(help="seeds: 1-5, or 1,3,7")] = "1",
+    seeds: Annotated[str, typer.Option(help="seeds, such as 1-5 or 1,3,7")] = "1",
     out: Out = None,
     set_: Sets = [],  # noqa: B006
     track: Track = None,
@@ -128,17 +128,15 @@ def _tracks(names: str | None) -> list[str]:
 def tune(
     config: ConfigFile,
     strategies: Strategies,
-    lr: Annotated[str, typer.Option(help="learning rates: the largest and the smallest")] = "0.3:0.001",
-    factor: Annotated[float, typer.Option(help="from one learning rate to the next")] = 3.0,
-    seeds: Annotated[
-        str, typer.Option(help="others than those of the comparison that the settings are for")
-    ] = "101,102",
+    lr: Annotated[str, typer.Option(help="largest and smallest learning rate")] = "0.3:0.001",
+    factor: Annotated[float, typer.Option(help="ratio between neighbouring learning rates")] = 3.0,
+    seeds: Annotated[str, typer.Option(help="seeds to tune on; use other seeds for the comparison")] = "101,102",
     budget: Annotated[
         float | None,
-        typer.Option(help="horizons that each strategy may run a seed; two thirds of the learning rates if not given"),
+        typer.Option(help="budget per strategy and seed, in horizons (default: 2/3 of the number of learning rates)"),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="number of parallel runs (default: the processors that this process may use)")
+        int | None, typer.Option(help="number of parallel runs (default: number of usable CPUs)")
     ] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
@@ -155,12 +153,12 @@ def tune(
 def plan(
     config: ConfigFile,
     strategies: Annotated[
-        str | None, typer.Option(help="comma-separated names; the configuration's own if not given")
+        str | None, typer.Option(help="comma-separated names (default: the configuration's strategy)")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="new folder for pictures; none are drawn if not given")] = None,
+    out: Annotated[Path | None, typer.Option(help="new folder for figures (default: draw none)")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Predict in seconds, without training: who is busy, and when.
+    """Predict schedules in seconds, without training.
 
     How busy clients are, groups alive, rounds, and why.
     """
@@ -172,23 +170,23 @@ def plan(
 @app.command(epilog="Example: fedtempo advise configs/fedhusky.toml --budget 80")
 def advise(
     config: ConfigFile,
-    strategies: Annotated[
-        str | None, typer.Option(help="comma-separated names or labels; all strategies and labels if not given")
-    ] = None,
+    strategies: Annotated[str | None, typer.Option(help="comma-separated names or labels (default: all)")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="short trainings, like 80, or real time, like 90s, 5m, 1h", show_default=False)
+        str | None,
+        typer.Option(help="number of short trainings, such as 80, or real time, such as 5m", show_default=False),
     ] = None,
     short: Annotated[
-        float | None, typer.Option(help="seconds of the run's clock that a training lasts; a quarter of the horizon")
+        float | None,
+        typer.Option(help="length of a short training in simulated seconds (default: a quarter of the horizon)"),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="number of parallel trainings (default: the processors that this process may use)"),
+        typer.Option(help="number of parallel trainings (default: number of usable CPUs)"),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="all of it as JSON, and nothing else")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print JSON only")] = False,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Which strategy to use here, what it costs, and how sure that is.
+    """Recommend a strategy, with its cost and the evidence.
 
     Short trainings of all strategies that fit, and again with wrong estimates and with drop-outs.
     """
@@ -200,9 +198,9 @@ def advise(
 @app.command(epilog="Example: fedtempo report runs/first runs/second --out both.html")
 def report(
     folders: Runs,
-    out: Annotated[Path | None, typer.Option(help="file; report.html in the first folder if not given")] = None,
+    out: Annotated[Path | None, typer.Option(help="output file (default: report.html in the first folder)")] = None,
 ) -> None:
-    """Draw runs into one self-contained page."""
+    """Write one self-contained page about runs."""
     from fedtempo.cli import runs
 
     runs.report(console, folders, out)
@@ -211,10 +209,10 @@ def report(
 @app.command(epilog="Example: fedtempo watch runs/first")
 def watch(
     runs: Runs,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port on 127.0.0.1; one that is free if not given")] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="print the address and open nothing")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port on 127.0.0.1 (0: any free port)")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="print the address; do not open a browser")] = False,
 ) -> None:
-    """Follow runs on a local page, or look at finished ones.
+    """Follow runs on a local page, or view finished ones.
 
     Ctrl-C ends it.
     """
@@ -230,7 +228,7 @@ def watch(
 def export(
     run: Annotated[Path, typer.Argument(help="run folder", show_default=False)],
     to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",
-    out: Annotated[Path | None, typer.Option(help="folder for the files; tables/ in the run if not given")] = None,
+    out: Annotated[Path | None, typer.Option(help="output folder (default: tables/ in the run's folder)")] = None,
 ) -> None:
     """Write a run's tables for pandas, DuckDB or R."""
     from fedtempo.cli import runs
@@ -240,7 +238,7 @@ def export(
 
 @app.command(epilog="Example: fedtempo check configs/fedhusky.toml --set run.horizon=50")
 def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
-    """Say whether different executors agree in every bit.
+    """Check that all executors give the same bits.
 
     Runs the configuration on different executors and worker counts.
     """
@@ -251,9 +249,9 @@ def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
 
 @app.command(name="list", epilog="Example: fedtempo list strategies")
 def list_(
-    what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ...; all if not given")] = None,
+    what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ... (default: all)")] = None,
 ) -> None:
-    """What there is, by name."""
+    """List strategies, networks, links and other parts by name."""
     from fedtempo.cli import catalogue
 
     catalogue.list_parts(console, what)
@@ -261,9 +259,9 @@ def list_(
 
 @app.command(epilog="Example: fedtempo describe fedhusky")
 def describe(
-    name: Annotated[str, typer.Argument(help="a name that `fedtempo list` prints", show_default=False)],
+    name: Annotated[str, typer.Argument(help="a name from `fedtempo list`", show_default=False)],
 ) -> None:
-    """Every field of a part: meaning, unit, default and source."""
+    """Explain every field of a part: unit, default, source."""
     from fedtempo.cli import catalogue
 
     catalogue.describe(console, name)
@@ -275,7 +273,7 @@ def new(
     name: Annotated[
         str,
         typer.Argument(
-            help="config: a strategy, like fedavg or module:Class; otherwise a new name, like my-idea",
+            help="config: a strategy, such as fedavg or module:Class; otherwise a new name, such as my-idea",
             show_default=False,
         ),
     ],
@@ -294,23 +292,23 @@ def new(
 
 @app.command(epilog="Example: fedtempo reproduce fedhusky/fig6 --scale small")
 def reproduce(
-    what: Annotated[str | None, typer.Argument(help="paper/figure, for example fedhusky/fig5")] = None,
+    what: Annotated[str | None, typer.Argument(help="paper/figure, such as fedhusky/fig5")] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="the papers' names alone, for scripts")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="print the papers' names only, for scripts")] = False,
     index: Annotated[
-        Path | None, typer.Option(help="write index.md over all results below this folder", show_default=False)
+        Path | None, typer.Option(help="write index.md for all results under this folder", show_default=False)
     ] = None,
-    scale: Annotated[str, typer.Option(help="small (a minute or so), medium, or full (the paper's setting)")] = "small",
+    scale: Annotated[str, typer.Option(help="small (about a minute), medium, or full (the paper's setting)")] = "small",
     data: Annotated[
-        str | None, typer.Option(help="a source in place of the paper's data, like fashion-mnist", show_default=False)
+        str | None, typer.Option(help="data source instead of the paper's, such as fashion-mnist", show_default=False)
     ] = None,
     out: Out = None,
     results: Annotated[
         Path | None,
-        typer.Option(help="keep the result below this folder, in place of an earlier one", show_default=False),
+        typer.Option(help="keep the result under this folder, replacing an earlier one", show_default=False),
     ] = None,
 ) -> None:
-    """A paper's figure, its numbers beside the measured ones."""
+    """Reproduce a paper's figure, its numbers beside ours."""
     from fedtempo.cli import reproduce as reproduce_commands
 
     if index is not None:
@@ -320,8 +318,8 @@ def reproduce(
 
 
 @app.command(epilog="Example: fedtempo doctor --json")
-def doctor(json: Annotated[bool, typer.Option("--json", help="as one JSON object, for scripts")] = False) -> None:
-    """Say what is installed, what is missing, and what would help.
+def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON object, for scripts")] = False) -> None:
+    """Show what is installed, what is missing, what would help.
 
     The exit code is 1 where something needed is missing.
     """
@@ -339,7 +337,7 @@ app.command(epilog="Example: fedtempo keys keys --host server.example.org --clie
 
 
 def _tell(error: FedtempoError) -> None:
-    """The lines of a user's code, where it led to the error, and the error in one line; all of it for developers."""
+    """Print the lines of the user's code that led to the error, and the error in one line."""
     if os.environ.get("FEDTEMPO_DEBUG"):
         traceback.print_exception(error)
     elif error.frames:
@@ -348,7 +346,7 @@ def _tell(error: FedtempoError) -> None:
 
 
 def main() -> None:
-    """Entry point: errors of ours become one line and an exit code.
+    """Run the program: errors become one line and an exit code.
 
     2: configuration, or code that it names; 3: run; 130: Ctrl-C; 143: SIGTERM. $FEDTEMPO_DEBUG: the traceback as well.
     """

@@ -12,10 +12,10 @@ from fedtempo.cli.options import ConfigFile, Local, LogFormat, Out, Sets, consol
 
 
 def client(
-    config: Annotated[Path, typer.Argument(help="the client's own TOML", show_default=False)],
-    log_format: Annotated[Format, typer.Option(help="how it logs, on stderr")] = Format.text,
+    config: Annotated[Path, typer.Argument(help="client configuration file (TOML)", show_default=False)],
+    log_format: Annotated[Format, typer.Option(help="format of the log on stderr")] = Format.text,
 ) -> None:
-    """Be a client of a deployment.
+    """Serve as a client of a deployment.
 
     Trains on this machine's data whenever the server asks.
     """
@@ -29,7 +29,7 @@ def deploy(
     local: Local = None,
     out: Out = None,
     set_: Sets = [],  # noqa: B006
-    seed: Annotated[int | None, typer.Option(help="the same as --set run.seed=N")] = None,
+    seed: Annotated[int | None, typer.Option(help="random seed; same as --set run.seed=N")] = None,
     log_format: LogFormat = None,
 ) -> None:
     """Run one strategy on real clients, through Flower.
@@ -42,14 +42,12 @@ def deploy(
 
 
 def keys(
-    folder: Annotated[Path, typer.Argument(help="where certificates and keys lie", show_default=False)],
-    host: Annotated[
-        list[str], typer.Option(help="name or address by which clients reach the server; may be repeated")
-    ] = [],  # noqa: B006
-    client: Annotated[list[str], typer.Option(help="client that gets a key; may be repeated")] = [],  # noqa: B006
-    renew_server: Annotated[bool, typer.Option(help="make a new certificate and key for the server")] = False,
+    folder: Annotated[Path, typer.Argument(help="folder of the certificates and keys", show_default=False)],
+    host: Annotated[list[str], typer.Option(help="name or address of the server for clients; can be repeated")] = [],  # noqa: B006
+    client: Annotated[list[str], typer.Option(help="client to make a key for; can be repeated")] = [],  # noqa: B006
+    renew_server: Annotated[bool, typer.Option(help="replace the server's certificate and key")] = False,
     register: Annotated[
-        str | None, typer.Option(help="host:port of a running SuperLink that is to let these clients in")
+        str | None, typer.Option(help="host:port of a running SuperLink to register these clients at")
     ] = None,
 ) -> None:
     """Make certificates and keys for a deployment.

@@ -12,33 +12,35 @@ from fedtempo.cli.options import ConfigFile, Group, Local, Sets, console
 fleet = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="Fleets: who the clients are.",
+    help="Import, fit, measure, export and draw fleets.",
     epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml",
 )
 
 
 @fleet.command(name="import", epilog="Example: fedtempo fleet import phones.csv --compute seconds --out phones.toml")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="CSV, or FedScale's traces as JSON", show_default=False)],
+    files: Annotated[list[Path], typer.Argument(help="CSV files, or FedScale traces (JSON)", show_default=False)],
     out: Annotated[Path, typer.Option(help="new TOML file", show_default=False)],
-    columns: Annotated[Path | None, typer.Option(help="TOML that says which column is what")] = None,
-    client: Annotated[str | None, typer.Option(help="column that tells devices apart")] = None,
-    compute: Annotated[str | None, typer.Option(help="column of computing times or speeds")] = None,
+    columns: Annotated[Path | None, typer.Option(help="TOML file that maps columns")] = None,
+    client: Annotated[str | None, typer.Option(help="column that identifies devices")] = None,
+    compute: Annotated[str | None, typer.Option(help="column of compute times or speeds")] = None,
     compute_unit: Annotated[str | None, typer.Option(help="s/visit, ms/example, example/s, ...")] = None,
-    compute_factor: Annotated[float | None, typer.Option(help="3, from inference to training")] = None,
-    rate: Annotated[str | None, typer.Option(help="column of the rate both ways")] = None,
-    download: Annotated[str | None, typer.Option(help="column of the rate to a device")] = None,
-    upload: Annotated[str | None, typer.Option(help="column of the rate from a device")] = None,
+    compute_factor: Annotated[
+        float | None, typer.Option(help="factor on compute times, such as 3 from inference to training")
+    ] = None,
+    rate: Annotated[str | None, typer.Option(help="column of the rate in both directions")] = None,
+    download: Annotated[str | None, typer.Option(help="column of the download rate")] = None,
+    upload: Annotated[str | None, typer.Option(help="column of the upload rate")] = None,
     rate_unit: Annotated[str | None, typer.Option(help="bit/s, kbit/s, Mbit/s, B/s, kB/s, MB/s")] = None,
-    watts: Annotated[str | None, typer.Option(help="column of the computing's watts")] = None,
-    begin: Annotated[str | None, typer.Option(help="column of when a device comes")] = None,
-    end: Annotated[str | None, typer.Option(help="column of when it leaves")] = None,
-    time_unit: Annotated[str | None, typer.Option(help="of these: s, ms, min, h")] = None,
-    clients: Annotated[int | None, typer.Option(help="draw so many of them")] = None,
-    seed: Annotated[int, typer.Option(help="of that draw")] = 1,
-    estimates: Annotated[str, typer.Option(help="of the server, by name")] = "exact",
+    watts: Annotated[str | None, typer.Option(help="column of the power while computing (W)")] = None,
+    begin: Annotated[str | None, typer.Option(help="column of the time at which a device becomes available")] = None,
+    end: Annotated[str | None, typer.Option(help="column of the time at which it leaves")] = None,
+    time_unit: Annotated[str | None, typer.Option(help="unit of these times: s, ms, min or h")] = None,
+    clients: Annotated[int | None, typer.Option(help="number of devices to draw (default: keep all)")] = None,
+    seed: Annotated[int, typer.Option(help="random seed of the draw")] = 1,
+    estimates: Annotated[str, typer.Option(help="name of the server's estimates")] = "exact",
 ) -> None:
-    """Recorded devices as a fleet; docs/fleets.md says how."""
+    """Make a fleet from recorded devices (docs/fleets.md)."""
     from fedtempo.cli import fleet as fleet_commands
 
     given = {
@@ -61,12 +63,12 @@ def import_(
 @fleet.command(epilog="Example: fedtempo fleet fit times.csv --column seconds --client device")
 def fit(
     file: Annotated[Path, typer.Argument(help="CSV with measured values", show_default=False)],
-    column: Annotated[str, typer.Option(help="the column", show_default=False)],
+    column: Annotated[str, typer.Option(help="column of the values", show_default=False)],
     client: Annotated[
-        str | None, typer.Option(help="column that tells devices apart: of each the median counts")
+        str | None, typer.Option(help="column that identifies devices; each counts by its median")
     ] = None,
 ) -> None:
-    """Which distribution describes measured times, and how well."""
+    """Find the distribution that describes measured times."""
     from fedtempo.cli import fleet as fleet_commands
 
     fleet_commands.fit_column(console, file, column, client)
@@ -78,7 +80,7 @@ def export(
     out: Annotated[Path, typer.Option(help="new .csv, .parquet, .json or .toml", show_default=False)],
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Write the clients that a configuration draws.
+    """Write the clients of a configuration.
 
     A row each; as .toml the fleet without chance.
     """
@@ -90,10 +92,10 @@ def export(
 @fleet.command(epilog="Example: fedtempo fleet plot configs/fedhusky.toml --out fleet.png")
 def plot(
     config: ConfigFile,
-    out: Annotated[Path, typer.Option(help="PNG, SVG or PDF")] = Path("fleet.png"),
+    out: Annotated[Path, typer.Option(help="output file: PNG, SVG or PDF")] = Path("fleet.png"),
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Draw a fleet: visits, rates, places, who is there when."""
+    """Draw a fleet: visit times, rates, positions, availability."""
     from fedtempo.cli import fleet as fleet_commands
 
     fleet_commands.plot(console, config, out, set_)
@@ -104,10 +106,10 @@ def measure(
     config: ConfigFile,
     out: Annotated[Path, typer.Option(help="new TOML file")],
     local: Local = None,
-    visits: Annotated[int, typer.Option(min=1, help="visits of each client")] = 3,
+    visits: Annotated[int, typer.Option(min=1, help="number of visits per client")] = 3,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Ask each live client for a few visits of the real model, and write the fleet that they are."""
+    """Measure live clients with the real model, and write their fleet."""
     from fedtempo.cli import deploy
 
     deploy.measure(console, config, local, visits, out, set_)
@@ -118,7 +120,7 @@ def fleet_compare(
     simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
     deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
 ) -> None:
-    """How well a simulation predicted a deployment: times, how busy clients are, time to target."""
+    """Compare a simulation with the deployment that it predicted."""
     from fedtempo.cli import runs
 
     runs.compare_with_real(console, simulated, deployed)

@@ -1,4 +1,4 @@
-"""Arguments that several commands take, where they print, and groups of commands that suggest the right one."""
+"""Arguments shared by several commands, the consoles, and a command group that suggests the right name."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fedtempo.cli.logs import Format
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
 
-ConfigFile = Annotated[Path, typer.Argument(help="configuration in TOML", show_default=False)]
-Sets = Annotated[list[str], typer.Option("--set", help="override a key: section.key=value; may be repeated")]
-Out = Annotated[Path | None, typer.Option(help="new folder for the results; a name under runs/ where not given")]
+ConfigFile = Annotated[Path, typer.Argument(help="configuration file (TOML)", show_default=False)]
+Sets = Annotated[list[str], typer.Option("--set", help="set section.key=value; can be repeated")]
+Out = Annotated[Path | None, typer.Option(help="new folder for the results (default: a new folder under runs/)")]
 Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of \\[compare.<label>] tables, or all")]
 Local = Annotated[
     int | None,
-    typer.Option(help="start so many clients and a SuperLink on this machine; \\[deploy] counts if not given"),
+    typer.Option(
+        help="number of clients to start on this machine, with a SuperLink (default: join the one in \\[deploy])"
+    ),
 ]
-Track = Annotated[
-    str | None, typer.Option(help="where numbers go as well: tensorboard, mlflow, wandb; comma-separated")
-]
+Track = Annotated[str | None, typer.Option(help="trackers to log to: tensorboard, mlflow, wandb; comma-separated")]
 LogFormat = Annotated[
-    Format | None, typer.Option(help="log each visit, commit and evaluation on stderr; not if not given")
+    Format | None, typer.Option(help="log each visit, commit and evaluation to stderr (off by default)")
 ]
-Runs = Annotated[list[Path], typer.Argument(help="run folders, or folders of a comparison", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(help="folders of runs or comparisons", show_default=False)]
 
 
 class Group(TyperGroup):
-    """Commands; a wrong name is answered with the right one, once, whatever versions of Typer and Click are there."""
+    """A group of commands that suggests the right name for a wrong one, once, with any version of Typer and Click."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
