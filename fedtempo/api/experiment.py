@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from fedtempo.studies.tuning.trials import Changes
 
 Part = str | Mapping[str, Any] | Any
-"""A section of a configuration: a table, the name that stands for one, or an object."""
+"""A section of a configuration: a table, a name that stands for one, or an object."""
 
 _NAMED_BY = {"strategy": "name", "data": "source", "model": "network", "fleet": "preset", "executor": "kind"}
-"""Which key of a section a single word is."""
+"""The key of each section that a single word sets."""
 
 
 class Experiment:
-    """One configuration, and what can be done with it. It never changes: `with_` makes another.
+    """One configuration and what can be done with it. Immutable; `with_` makes another.
 
     Sections are those of the TOML: run, data, model, training, fleet, strategy, executor, server, deploy, compare. Each
     is a table, or an object of fedtempo's or your own (`strategy=FedAvg(clients_per_round=10)`), or the one word that
@@ -63,17 +63,17 @@ class Experiment:
 
     @classmethod
     def from_toml(cls, path: Path | str, *sets: str) -> Experiment:
-        """The experiment of a file; sets: "section.key=value" as `--set` takes them."""
+        """Return the experiment of a file; sets: "section.key=value" as for `--set`."""
         return cls.of(load(path, sets))
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
-        """The experiment of a TOML file's tables, such as `Result.config` holds."""
+        """Return the experiment of a TOML file's tables, such as `Result.config`."""
         return cls.of(parse(tables))
 
     @classmethod
     def of(cls, config: Config) -> Experiment:
-        """The experiment of a configuration that was read before."""
+        """Return the experiment of a configuration."""
         made = cls.__new__(cls)
         made._config = config
         return made
@@ -85,11 +85,11 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """What tables and pictures call it: its strategy, where nothing else was said."""
+        """Its name in tables and figures (default: its strategy)."""
         return self._config.label
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **sections: Part) -> Experiment:
-        """The same experiment with changes: dotted keys, like `--set`, and sections of which the given keys change.
+        """Return the experiment with changes: dotted keys, as for `--set`, and sections of which the given keys change.
 
             experiment.with_({"training.lr": 0.1}, run={"seed": 7}, strategy="fedbuff")
 
@@ -108,11 +108,11 @@ class Experiment:
         return Experiment.of(replaced.with_changes(flattened))
 
     def toml(self) -> str:
-        """The configuration as TOML, complete, usable as it is."""
+        """Return the complete configuration as TOML."""
         return self._config.dump()
 
     def save(self, path: Path | str) -> Path:
-        """Write `toml()` to a file, for the command line. Raises RunError where it cannot be written."""
+        """Write `toml()` to a file. Raises RunError if it cannot be written."""
         write_text(Path(path), self.toml())
         return Path(path)
 
@@ -258,7 +258,7 @@ class Experiment:
             return _in_folder(path, summary)
 
     def fleet_figure(self) -> MatplotlibFigure:
-        """The fleet in one picture (`fedtempo fleet plot`), with Matplotlib."""
+        """Draw the fleet with Matplotlib (`fedtempo fleet plot`)."""
         from fedtempo.studies.fleet_figure import draw_fleet
 
         return draw_fleet(self._config)
@@ -304,7 +304,7 @@ class Tuning:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment in which each strategy has its best setting: `tuning.experiment.compare(...)`."""
+        """The experiment with each strategy's best setting: `tuning.experiment.compare(...)`."""
         tables = {}
         for label, changes in self.best.items():
             kept: Changes = {}
@@ -314,8 +314,8 @@ class Tuning:
         return Experiment.of(self.base.config.with_changes({f"compare.{label}": t for label, t in tables.items()}))
 
     def table(self) -> DataFrame:
-        """A row a setting, the best of each strategy first: strategy, lr, how long it was tried (s), median time to
-        target (s; infinite where most seeds did not reach it), mean of the best accuracies, runs that diverged."""
+        """Return one row per setting, each strategy's best first: strategy, lr, how long it was tried (s), median time
+        to target (s; infinite if most seeds did not reach it), mean of the best accuracies, runs that diverged."""
         return frames.frame(
             [
                 {
@@ -403,7 +403,7 @@ def _in_folder(folder: Path, summary: Mapping[str, Any]) -> Result:
 
 
 def _untracked(config: Config) -> None:
-    """Raises ConfigError for trackers of a run in memory: they follow what lies in a folder."""
+    """Raise ConfigError for trackers of a run in memory: they need a folder."""
     if config.run.track:
         raise ConfigError(f"run.track = {list(config.run.track)}: trackers follow runs in folders; name one")
 
@@ -415,7 +415,7 @@ def _in_memory(run: Run, display: Display) -> Result:
 
 
 def _section(name: str, part: Part) -> dict[str, Any]:
-    """A section's table. Raises ConfigError for an unknown section, or what is no such thing."""
+    """Return a section's table. Raises ConfigError for an unknown section or an unusable value."""
     if name not in SECTIONS:
         raise ConfigError(f"{name}: unknown section{nearest(name, SECTIONS)}")
     if isinstance(part, str):
@@ -434,13 +434,13 @@ def _section(name: str, part: Part) -> dict[str, Any]:
 
 
 def _name_of(maker: Any, section: str) -> str:
-    """What a configuration calls a class, or a function that makes a network."""
+    """Return a configuration's name for a class, or for a function that makes a network."""
     registry = REGISTRIES["strategies" if section == "strategy" else "networks"]
     for name, known in registry.items():
         if maker is known:
             return name
     if "." in maker.__qualname__:
         raise ConfigError(
-            f"{section}: {maker.__qualname__} is not at the top of a module, so that no configuration can name it"
+            f"{section}: {maker.__qualname__} is not at the top level of a module, so no configuration can name it"
         )
     return f"{maker.__module__}:{maker.__qualname__}"

@@ -1,4 +1,4 @@
-"""Pictures of results: as figures for notebooks, as files for papers and pages."""
+"""Figures of results: in notebooks, and as files for papers and pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _matplotlib(runs: Runs, target: float | None) -> dict[str, Callable[[Path], 
 
 
 class Pictures(abc.ABC):
-    """What has pictures: runs by label, several of one are its seeds."""
+    """A base for results with figures: runs by label, one per seed."""
 
     @property
     @abc.abstractmethod
@@ -55,10 +55,10 @@ class Pictures(abc.ABC):
     @property
     @abc.abstractmethod
     def shown_target(self) -> float | None:
-        """The accuracy that is aimed at; None for none."""
+        """The target accuracy, if there is one."""
 
     def figure(self, name: str = "accuracy") -> Figure:
-        """A picture as a Plotly figure, which notebooks show.
+        """Return a figure (Plotly), which notebooks show.
 
         name: accuracy, loss (over time), busy (share of the run, by client), alive (groups over time), staleness,
         participation, calendars, places (of clusters in groups) or labels (who holds what). Raises ConfigError for
@@ -77,7 +77,7 @@ class Pictures(abc.ABC):
         return drawn
 
     def save_figure(self, name: str, path: Path | str) -> Path:
-        """A picture as a file: an interactive page of `figure` for .html; PNG, SVG or PDF for papers else.
+        """Write a figure to a file: an interactive page for .html, otherwise PNG, SVG or PDF.
 
         Papers' pictures there are of accuracy, busy, alive and calendars. Raises ConfigError for another name, RunError
         where the file cannot be written. Returns the path.
@@ -92,5 +92,5 @@ class Pictures(abc.ABC):
     @staticmethod
     def _drawn(name: str, pictures: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
         if name not in pictures:
-            raise ConfigError(f"figure {name!r}: no such picture{nearest(name, pictures)}")
+            raise ConfigError(f"figure {name!r}: no such figure{nearest(name, pictures)}")
         return pictures[name]

@@ -1,4 +1,4 @@
-"""What a run or a comparison came to, for Python and notebooks: numbers, frames and pictures."""
+"""Results of runs and comparisons, for Python and notebooks: numbers, frames and figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TEXT_WIDTH = 100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Pictures):
-    """One run that ended, or was read from its folder.
+    """One run that has ended or was read from its folder.
 
     records: its tables as arrays, and its facts. summary: it in a few numbers, see `fedtempo.record.summarise`. config:
     the tables of its configuration. folder: where it lies; None for a run in memory.
@@ -49,7 +49,7 @@ class Result(Pictures):
 
     @property
     def label(self) -> str:
-        """What tables and pictures call it: its strategy, where nothing else was said."""
+        """Its name in tables and figures (default: its strategy)."""
         return self.records.label
 
     @property
@@ -58,36 +58,36 @@ class Result(Pictures):
 
     @property
     def model(self) -> Model | None:
-        """The final model as a flat vector; None without training. Raises RunError where its file is damaged."""
+        """The final model as a flat vector; None without training. Raises RunError if its file is damaged."""
         sha256 = self.summary["model_sha256"]
         if self._model is not None or self.folder is None or sha256 is None:
             return self._model
         return ModelFiles(self.folder / "models").read(sha256)
 
     def curve(self) -> DataFrame:
-        """A row an evaluation of the global model: time (s), version, accuracy (or what else summary["measure"] says),
-        loss; for data that ask for numbers also mae, the mean absolute error."""
+        """Return one row per evaluation: time (s), version, accuracy (or the measure that summary["measure"] names),
+        loss; for numeric labels also mae, the mean absolute error."""
         return frames.evaluations(self.records)
 
     def visits(self) -> DataFrame:
-        """A row a visit: number, client, group, base_version, when it was queued, started, received, computed,
-        finished (s), outcome, examples, loss."""
+        """Return one row per visit: number, client, group, base_version, when it was queued, started, received,
+        computed, finished (s), outcome, examples, loss."""
         return frames.visits(self.records)
 
     def commits(self) -> DataFrame:
-        """A row a commit: version, time (s), staleness."""
+        """Return one row per commit: version, time (s), staleness."""
         return frames.commits(self.records)
 
     def clients(self) -> DataFrame:
-        """A row a client: examples it holds, visits done, their mean length (s), busy share of the run."""
+        """Return one row per client: examples, visits done, their mean length (s), busy share of the run."""
         return frames.clients(self.records)
 
     def notes(self) -> DataFrame:
-        """What the strategy noted, in order: name, value."""
+        """Return the strategy's notes in order: name, value."""
         return frames.notes(self.records)
 
     def report(self, path: Path | str) -> Path:
-        """Write the page about the run, self-contained, which any browser shows. Raises RunError where it cannot be."""
+        """Write a self-contained page about the run. Raises RunError if it cannot be written."""
         from fedtempo.report.html import write_report
 
         write_report(path, [self.as_run()])
@@ -109,7 +109,7 @@ class Result(Pictures):
         return export(self.as_run(), to, target)
 
     def as_run(self) -> Run:
-        """The records with what belongs to them, as `fedtempo.record.load_run` reads a folder."""
+        """Return the run as `fedtempo.record.load_run` reads it from a folder."""
         if isinstance(self.records, Run):
             return self.records
         tables = {field.name: getattr(self.records, field.name) for field in dataclasses.fields(Records)}
@@ -139,7 +139,7 @@ class Result(Pictures):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Pictures):
-    """Strategies over the same data, fleet and seeds. results: of each, by its label, one a seed."""
+    """Strategies on the same data, fleet and seeds. results: by label, one per seed."""
 
     results: Mapping[str, Sequence[Result]]
 
@@ -150,7 +150,7 @@ class Comparison(Pictures):
 
     @property
     def headline(self) -> str:
-        """What came of it, in one sentence."""
+        """The result in one sentence."""
         return words.headline(self.facts)[0]
 
     def __getitem__(self, label: str) -> Sequence[Result]:
@@ -165,30 +165,30 @@ class Comparison(Pictures):
         return sum(map(len, self.results.values()))
 
     def runs(self) -> DataFrame:
-        """A row a run: strategy, seed, and the plain numbers of its summary; nested ones as `busy_ratio.mean`."""
+        """Return one row per run: strategy, seed, and the numbers of its summary; nested ones as `busy_ratio.mean`."""
         return frames.frame([_row(result) for result in self])
 
     def table(self) -> DataFrame:
-        """A row a strategy, over its seeds: time to target (median, s; NaN where that seed did not reach it) and how
+        """Return one row per strategy, over its seeds: time to target (median, s; NaN if that seed did not reach it), how
         many seeds reached it, how many diverged, means of accuracy, busy ratio, staleness, visits, commits and bytes
         moved."""
         facts = self.facts["strategies"]
         return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
 
     def curve(self) -> DataFrame:
-        """A row an evaluation: strategy, seed, time (s), version, accuracy, loss."""
+        """Return one row per evaluation: strategy, seed, time (s), version, accuracy, loss."""
         return self._joined(Result.curve)
 
     def visits(self) -> DataFrame:
-        """A row a visit: strategy, seed, and the columns of `Result.visits`."""
+        """Return one row per visit: strategy, seed, and the columns of `Result.visits`."""
         return self._joined(Result.visits)
 
     def clients(self) -> DataFrame:
-        """A row a client of a run: strategy, seed, and the columns of `Result.clients`."""
+        """Return one row per client and run: strategy, seed, and the columns of `Result.clients`."""
         return self._joined(Result.clients)
 
     def report(self, path: Path | str) -> Path:
-        """Write the page about all runs, self-contained, which any browser shows."""
+        """Write a self-contained page about all runs."""
         from fedtempo.report.html import write_report
 
         write_report(path, [result.as_run() for result in self], self.facts)
@@ -230,7 +230,7 @@ class Comparison(Pictures):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Comparison):
-    """What strategies' schedules come to without training. predictions: of each, by its label."""
+    """Predicted schedules of strategies, without training. predictions: by label."""
 
     predictions: Mapping[str, Prediction] = dataclasses.field(default_factory=dict)
 
@@ -242,7 +242,7 @@ class Plan(Comparison):
         return cls(results, predictions)
 
     def explanation(self) -> str:
-        """Why psfl and csgd train as they do: the structure that was solved for, the clusters; "" for other
+        """Explain why psfl and csgd train as they do (solved structure, clusters); "" for other
         strategies."""
 
         def show(console: Console) -> None:
@@ -253,7 +253,7 @@ class Plan(Comparison):
 
 
 def open_run(folder: Path | str) -> Result:
-    """The run in a folder, finished or not. It may come from anybody: nothing that it holds is run or imported.
+    """Open the run in a folder, finished or not. It may come from anybody: nothing in it is executed or imported.
 
     Raises ConfigError where there is no run that can be read; of a comparison's folder, see `open_comparison`.
     """
@@ -265,7 +265,7 @@ def open_run(folder: Path | str) -> Result:
 
 
 def open_comparison(folder: Path | str) -> Comparison:
-    """The runs right below a folder, by label and seed; those of `fedtempo compare`, or any others.
+    """Open the runs directly in a folder, by label and seed; those of `fedtempo compare` or any others.
 
     Raises ConfigError where there is none, or one of them cannot be read.
     """
@@ -281,7 +281,7 @@ def open_comparison(folder: Path | str) -> Comparison:
 
 
 def _asked_order(folder: Path) -> dict[str, int]:
-    """The order in which a comparison was asked for; empty where the folder does not say."""
+    """Return the order of a comparison's strategies; empty if the folder does not record it."""
     import tomllib
 
     from fedtempo.record.reading import read_table
@@ -323,7 +323,7 @@ def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(row: dict[str, Any]) -> dict[str, Any]:
-    """NaN for what is not there, so that a column of numbers is one."""
+    """Replace None by NaN, so that columns of numbers stay numeric."""
     return {name: math.nan if value is None else value for name, value in row.items()}
 
 

@@ -54,7 +54,7 @@ def deploy(
 def measure(console: Console, path: Path, local: int | None, visits: int, out: Path, sets: list[str]) -> None:
     """Measure live clients and write them as a fleet."""
     if out.exists():
-        raise ConfigError(f"{out} is there already: nothing is overwritten; choose another file with --out")
+        raise ConfigError(f"{out} already exists; choose another file with --out (nothing was overwritten)")
     config = _config(path, local, sets, None)
     from fedtempo.deploy.flower import service
     from fedtempo.deploy.flower.measuring import Measure, as_toml

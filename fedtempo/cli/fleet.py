@@ -36,10 +36,10 @@ def import_fleet(
 ) -> None:
     """Recorded devices as a `[fleet]` in a new file, with a trace beside it where it is known when they are there."""
     if out.exists():
-        raise ConfigError(f"{out} is there: nothing is overwritten; choose another file with --out")
+        raise ConfigError(f"{out} already exists; choose another file with --out (nothing was overwritten)")
     trace = out.with_name(f"{out.stem}-availability.csv")
     if trace.exists():
-        raise ConfigError(f"{trace} is there: nothing is overwritten; choose another file with --out")
+        raise ConfigError(f"{trace} already exists; choose another file with --out (nothing was overwritten)")
     if seed < 0:
         raise ConfigError(f"seed = {seed}: must be 0 or more")
     devices = together(files, _columns(mapping, given))

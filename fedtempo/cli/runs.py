@@ -30,7 +30,7 @@ from fedtempo.report.table import comparison_table, prediction_table, run_table
 from fedtempo.report.trackers import make_trackers
 from fedtempo.runs.config import load
 from fedtempo.runs.shipped import config_path
-from fedtempo.studies.compare import competitors, new_folder
+from fedtempo.studies.compare import competitors, duplicate, new_folder
 from fedtempo.studies.same_work import check_same_work
 
 if TYPE_CHECKING:
@@ -266,12 +266,12 @@ def parse_seeds(text: str) -> list[int]:
             low = int(first)
             high = int(last) if dash else low
         except ValueError:
-            raise ConfigError(f"--seeds {text}: write whole numbers like 1-5 or 1,3,7") from None
+            raise ConfigError(f"--seeds {text}: write whole numbers such as 1-5 or 1,3,7") from None
         if high < low:
-            raise ConfigError(f"--seeds {text}: {part} runs backwards")
+            raise ConfigError(f"--seeds {text}: {part} is a descending range")
         seeds.extend(range(low, high + 1))
     if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds {text}: a seed is there twice")
+        raise ConfigError(f"--seeds {text}: duplicate seed {duplicate(seeds)}")
     return seeds
 
 
@@ -281,7 +281,7 @@ def _range(text: str) -> tuple[float, float]:
     try:
         return float(high), float(low or high)
     except ValueError:
-        raise ConfigError(f"--lr {text}: write the largest and the smallest, like 0.3:0.001") from None
+        raise ConfigError(f"--lr {text}: write the largest and the smallest rate, such as 0.3:0.001") from None
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""One run as TOML: read, checked, completed with defaults, and written back as it was understood."""
+"""The configuration of one run (TOML): read, checked, completed with defaults, and written back."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Table = dict[str, Any]
 
 DEFAULT_CLIENTS = 50
 _DEEPEST = 2
-"""Dots in a key such as fleet.compute.speed: what it holds is one value."""
+"""Dots in a key such as fleet.compute.speed, which holds one value."""
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """One run, checked. given: the tables as they were written; tables: with all defaults, as `dump` writes them.
+    """A checked configuration. given: the tables as written; tables: with all defaults, as `dump` writes them.
 
     partition: None where none is given: the data's own clients, or else "iid".
     """
@@ -68,17 +68,17 @@ class Config:
 
     @property
     def n_clients(self) -> int:
-        """How many clients there are where the data do not say it."""
+        """Number of clients if the data do not determine it."""
         return self.data.clients or DEFAULT_CLIENTS
 
     @property
     def variants(self) -> Mapping[str, Table]:
-        """The tables `[compare.<label>]`: settings that a strategy has in a comparison."""
+        """The tables `[compare.<label>]`: a strategy's settings in a comparison."""
         tables: Mapping[str, Table] = self.given.get("compare", {})
         return tables
 
     def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
-        """The same configuration with dotted keys replaced; label: what the run is called, its strategy by default."""
+        """Return the configuration with dotted keys replaced; label: name of the run (default: its strategy)."""
         tables = _copied(self.given)
         if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
             tables["strategy"] = {}
@@ -87,7 +87,7 @@ class Config:
         return parse(tables, label=label)
 
     def for_comparison(self, label: str) -> Config:
-        """The configuration of the competitor `label`: a strategy's name, or a table `[compare.<label>]`.
+        """Return the configuration of the competitor `label`: a strategy's name, or a table `[compare.<label>]`.
 
         Such a table holds dotted keys, like `--set`; `strategy.name` among them where the label is no strategy's name.
         """
@@ -97,7 +97,7 @@ class Config:
         return self.with_changes(changes, label=label)
 
     def dump(self) -> str:
-        """The configuration as TOML, complete, usable as it is."""
+        """Return the complete configuration as TOML."""
         return tomli_w.dumps(self.tables)
 
 
@@ -135,7 +135,7 @@ def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Con
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """A "dotted.key=value" of the command line; the value is TOML, or a string where it is not."""
+    """Parse "dotted.key=value" of the command line; a value that is not TOML is a string."""
     key, equals, raw = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"--set {text}: write it as section.key=value")
@@ -147,7 +147,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
-    """A configuration from its tables. Raises ConfigError for anything unknown, missing or out of range."""
+    """Return a configuration from its tables. Raises ConfigError for anything unknown, missing or out of range."""
     for name, table in tables.items():
         if name not in SECTIONS:
             raise ConfigError(f"[{name}]: unknown section{nearest(name, SECTIONS)}")
@@ -229,7 +229,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
 
 
 def partition_from(table: Any) -> Partition:
-    """A partition from a table with `kind`, or from its name where it needs nothing else. Raises ConfigError."""
+    """Return a partition from a table with `kind`, or from its name if it needs no settings. Raises ConfigError."""
     where = "data.partition"
     if isinstance(table, str):
         table = {"kind": table}
@@ -244,7 +244,7 @@ def partition_from(table: Any) -> Partition:
 
 
 def network_from(name: Any, fields: Table) -> Network:
-    """A network by its name and the other keys of `[model]`. Raises ConfigError.
+    """Return a network from its name and the other keys of `[model]`. Raises ConfigError.
 
     A class from elsewhere with `build` is a component as ours are; any other is called to make the module.
     """
@@ -260,7 +260,7 @@ def network_from(name: Any, fields: Table) -> Network:
 
 
 def _check_names(training: Training) -> None:
-    """Raises ConfigError for a loss or an optimiser that there is not, or whose module cannot be imported."""
+    """Raise ConfigError for a loss or optimiser that does not exist or cannot be imported."""
     for name, known, kind, what, where in (
         (training.loss, LOSSES, "losses", "loss", "training.loss"),
         (training.optimizer, OPTIMIZERS, "optimizers", "optimiser", "training.optimizer"),
@@ -270,13 +270,13 @@ def _check_names(training: Training) -> None:
 
 
 def _plain(part: Any) -> Table:
-    """The fields of a part as TOML values; what is None is left out."""
+    """Return the fields of a part as TOML values, without those that are None."""
     table = {field.name: toml_value(getattr(part, field.name)) for field in dataclasses.fields(part)}
     return {name: value for name, value in table.items() if value is not None}
 
 
 def toml_value(value: Any) -> Any:
-    """A part as the table that a configuration writes for it; lists, tables and plain values as TOML has them."""
+    """Return a part as the table that a configuration writes for it; other values as TOML has them."""
     if dataclasses.is_dataclass(value):
         kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
         cls = type(value)
@@ -300,7 +300,7 @@ def _copied(value: Any) -> Any:
 
 
 def _put(tables: Table, key: str, value: Any) -> None:
-    """Set a dotted key, making the tables on the way."""
+    """Set a dotted key and create the tables above it."""
     *sections, name = key.split(".")
     if not sections:
         raise ConfigError(f"{key}: write it as section.key, with a section of {', '.join(SECTIONS)}")
@@ -313,7 +313,7 @@ def _put(tables: Table, key: str, value: Any) -> None:
 
 
 def flat(key: str, value: Any) -> Table:
-    """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}.
+    """Flatten a nested table to dotted keys: {"a": {"b": 1}} becomes {"a.b": 1}.
 
     Tables with a `kind` stay whole, and those that are the value of a key of three parts: values by name.
     """
@@ -332,4 +332,4 @@ REGISTRIES: dict[str, Mapping[str, type]] = {
     "availability": AVAILABILITY,
     "estimates": ESTIMATES,
 }
-"""What `fedtempo list` lists: parts by name."""
+"""Parts by name, as `fedtempo list` shows them."""

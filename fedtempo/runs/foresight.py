@@ -1,4 +1,4 @@
-"""What can be told of a run before it starts: how long visits take, and roughly how long the run will."""
+"""Estimates before a run starts: how long visits take, and roughly how long the run will take."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from fedtempo.runtime.executors.job import Job
 
 MOST_VISITS, MOST_EVALUATIONS = 10**10, 10**9
-"""A run of more is refused."""
+"""Longer runs are refused."""
 LONG_S = 3_600.0
-"""Real seconds from which on a run's length is told before it starts."""
+"""A run that takes longer (real seconds) says so before it starts."""
 ENDLESS_S = 365.25 * 86_400
-"""Real seconds from which on a run is refused."""
+"""A run that takes longer (real seconds) is refused."""
 
 _VISIT_S, _EVALUATION_S, _STEP_S = 2e-5, 1e-5, 1e-4
-"""Real seconds at least: of a visit on the clock, of an evaluation's row, of a step of a small network."""
+"""Lower bounds in real seconds: a visit on the clock, an evaluation's row, a step of a small network."""
 _MOST_CLIENTS = 2_000
-"""Clients that are looked at; of a larger fleet every so many."""
+"""Largest number of clients looked at; larger fleets are sampled evenly."""
 
 
 class VisitTimes(NamedTuple):
-    """Mean seconds of a configured visit: of the fastest client, the mean client and the slowest."""
+    """Mean seconds of a configured visit: fastest client, mean over clients, slowest client."""
 
     shortest_s: float
     mean_s: float
@@ -42,14 +42,14 @@ class VisitTimes(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Visits and commits a second of the run's clock."""
+    """Visits and commits per simulated second."""
 
     visits: float
     commits: float
 
 
 def schedule_only(config: Config) -> Config:
-    """The same run without training, to its horizon; what a strategy would learn of models it takes from labels."""
+    """Return the same run without training, to its horizon; clusters come from labels instead of models."""
     changes: dict[str, Any] = {
         "executor.kind": "none",
         "data.tell_labels": True,
@@ -62,7 +62,7 @@ def schedule_only(config: Config) -> Config:
 
 
 def visit_times(world: World, training: Training, size_bytes: int) -> VisitTimes:
-    """Mean times of visits by the fleet's description, waiting for others not counted."""
+    """Return mean visit times by the fleet's description, without waiting for others."""
     links, step = world.fleet.links, -(-len(world.clients) // _MOST_CLIENTS)
     looked_at = world.clients[::step]
     examples = [max(1, training.examples_per_visit(client.num_examples)) for client in looked_at]
@@ -84,7 +84,7 @@ def check_length(
     pace: Callable[[], Pace | None],
     say: Callable[[str], None],
 ) -> None:
-    """Say how long a run will take if that is more than an hour. It is a rough estimate, made only for such runs.
+    """Say roughly how long a run will take if that is more than an hour.
 
     job: what is trained, None without training. pace: tries the schedule for a moment. Raises ConfigError for a run of
     more than a year, or of more visits or evaluations than it could ever make.
@@ -132,14 +132,14 @@ def _count(value: float) -> str:
 
 
 class _Cost(NamedTuple):
-    """Real seconds of a visit, and of testing a model."""
+    """Real seconds of a visit and of an evaluation."""
 
     visit_s: float
     evaluation_s: float
 
 
 class _Length(NamedTuple):
-    """How much a run does. tested: evaluations of another model than the one before."""
+    """Amount of work in a run. tested: evaluations of a model that has changed since the last one."""
 
     visits: float
     evaluations: float
@@ -154,7 +154,7 @@ class _Length(NamedTuple):
 
 
 def _longest(config: Config, times: VisitTimes, n_clients: int) -> _Length:
-    """No run is longer: all clients train all the time, and each commit waits for the slowest of them."""
+    """Return an upper bound: all clients train all the time, and each commit waits for the slowest."""
     horizon_s, commits = _limits(config)
     if math.isinf(horizon_s) and math.isinf(commits):
         return _length(config, n_clients, times.longest_s)  # it ends at its target, nobody knows when
@@ -163,7 +163,7 @@ def _longest(config: Config, times: VisitTimes, n_clients: int) -> _Length:
 
 
 def _expected(config: Config, times: VisitTimes, longest: _Length, pace: Pace | None) -> _Length:
-    """By the pace of the schedule; if that is not known, one client at a time, each with a commit."""
+    """Return the length by the schedule's pace; if unknown, one client at a time with a commit each."""
     horizon_s, commits = _limits(config)
     if pace is None or not pace.visits:
         seconds = min(horizon_s, commits * times.mean_s)
@@ -175,7 +175,7 @@ def _expected(config: Config, times: VisitTimes, longest: _Length, pace: Pace | 
 
 
 def _limits(config: Config) -> tuple[float, float]:
-    """Seconds of the run's clock and commits after which it ends; infinite for no limit."""
+    """Return the simulated seconds and the commits after which the run ends; infinite if unlimited."""
     run = config.run
     return math.inf if run.horizon is None else run.horizon, math.inf if run.max_commits is None else run.max_commits
 
@@ -198,7 +198,7 @@ def duration(seconds: float) -> str:
 
 
 def _workers(config: Config) -> int:
-    """How many visits are trained at once."""
+    """Return the number of visits trained in parallel."""
     executor = config.executor
     if executor.kind in ("inline", "none"):
         return 1
@@ -206,7 +206,7 @@ def _workers(config: Config) -> int:
 
 
 def _measured_s(job: Job, training: Training) -> tuple[float, float]:
-    """Seconds of one step of one client and of one evaluation, on a processor that does nothing else."""
+    """Return the seconds of one local step and of one evaluation, on an idle CPU."""
     from fedtempo.learning.evaluation import parts
     from fedtempo.learning.numerics import fixed_numerics
     from fedtempo.runtime.executors.job import Trainer

@@ -1,4 +1,4 @@
-"""What a run's result depends on: a run that was interrupted goes on only where it is the same."""
+"""What a run's result depends on; an interrupted run is resumed only if it is unchanged."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _FREE = {
         "metrics",
     ),
 }
-"""Keys on which no result depends."""
+"""Keys that no result depends on."""
 
 _WITHOUT_INFLUENCE = ("api", "cli", "report", "studies")
 """Rooms that no result depends on."""
 
 _COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
-"""Whose versions results depend on."""
+"""Packages whose versions results depend on."""
 
 
 def identity(config: Config, data_sha256: str) -> dict[str, Any]:
-    """All that a run's result depends on, as JSON values: a run is resumed only where it is the same."""
+    """Return everything that a run's result depends on, as JSON values."""
     installed = versions()
     return {
         "label": config.label,
@@ -51,7 +51,7 @@ def identity(config: Config, data_sha256: str) -> dict[str, Any]:
 
 
 def settings(config: Config) -> dict[str, Any]:
-    """The tables of a configuration on which results depend, as JSON values."""
+    """Return the tables of a configuration that results depend on, as JSON values."""
     tables = {name: table for name, table in config.tables.items() if name not in ("compare", "executor")}
     for name, free in _FREE.items():
         if name in tables:
@@ -88,7 +88,7 @@ def _sha256(files: Iterable[Path], before: str = "") -> str:
 
 
 def must_agree(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
-    """Raises ConfigError that says what differs."""
+    """Raise ConfigError naming what differs, if anything does."""
     found = list(differences(before, now))
     if force:
         found = [name for name in found if not name.startswith("versions.")]
@@ -98,7 +98,7 @@ def must_agree(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], fo
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
-    """What is not the same in two tables of JSON values, key by key."""
+    """Yield the differences between two tables of JSON values, key by key."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             inner = f"{name}.{key}" if name else key
@@ -108,7 +108,7 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All strings in tables and lists."""
+    """Yield all strings in nested tables and lists."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):

@@ -1,4 +1,4 @@
-"""From a configuration and its world to a run: the executor is built, and the run happens."""
+"""Launch a run: build its executor and recorder, and play its strategy on the virtual clock."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 Watch = Callable[[Driven, Evaluations], None]
 
 _LATE = 5.0
-"""Times the slowest client's visit after which it is said that nobody trains."""
+"""Multiple of the slowest client's visit after which a run warns that nobody trains."""
 _TRIED_VISITS, _TRIED_S, _TRIED_TIMES = 20_000, 1.0, 20.0
-"""Where a schedule that is only tried ends: visits, real seconds, times the slowest client's visit."""
+"""Limits of a trial schedule: visits, real seconds, multiple of the slowest client's visit."""
 
 
 def _unsaid(line: str) -> None:
-    """Nobody reads it."""
+    """Discard a line."""
 
 
 @contextlib.contextmanager
 def rare_collections(n_clients: int) -> Iterator[None]:
-    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
+    """Collect cyclic garbage less often: a run makes many objects and few cycles (a quarter of a visit's cost).
 
     A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
     """
@@ -136,7 +136,7 @@ def play(
 def _simulation(
     config: Config, world: World, executor: Executor, training: Training, recorder: Recorder, **settings: Any
 ) -> Simulation:
-    """The federation of a run, made inside its clock."""
+    """Return the federation of a run; call it on the run's clock."""
     return Simulation(
         clients=world.clients,
         fleet=world.fleet,
@@ -156,10 +156,10 @@ def _simulation(
 
 
 def _pace(config: Config, longest_s: float) -> Pace | None:
-    """The pace of a run's schedule, tried for about a second without training; None if it has none."""
+    """Return the pace of a run's schedule from a trial of about a second without training; None if it has none."""
 
     class Limit:
-        """Ends the run after so many visits or seconds (a `record.recorder.Observer`)."""
+        """End the run after a number of visits or seconds (a `record.recorder.Observer`)."""
 
         visits = commits = 0
         began = time.perf_counter()
@@ -258,7 +258,7 @@ def make_executor(config: Config, world: World) -> Executor:
 
 
 def _facts(config: Config, world: World, training: Training, executor: Executor) -> Mapping[str, Any]:
-    """What holds for the whole run, known before it begins."""
+    """Return the facts of a run that are known before it begins."""
     fleet, positions = world.fleet, world.fleet.links.positions
     powers = {"compute": fleet.compute_watts, "link": fleet.link_watts}
     watts = {part: values.tolist() for part, values in powers.items() if values is not None}

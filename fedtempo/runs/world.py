@@ -1,4 +1,4 @@
-"""From a configuration to what its strategies share: data, who holds them, clients, fleet, and how clients train."""
+"""What the strategies of a configuration share: data, their partition, clients, fleet and local training."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from fedtempo.runtime.keyed import keyed_generator
 log = logging.getLogger("fedtempo")
 
 _LOOKED_AT = 500
-"""Labels on which a loss is tried."""
+"""Number of labels that a user's loss is tried on."""
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all strategies of a comparison share under one seed: data, who holds them, and the fleet.
+    """What all strategies of a comparison share under one seed: data, their partition, and the fleet.
 
     histograms: examples of each class that each client holds. told: what it tells of them; None where it tells nothing.
     """
@@ -51,7 +51,7 @@ class World:
 
 @lru_cache(maxsize=4)
 def _loaded(source: str, options: str, transform: str | None) -> Dataset:
-    """options: as TOML, which can be remembered where tables and lists cannot."""
+    """Load a data set once; options are TOML, because tables and lists cannot be cache keys."""
     try:
         found = load(source, **tomllib.loads(options))
     except UserCodeError:
@@ -71,12 +71,12 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
 
 
 def load_data(config: Config) -> Dataset:
-    """The data set that a configuration names. Raises ConfigError where it is not there."""
+    """Return the data set that a configuration names. Raises ConfigError if it is missing."""
     return _loaded(config.data.source, tomli_w.dumps(config.data.options), config.data.transform)
 
 
 def dealt_by(config: Config, dataset: Dataset) -> tuple[Partition, int]:
-    """How examples are dealt, and to how many clients, where the configuration leaves it to the data.
+    """Return the partition and the number of clients, taken from the data if the configuration leaves them open.
 
     Where the data name clients each of them is one. Raises ConfigError for a partition by classes of data without.
     """
@@ -95,7 +95,7 @@ def _by_place(partition: Partition) -> bool:
 
 
 def build_world(config: Config) -> World:
-    """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
+    """Build data, partition, clients and fleet of a configuration; none of them depends on the strategy."""
     seed, data = config.run.seed, config.data
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
@@ -141,7 +141,7 @@ def build_world(config: Config) -> World:
 
 
 def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples: int) -> None:
-    """Raises ConfigError for what a user's own partition must not give: the strategies and the executors rely on it."""
+    """Raise ConfigError if a user's own partition breaks what strategies and executors rely on."""
     if len(owned) != n_clients:
         raise ConfigError(f"data.partition: it gave examples to {len(owned)} clients, not to {n_clients}")
     for client, own in enumerate(owned):
@@ -153,7 +153,7 @@ def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples:
 
 
 def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) -> str:
-    """What the data call the client that holds these examples; nothing where they do not."""
+    """Return the data's name for the client that holds these examples; empty if there is none."""
     if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(own):
         return ""
     name: str = dataset.owner_names[dataset.train_owners[own[0]]]
@@ -161,7 +161,7 @@ def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) ->
 
 
 def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:
-    """The counts of examples of each class that a client tells: its own, under noise where the configuration asks."""
+    """Return the class counts that a client reports: its own, with noise if configured."""
     counts, epsilon = np.array(histogram, dtype=np.float64), config.data.label_noise_epsilon
     if epsilon is None:
         return counts
@@ -169,7 +169,7 @@ def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.f
 
 
 def training_of(config: Config, world: World) -> Training:
-    """Local training as configured; a class's prior is its share of what clients tell where none is given.
+    """Return local training as configured; class priors are the shares that clients report unless they are given.
 
     Raises ConfigError for a loss that needs the prior where clients tell nothing.
     """
@@ -201,7 +201,7 @@ def training_of(config: Config, world: World) -> Training:
 
 
 def check_loss(training: Training, dataset: Dataset) -> None:
-    """Raises ConfigError where the configured loss or weights do not go with what the data ask for."""
+    """Raise ConfigError if the configured loss or class weights do not fit the data's task."""
     loss, numbers = training.loss, dataset.task == "numbers"
     if numbers and loss is not None and loss not in LOSSES:
         _must_prefer_labels(training, dataset)
@@ -220,7 +220,7 @@ def check_loss(training: Training, dataset: Dataset) -> None:
 
 
 def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
-    """Raises ConfigError for a user's own loss of numbers by which R² would rank models wrongly."""
+    """Raise ConfigError for a user's loss on numbers if R² would rank models differently."""
     from fedtempo.learning.losses import prefers_labels  # it needs PyTorch
 
     if not prefers_labels(training, dataset.train_y[:_LOOKED_AT]):
@@ -232,7 +232,7 @@ def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
 
 
 def check_inputs(network: Network, dataset: Dataset) -> None:
-    """Raises ConfigError where one of our networks needs symbols and the data have numbers, or the other way round."""
+    """Raise ConfigError if one of our networks needs symbols and the data are numbers, or vice versa."""
     name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
@@ -244,7 +244,7 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
 
 
 def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
-    """Which test examples evaluations use: all, or so many drawn without replacement, in ascending order."""
+    """Return the rows of the test examples to evaluate on, ascending: all, or a sample without replacement."""
     available, wanted = len(dataset.test_y), config.data.test_examples
     if wanted is None:
         return np.arange(available)

@@ -1,4 +1,4 @@
-"""Whether a run has the same bits however it is executed."""
+"""Check that a run has the same bits on every executor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Way:
-    """One execution. executor: its kind, and its workers where it has some. wall_s: real seconds that it took."""
+    """One execution. executor: kind and number of workers. wall_s: real seconds."""
 
     executor: str
     model_sha256: str | None
@@ -30,31 +30,31 @@ class Way:
 
     @property
     def result(self) -> tuple[object, ...]:
-        """What must not depend on the executor."""
+        """Values that must not depend on the executor."""
         return self.model_sha256, self.events_sha256, self.final_accuracy, self.best_accuracy
 
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """The same run, executed differently. Is true where every bit agrees."""
+    """The same run on several executors. True if every bit agrees."""
 
     ways: Sequence[Way]
 
     @property
     def agree(self) -> bool:
-        """Whether all have the same model, the same events and the same accuracies, to the bit."""
+        """Whether models, events and accuracies are the same to the bit."""
         return len({way.result for way in self.ways}) == 1
 
     @property
     def headline(self) -> str:
-        """What came of it, in a few words."""
+        """The result in a few words."""
         return "every bit agrees" if self.agree else "the runs differ"
 
     def __bool__(self) -> bool:
         return self.agree
 
     def table(self) -> DataFrame:
-        """A row an execution: executor, hashes of the model and of the events, accuracies, real seconds."""
+        """Return one row per execution: executor, hashes of model and events, accuracies, real seconds."""
         from dataclasses import asdict
 
         from fedtempo.report import frames
@@ -72,7 +72,7 @@ class Check:
         return join(element("h4", self.headline), element("table", *rows))
 
     def cells(self) -> list[tuple[str, str, str, str]]:
-        """For people: executor, the beginnings of both hashes, seconds."""
+        """Return cells for people: executor, prefixes of both hashes, seconds."""
         width = max(len(way.executor) for way in self.ways)
         return [
             (f"{way.executor:<{width}}", (way.model_sha256 or "-")[:16], way.events_sha256[:16], f"{way.wall_s:.1f}")

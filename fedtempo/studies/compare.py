@@ -1,4 +1,4 @@
-"""Comparisons: which runs they are made of, what these share, and how they come into a folder."""
+"""Comparisons: their runs, what these share, and their folder."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.same_work import check_same_work
 
 PLAN = "comparison.toml"
-"""What a comparison's folder says of the runs that are to be in it."""
+"""File in a comparison's folder that lists its runs."""
 
 
 def configured(base: Config, labels: Iterable[str]) -> list[Config]:
-    """The configurations of competitors. Raises ConfigError where they do different work in the same time."""
+    """Return the configurations of competitors. Raises ConfigError if they do different work in the same time."""
     configs = [base.for_comparison(label) for label in labels]
     check_same_work((config.label, config.tables) for config in configs)
     return configs
 
 
 def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
-    """Competitors by name: strategies, labels of [compare.<label>] tables, "all" for every strategy.
+    """Return the labels of competitors: strategies, [compare.<label>] tables, "all" for every strategy.
 
     asked: one text with commas, or several. Of "all", the configuration's own strategy is the first. Raises ConfigError
     where none is named, or one twice.
@@ -44,25 +44,30 @@ def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
     if not names:
         raise ConfigError("strategies: name at least one")
     if len(set(named)) < len(named):
-        raise ConfigError(f"strategies {','.join(texts)}: a name is there twice")
+        raise ConfigError(f"strategies {','.join(texts)}: duplicate name {duplicate(named)!r}")
     return list(dict.fromkeys(other for name in names for other in (every if name == "all" else [name])))
 
 
 def whole_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """Seeds as a list. Raises ConfigError where there is none, one twice, or one that is no whole number from 0 on."""
+    """Return seeds as a list. Raises ConfigError if there are none, duplicates, or anything but whole numbers >= 0."""
     numbers = [seeds] if isinstance(seeds, int) else list(seeds)
     if not numbers:
         raise ConfigError("seeds: give at least one")
     for seed in numbers:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise ConfigError(f"seeds = {numbers}: {seed!r} is no whole number, 0 or more")
+            raise ConfigError(f"seeds = {numbers}: {seed!r} is not a whole number >= 0")
     if len(set(numbers)) < len(numbers):
-        raise ConfigError(f"seeds {numbers}: a seed is there twice")
+        raise ConfigError(f"seeds {numbers}: duplicate seed {duplicate(numbers)}")
     return numbers
 
 
+def duplicate(values: Sequence[Any]) -> Any:
+    """Return the first value that occurs twice."""
+    return next(value for position, value in enumerate(values) if value in values[:position])
+
+
 def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:
-    """Every run of a comparison, seed by seed; competitors that agree in data and fleet share them under a seed."""
+    """Yield every run of a comparison, seed by seed; competitors with the same data and fleet share them."""
     configs = configured(base, labels)
     for seed in seeds:
         worlds: list[tuple[Mapping[str, Any], World]] = []
@@ -112,7 +117,7 @@ def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display =
 
 
 def run_folder(folder: Path, label: str, seed: int) -> Path:
-    """Where a run of a comparison lies."""
+    """Return the folder of one run of a comparison."""
     return folder / f"{label.replace(':', '-')}-seed{seed}"
 
 
@@ -138,12 +143,12 @@ def _complete(
 
 
 def new_folder(path: Path) -> Path:
-    """A new or empty folder. Raises ConfigError where there is something, or it cannot be made."""
+    """Make a folder, or take an empty one. Raises ConfigError if it holds something or cannot be made."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         occupied = any(path.iterdir())
     except OSError as error:
         raise ConfigError(f"{path} cannot hold results: {error.strerror or error}") from error
     if occupied:
-        raise ConfigError(f"{path} is not empty: nothing is overwritten; choose another folder")
+        raise ConfigError(f"{path} is not empty; choose another folder (nothing was overwritten)")
     return path

@@ -1,4 +1,4 @@
-"""A configuration's fleet as it is drawn: who its clients are, as rows, and as a `[fleet]` table without chance."""
+"""A configuration's fleet as drawn: its clients as rows, and as a deterministic `[fleet]` table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def describe_fleet(config: Config, world: World | None = None) -> Rows:
 
 
 def windows(availability: Availability, client: int, until_s: float) -> list[tuple[float, float]]:
-    """When a client is there between 0 and `until_s`."""
+    """Return the intervals in which a client is available between 0 and `until_s`."""
     found: list[tuple[float, float]] = []
     t = 0.0
     while t < until_s and len(found) < _MOST_WINDOWS:
@@ -57,7 +57,7 @@ def windows(availability: Availability, client: int, until_s: float) -> list[tup
 
 
 def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
-    """The `[fleet]` table of the clients that a seed drew: one value a client in the place of each distribution.
+    """Return the `[fleet]` table of the drawn clients: one value per client instead of each distribution.
 
     What varies from visit to visit, availability, estimates and faults are as configured. Rates that depend on places
     become rates of their own.
@@ -91,14 +91,14 @@ def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
 
 
 def export_fleet(config: Config, path: Path) -> Path:
-    """Write the fleet to a new file: a row a client as CSV, Parquet or JSON, or its `[fleet]` table as TOML.
+    """Write the fleet to a new file: one row per client as CSV, Parquet or JSON, or its `[fleet]` table as TOML.
 
     Raises ConfigError for another suffix or a file that is there, RunError where it cannot be written.
     """
     if path.suffix not in FORMATS:
         raise ConfigError(f"{path}: a fleet can be written as {', '.join(FORMATS)}")
     if path.exists():
-        raise ConfigError(f"{path} is there: nothing is overwritten; choose another file")
+        raise ConfigError(f"{path} already exists; choose another file (nothing was overwritten)")
     world = build_world(config)
     if path.suffix == ".toml":
         drawn = {"fleet": as_drawn(config, world)}

@@ -1,4 +1,4 @@
-"""A fleet in one picture: how long visits take, who is linked how, where clients are, and when."""
+"""A figure of a fleet: visit times, rates, positions, and availability of its clients."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fedtempo.studies.fleet import DAY_S, Rows, describe_fleet, windows
 
 _PARTS = ("download", "compute", "upload")
 _WIDE = 20
-"""Rates that spread over more than this factor are drawn by their logarithms."""
+"""Rates that span more than this factor are drawn on a logarithmic axis."""
 _MOST_ROWS = 100
-"""Clients whose comings and goings are drawn, evenly over the fleet."""
+"""Number of clients whose availability is drawn, evenly over the fleet."""
 
 
 class _Shown(Figure):
-    """A figure that a notebook shows, though it was made without pyplot, which alone would tell the notebook."""
+    """A figure that notebooks show although it was made without pyplot."""
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()
@@ -35,7 +35,7 @@ class _Shown(Figure):
 
 
 def draw_fleet(config: Config) -> Figure:
-    """Visits by part, the spread of their times, rates and places where clients have any, and who is there when."""
+    """Draw visit times by phase and their spread, rates and positions if clients have any, and availability."""
     world = build_world(config)
     rows = describe_fleet(config, world)
     panels: list[Callable[[Axes], None]] = [lambda axes: _visits(axes, rows), lambda axes: _spread(axes, rows)]

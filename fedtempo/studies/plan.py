@@ -1,4 +1,4 @@
-"""What can be said of a run without training: its schedule on the virtual clock, in seconds of real time."""
+"""Predict a run's schedule on the virtual clock without training, in seconds of real time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedtempo.runs.world import World, build_world
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """A run without training. config: as it was run; summary: see `fedtempo.record.summarise`."""
+    """A schedule without training. config: as it was run; summary: see `fedtempo.record.summarise`."""
 
     config: Config
     world: World

@@ -1,4 +1,4 @@
-"""What `fedtempo plan` shows beside its predictions: why a strategy trains as it does, as text for the terminal."""
+"""Explanations beside the predictions of `fedtempo plan`: why a strategy trains as it does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BAR = 24
 
 
 def explain_plan(console: Console, config: Config, world: World) -> None:
-    """Print what there is to say of the configured strategy beyond its schedule; of most nothing."""
+    """Print what explains the configured strategy's schedule; nothing for most strategies."""
     structure, pipeline = explained_structure(config, world), explained_pipeline(config, world)
     if structure is not None:
         console.print(structure_table(*structure))
@@ -37,7 +37,7 @@ def explain_plan(console: Console, config: Config, world: World) -> None:
 
 
 def clients_in_order(world: World) -> str | None:
-    """The clients' names in the order that lists in [fleet] have, each with its speed; None if they have no names."""
+    """Return the clients' names in the order of lists in [fleet], each with its speed; None without names."""
     if not all(client.name for client in world.clients):
         return None
     speed = world.fleet.speed
@@ -47,7 +47,7 @@ def clients_in_order(world: World) -> str | None:
 
 
 def explained_structure(config: Config, world: World) -> tuple[StructureProblem, Structure] | None:
-    """PSFL's choice of a structure, and what trains; None for other strategies, and where a warm-up decides."""
+    """Return PSFL's structure problem and its solution; None for other strategies, or if a warm-up decides."""
     strategy = config.strategy
     if not isinstance(strategy, Psfl) or strategy.constants is None:
         return None
@@ -59,7 +59,7 @@ def explained_structure(config: Config, world: World) -> tuple[StructureProblem,
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """CS-GD's round as the server expects it when the run begins; times from the start of computing.
+    """CS-GD's round as the server expects it when the run begins; times count from the start of computing.
 
     compute_s: of each client. server_s: what follows the last frame. channels: N.
     """
@@ -81,7 +81,7 @@ class Pipeline:
 
 
 def explained_pipeline(config: Config, world: World) -> Pipeline | None:
-    """CS-GD's clusters and frames; None for other strategies."""
+    """Return CS-GD's clusters and frames; None for other strategies."""
     strategy = config.strategy
     if not isinstance(strategy, CsGd):
         return None
@@ -119,7 +119,7 @@ def structure_table(problem: StructureProblem, chosen: Structure) -> Table:
 
 
 def _shown(most: int, marked: Sequence[float]) -> list[int]:
-    """Whole numbers from 1 to `most`, in about equal ratios where they are many, with those around the marked ones."""
+    """Return whole numbers from 1 to `most`, thinned to about equal ratios, with those next to the marked ones."""
     spaced = np.geomspace(1, most, _ROWS).round().astype(int).tolist()
     around = [bound(value) for value in marked for bound in (math.floor, math.ceil)]
     return sorted({*(range(1, most + 1) if most <= _ROWS else spaced), *around})
@@ -175,7 +175,7 @@ def _bar(spans: Sequence[tuple[float, str]], whole: float) -> str:
 
 
 def _first_estimates(config: Config, world: World) -> list[Durations]:
-    """What the server believes of each client when the run begins."""
+    """Return the server's estimate of each client when the run begins."""
     probe = _Probe()
     settings = dataclasses.replace(config.run, horizon=None, max_commits=1, stop_at_target=False, target_accuracy=None)
     executor = ExecutorSettings(kind="none")
@@ -184,7 +184,7 @@ def _first_estimates(config: Config, world: World) -> list[Durations]:
 
 
 class _Probe:
-    """A strategy that looks at the estimates and does nothing."""
+    """A strategy that reads the estimates and does nothing."""
 
     def __init__(self) -> None:
         self.estimates: list[Durations] = []

@@ -1,4 +1,4 @@
-"""What `fedtempo plan --out` draws: who works when without training, and why a strategy's schedule is as it is."""
+"""Figures of `fedtempo plan --out`: predicted calendars, and what explains a strategy's schedule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ONE, _OTHER = category_colour(0), category_colour(6)
 
 
 def draw_plans(folder: Path, plans: Mapping[str, Prediction]) -> list[Path]:
-    """Pictures of predicted runs, by their labels, PNG and SVG; returns the PNG files."""
+    """Draw predicted runs by label as PNG and SVG; return the PNG files."""
     records = {label: [plan.records] for label, plan in plans.items()}
     end_s = min(plan.records.facts["elapsed_s"] for plan in plans.values())
     drawn = []
@@ -41,7 +41,7 @@ def draw_plans(folder: Path, plans: Mapping[str, Prediction]) -> list[Path]:
 
 
 def draw_structure(problem: StructureProblem, chosen: Structure, path: Path | str) -> None:
-    """Eq. 21 of PSFL over the number of sequences, with its optimum on the reals and the structure that trains."""
+    """Draw Eq. 21 of PSFL over the number of sequences, with its real optimum and the structure that trains."""
     best, most = problem.optimum(), problem.clients_per_round
     widths = np.geomspace(1, most, 300)
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
@@ -72,7 +72,7 @@ def draw_structure(problem: StructureProblem, chosen: Structure, path: Path | st
 
 
 def draw_pipeline(pipeline: Pipeline, path: Path | str) -> None:
-    """CS-GD's hull over the clients that are done, the sizes of the clusters, and the frames of a round."""
+    """Draw CS-GD's hull over finished clients, cluster sizes, and the frames of a round."""
     found, compute_s = pipeline.clusters, pipeline.compute_s
     n_clusters = len(found.members)
     figure = Figure(figsize=(9.0, 6.0), layout="constrained")

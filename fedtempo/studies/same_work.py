@@ -19,7 +19,7 @@ _TRAINING = ("epochs", "steps", "batch_size", "full_batch")
 _EXAMPLES = ("clients", "examples_per_client")
 _NOT_WORK = ("size_bytes", "dropout")
 _HELD = (1, 2, 7, 10, 25, 100, 333, 1000)
-"""Numbers of examples that a client may hold, for which two settings are compared."""
+"""Numbers of examples per client at which two settings are compared."""
 
 
 def check_same_work(competitors: Iterable[tuple[str, Tables]]) -> None:
@@ -48,14 +48,14 @@ def check_same_work(competitors: Iterable[tuple[str, Tables]]) -> None:
 
 
 def _parts(tables: Tables) -> tuple[Any, ...]:
-    """All that matters here."""
+    """Return the settings that decide the work and the time of a visit."""
     training, data = (_table(tables, name) for name in ("training", "data"))
     kept = [training.get(key) for key in _TRAINING], [data.get(key) for key in _EXAMPLES]
     return *kept, _network(tables), _table(tables, "fleet").get("compute")
 
 
 def _difference(tables: Tables, other: Tables, unit: Any) -> str:
-    """The settings that make for different work, with their values; empty if there are none."""
+    """Describe the settings that cause different work, with their values; empty if there are none."""
     found: list[str] = []
     if unit == "s/visit":
         if _examples_of(tables) != _examples_of(other):
@@ -80,7 +80,7 @@ def _network(tables: Tables) -> dict[str, Any]:
 
 
 def _examples_of(tables: Tables) -> list[int] | None:
-    """Examples whose gradients a visit computes, by the number that a client holds; None if that cannot be told."""
+    """Return the examples that a visit trains on, by the number that a client holds; None if unknown."""
     given = {key: value for key, value in _table(tables, "training").items() if key in _TRAINING}
     try:
         training = Training(**given)

@@ -42,7 +42,7 @@ def write(kind: str, name: str, folder: Path = Path()) -> list[Path]:
     targets = {folder / f"{module}.py": f"{kind}.py.txt", folder / f"test_{module}.py": f"test_{kind}.py.txt"}
     for path in targets:
         if path.exists():
-            raise ConfigError(f"{path} is there already: nothing is overwritten")
+            raise ConfigError(f"{path} already exists; choose another name or folder (nothing was overwritten)")
     templates = files(__package__)
     for path, template in targets.items():
         text = templates.joinpath(template).read_text(encoding="utf-8")
