@@ -12,7 +12,7 @@ PIP_FLAGS ?=
 # they know, and AVX2 where there is AVX-512. Tests that compare what was trained must pass with each.
 OLDEST := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott 'NPY_DISABLE_CPU_FEATURES=X86_V4 X86_V3'
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4
-NUMERIC := tests/client tests/docs tests/experiments tests/fleet tests/golden tests/learning tests/runtime tests/scheduling tests/strategies tests/test_*.py
+NUMERIC := tests/deploy/client tests/docs tests/studies tests/fleet tests/golden tests/learning tests/parts tests/runs tests/runtime tests/strategies tests/test_*.py
 
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
@@ -36,12 +36,12 @@ test-numeric:
 
 # What needs Fashion-MNIST, and is skipped elsewhere; of the slow ones none.
 test-fashion-mnist: $(READY)
-	$(BIN)/python -m pytest -rs -m 'fashion_mnist and not slow' tests/data tests/experiments
+	$(BIN)/python -m pytest -rs -m 'fashion_mnist and not slow' tests/data tests/studies tests/cli
 
 # Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
 test-deploy: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
-	.venv-flower/bin/python -m pytest tests/test_help.py  # it has other versions of Typer and Click
+	.venv-flower/bin/python -m pytest tests/cli/test_help.py  # it has other versions of Typer and Click
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
@@ -52,7 +52,7 @@ test-docker: $(READY)
 	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
 
 test-ray: .venv-ray/.ready
-	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/test_own_parts_in_workers.py
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py
 
 # The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error. The notebooks run in
 # a kernel of Jupyter's, as a reader would run them.
@@ -60,7 +60,7 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict --quiet
 	.venv-docs/bin/python -m tools.site.check site
-	.venv-docs/bin/python -m pytest tests/test_notebooks.py tests/test_locks.py
+	.venv-docs/bin/python -m pytest tests/docs/test_notebooks.py tests/test_locks.py
 
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800

@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.figures import Figure, figure
 from benchmarks.peers.protocol import Peer, PeerError
-from fedtempo.config import Config, parse
 from fedtempo.fleet.variation import Factors
-from fedtempo.folders import run_to_folder
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import World, build_world
 from fedtempo.runtime.keyed import ClientGenerators
-from fedtempo.world import World, build_world
 
 VARIATION = 0.2
 """Relative standard deviation of computing from visit to visit."""
@@ -28,11 +28,12 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 def blank(examples: int) -> Arrays:
     """A data source whose examples are nothing but there."""
+    classes = min(examples, 10)
     return (
         np.zeros((examples, 1, 1, 1), np.float32),
         np.arange(examples) % 10,
-        np.zeros((10, 1, 1, 1), np.float32),
-        np.arange(10),
+        np.zeros((classes, 1, 1, 1), np.float32),
+        np.arange(classes),
     )
 
 
@@ -68,7 +69,7 @@ def one_rate(config: Config, world: World) -> tuple[float, str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        summary = run_to_folder(config, Path(folder) / "run", world=world)
+        summary = Run(config, world=world).begin(Path(folder) / "run")
         return float(summary["visits"] / (time.process_time() - began)), summary["events_sha256"]
 
 

@@ -25,17 +25,17 @@ from typing import Any
 import tomli_w
 
 from benchmarks.figures import Figure, figure, table
-from fedtempo.client.settings import ClientSettings, parse_client
-from fedtempo.config import Config, parse
-from fedtempo.deployment import deploy_to_folder
+from fedtempo.deploy.client.settings import ClientSettings, parse_client
+from fedtempo.deploy.flower.grid import SuperLink, joined
+from fedtempo.deploy.flower.local import client_tables, start_client
+from fedtempo.deploy.flower.node import _connected
+from fedtempo.deploy.flower.superlink import end, started
+from fedtempo.deploy.live.messages import PROTOCOL, Arrays
+from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import Federation
-from fedtempo.flower.grid import SuperLink, joined
-from fedtempo.flower.local import client_tables, start_client
-from fedtempo.flower.node import _connected
-from fedtempo.flower.superlink import end, started
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import load_run
-from fedtempo.runtime.live.calls import PROTOCOL, Arrays
+from fedtempo.runs.config import Config, parse
 
 HIDDEN = 5667
 """Of a perceptron on 64 inputs and 10 classes: 425,035 parameters, 1.7 MB."""

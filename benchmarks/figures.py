@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 
 
 @dataclass(frozen=True)

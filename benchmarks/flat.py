@@ -20,11 +20,11 @@ from typing import Any
 
 from benchmarks.clock import configuration
 from benchmarks.memory import resident_bytes
-from fedtempo.config import Config
-from fedtempo.folders import run_to_folder
+from fedtempo.runs.config import Config
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import build_world
 
 MIB = 2**20
 
@@ -80,7 +80,7 @@ def long_run(config: Config, visits: int, *, traced: bool = False) -> tuple[Watc
             tracemalloc.start()
         began = time.process_time()
         try:
-            summary = run_to_folder(config, Path(name) / "run", world=world, watch=watch)
+            summary = Run(config, world=world, watch=watch).begin(Path(name) / "run")
         finally:
             tracemalloc.stop()
         return watch, summary, time.process_time() - began

@@ -25,16 +25,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from fedtempo import folders
-from fedtempo.config import Config, parse
-from fedtempo.folders import complete
 from fedtempo.record import RunFolder
+from fedtempo.runs import run as one_run
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import World, build_world
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.runner import Driven
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import World, build_world
 
 
 def configuration(kind: str, checkpoint_every: float, horizon_s: float) -> Config:
@@ -122,7 +122,7 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
     """Of two configurations' runs of the same visits."""
     turns, sizes, visits = Turns(stride), {}, {}
     executor = Inline if configs[0].executor.kind == "inline" else NoTraining
-    train, make, tidy = executor.train, Journalled.__init__, folders._tidy
+    train, make, tidy = executor.train, Journalled.__init__, one_run.keep_final_model
 
     def in_turn(self: Any, *arguments: Any) -> Any:
         turns.visit()
@@ -137,12 +137,12 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
         tidy(folder, summary)
 
     def whole(number: int, world: World) -> None:
-        visits[number] = complete(configs[number], place / f"{executor.__name__}-{number}", world=world)["visits"]
+        visits[number] = Run(configs[number], world=world).complete(place / f"{executor.__name__}-{number}")["visits"]
 
     with (
         mock.patch.object(executor, "train", in_turn),
         mock.patch.object(Journalled, "__init__", known),
-        mock.patch.object(folders, "_tidy", measured),
+        mock.patch.object(one_run, "keep_final_model", measured),
         ThreadPoolExecutor(2) as threads,
     ):
         worlds = [build_world(config) for config in configs]
@@ -177,7 +177,7 @@ def die_at(config: Config, folder: Path, visits: int) -> None:
 
         sim._visits._hold = counted  # type: ignore[method-assign,assignment]
 
-    complete(config, folder, watch=watch)
+    Run(config, watch=watch).complete(folder)
 
 
 def until_live_s(config: Config, folder: Path, world: World) -> float:
@@ -193,7 +193,7 @@ def until_live_s(config: Config, folder: Path, world: World) -> float:
         return answer
 
     with mock.patch.object(Journalled, "_next", watched):
-        complete(config, folder, world=world)
+        Run(config, world=world).complete(folder)
     return live[0]
 
 
@@ -201,7 +201,7 @@ def main(checkpoint_every: float = 30.0, horizon_s: float = 900.0) -> None:
     """Print the costs."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        complete(configuration("inline", 0.0, horizon_s / 20), place / "warm")
+        Run(configuration("inline", 0.0, horizon_s / 20)).complete(place / "warm")
         ways = [configuration("inline", every, horizon_s) for every in (0.0, checkpoint_every)]
         without, journalled = costs(place, ways, stride=5)
         share, error = excess(without, journalled)

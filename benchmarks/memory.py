@@ -13,12 +13,11 @@ import numpy as np
 from benchmarks import clock
 from benchmarks.figures import Figure, figure
 from benchmarks.visits import make_job
-from fedtempo.config import parse
-from fedtempo.folders import run_to_folder
-from fedtempo.launch import run
 from fedtempo.learning.training import Training
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import Run, run
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.world import build_world
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -111,7 +110,7 @@ def _schedule(rounds: int, sender: Connection) -> None:
     """Run in a process of its own, whose memory is all that is looked at."""
     config = clock.configuration(200, rounds=rounds)
     with tempfile.TemporaryDirectory() as folder:
-        summary = run_to_folder(config, Path(folder) / "run")
+        summary = Run(config).begin(Path(folder) / "run")
     sender.send((summary["visits"], resident_bytes(peak=True)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from fedtempo.scheduling.groups import GroupPlanner
+from fedtempo.strategies.planning.groups import GroupPlanner
 
 TIME_LIMIT_S = 300.0
 

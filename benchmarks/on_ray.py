@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from benchmarks.figures import Figure, figure, interleaved, ratios, table
 from benchmarks.visits import BATCH, CLIENTS, LR, make_job, ours
 from fedtempo.learning.training import Training
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.processes import Processes

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, figure, interleaved, ratios
-from fedtempo.config import Config, parse
-from fedtempo.folders import run_to_folder
-from fedtempo.launch import make_executor
 from fedtempo.learning.aggregation import average
-from fedtempo.world import World, build_world
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import World, build_world
 
 CLIENTS = 50
 
@@ -56,7 +56,7 @@ def configuration(rounds: int, workers: int) -> Config:
 def whole_run(config: Config, world: World, rounds: int) -> Callable[[], None]:
     def turn() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            summary = run_to_folder(config, Path(folder) / "run", world=world)
+            summary = Run(config, world=world).begin(Path(folder) / "run")
         assert summary["visits"] == rounds * CLIENTS
 
     return turn

@@ -13,8 +13,8 @@ from time import process_time
 import numpy as np
 
 from benchmarks.figures import Figure, figure
-from fedtempo.scheduling.groups import GroupPlanner
-from fedtempo.scheduling.plan import Plan
+from fedtempo.strategies.planning.groups import GroupPlanner
+from fedtempo.strategies.planning.plan import Plan
 
 TICK_S = 0.1
 

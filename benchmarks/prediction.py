@@ -21,16 +21,16 @@ from typing import Any
 import tomli_w
 
 from benchmarks.prediction_page import facts, page
-from fedtempo.config import Config, parse
-from fedtempo.deployment import deploy_to_folder
-from fedtempo.flower.grid import SuperLink, joined
-from fedtempo.flower.local import client_tables, start_client
-from fedtempo.flower.measuring import Measure, as_toml
-from fedtempo.flower.superlink import end, started
-from fedtempo.folders import run_to_folder
-from fedtempo.machine import usable_cpus
+from fedtempo.deploy.flower.grid import SuperLink, joined
+from fedtempo.deploy.flower.local import client_tables, start_client
+from fedtempo.deploy.flower.measuring import Measure, as_toml
+from fedtempo.deploy.flower.superlink import end, started
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import load_run, write_json
 from fedtempo.record.prediction import Predicted, prediction
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import Run
 from fedtempo.runtime.runner import RunSettings
 
 PACES_S = (0.8, 1.2, 1.6, 2.4, 3.2, 4.0)
@@ -87,7 +87,7 @@ def predicted(
         found = {}
         for strategy in strategies:
             config = configuration(strategy, fleet, scale)
-            run_to_folder(config, out / f"{strategy}-simulated")
+            Run(config).begin(out / f"{strategy}-simulated")
             with joined(superlink, outage_s=60) as grid:
                 deploy_to_folder(config, out / f"{strategy}-deployed", grid)
             found[strategy] = prediction(

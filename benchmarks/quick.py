@@ -6,7 +6,7 @@ import os
 
 from benchmarks import clock, overhead, visits
 from benchmarks.figures import table
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 
 
 def main() -> None:

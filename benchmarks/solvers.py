@@ -17,8 +17,8 @@ from benchmarks.figures import Figure, figure
 from benchmarks.milp import Unsolved, solve_paper
 from benchmarks.peers.protocol import Peer, PeerError
 from benchmarks.planner import TICK_S, federation
-from fedtempo.scheduling.calendars import Calendars
-from fedtempo.scheduling.groups import GroupPlanner
+from fedtempo.strategies.planning.calendars import Calendars
+from fedtempo.strategies.planning.groups import GroupPlanner
 
 TIME_LIMIT_S = 60.0
 GATES = {"planner_vs_highs": 1000.0, "planner_vs_cpsat": 100.0}

@@ -32,28 +32,28 @@ from fedtempo.federation import (
 )
 
 if TYPE_CHECKING:
-    from fedtempo.advice import Advice
-    from fedtempo.checking import Check
-    from fedtempo.experiment import Experiment, Tuning, resume
-    from fedtempo.reproducing import Reproduction, reproduce, reproducible
-    from fedtempo.results import Comparison, Plan, Result, open_comparison, open_run
+    from fedtempo.api.experiment import Experiment, Tuning, resume
+    from fedtempo.api.results import Comparison, Plan, Result, open_comparison, open_run
+    from fedtempo.studies.advice.recommendation import Advice
+    from fedtempo.studies.check import Check
+    from fedtempo.studies.papers.reproduce import Reproduction, reproduce, reproducible
 
 __version__ = "0.1.0"
 
 _LATER = {
-    "Advice": "advice",
-    "Check": "checking",
-    "Comparison": "results",
-    "Experiment": "experiment",
-    "Plan": "results",
-    "Reproduction": "reproducing",
-    "Result": "results",
-    "Tuning": "experiment",
-    "open_comparison": "results",
-    "open_run": "results",
-    "reproduce": "reproducing",
-    "reproducible": "reproducing",
-    "resume": "experiment",
+    "Advice": "studies.advice.recommendation",
+    "Check": "studies.check",
+    "Comparison": "api.results",
+    "Experiment": "api.experiment",
+    "Plan": "api.results",
+    "Reproduction": "studies.papers.reproduce",
+    "Result": "api.results",
+    "Tuning": "api.experiment",
+    "open_comparison": "api.results",
+    "open_run": "api.results",
+    "reproduce": "studies.papers.reproduce",
+    "reproducible": "studies.papers.reproduce",
+    "resume": "api.experiment",
 }
 """Names whose modules load PyTorch and much else."""
 

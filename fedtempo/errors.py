@@ -9,10 +9,12 @@ from collections.abc import Iterable
 class FedtempoError(Exception):
     """Root of all errors that fedtempo raises. Its text is one line.
 
-    frames: lines of the user's code that led to it, as a traceback shows them; empty if there are none.
+    frames: lines of the user's code that led to it, as a traceback shows them; empty if there are none. keeps_run: the
+    run had something to lose when this ended it, and its folder stays.
     """
 
     frames: str = ""
+    keeps_run: bool = False
 
 
 class ConfigError(FedtempoError):
@@ -32,6 +34,10 @@ class UserCodeError(ConfigError, RunError):
 
 class StrategyError(RunError):
     """A strategy asked for what cannot be done, such as an average with negative weights."""
+
+
+class Interrupted(RunError):
+    """Ctrl-C or SIGTERM ended it; a folder holds what is needed to resume it."""
 
 
 class DeadlockError(RunError):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from fedtempo.data.places import data_folder
+from fedtempo.data.cache_dir import data_folder
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.state import FlatModel
 

@@ -14,8 +14,8 @@ from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
 from fedtempo.fleet import variation
-from fedtempo.record import alive
-from fedtempo.world import build_world
+from fedtempo.record import active_groups
+from fedtempo.runs.world import build_world
 
 TURNED = {"seconds": 2.0, "loss_before": 2.3, "loss_after": 2.2}
 
@@ -252,7 +252,7 @@ def test_every_part_measures_on_small_counts():
 @pytest.mark.parametrize("strategy", ["fedasync", "sequential"])
 def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
     """Visits without a group and with one; what is held for a while is little."""
-    monkeypatch.setattr(alive, "HELD", 100)
+    monkeypatch.setattr(active_groups, "HELD", 100)
     monkeypatch.setattr(variation, "_LARGEST_BLOCK", 16)
     config = clock.configuration(4, 1e9, strategy).with_changes({"run.record": "totals"})
     watch, summary, _ = flat.long_run(config, 5_000, traced=True)

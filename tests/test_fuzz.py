@@ -22,7 +22,6 @@ from PIL import Image
 from pyarrow import table
 from pyarrow.parquet import write_table
 
-from fedtempo.config import load, parse
 from fedtempo.data.archive import read_npz
 from fedtempo.data.idx import read_idx
 from fedtempo.data.sources import load as read_source
@@ -33,6 +32,7 @@ from fedtempo.fleet.traces import Trace
 from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
 from fedtempo.report.html import write_report
+from fedtempo.runs.config import load, parse
 from tests.data.test_idx import encode
 from tests.report.fake_runs import fake_run
 

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedtempo import commands, importing
-from fedtempo.client.settings import parse_client
-from fedtempo.config import load
-from fedtempo.launch import run
+from fedtempo.cli import runs
+from fedtempo.deploy.client.settings import parse_client
+from fedtempo.parts import plugins
+from fedtempo.runs.config import load
+from fedtempo.runs.run import run
+from fedtempo.runs.world import build_world
 from fedtempo.strategies import STRATEGIES
-from fedtempo.world import build_world
 
 ROOT = Path(__file__).parents[1]
 CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"
@@ -27,10 +28,10 @@ CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     """What is imported from the examples' folders is forgotten afterwards."""
-    path, folders = list(sys.path), list(importing._folders)
+    path, folders = list(sys.path), list(plugins._folders)
     yield
     sys.path[:] = path
-    importing._folders[:] = folders
+    plugins._folders[:] = folders
     for name in ("small", "power_of_choice"):
         sys.modules.pop(name, None)
 
@@ -107,7 +108,7 @@ def test_it_trains_where_the_loss_was_highest() -> None:
 def test_it_is_compared_with_all_others(tmp_path: Path) -> None:
     console, out = Console(width=120), tmp_path / "compared"
     with console.capture() as capture:
-        code = commands.compare(
+        code = runs.compare(
             console,
             STRATEGY / "all.toml",
             "power-of-choice,all",

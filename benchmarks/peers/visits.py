@@ -15,9 +15,9 @@ from typing import Any
 from benchmarks.figures import Figure, figure, interleaved, ratios
 from benchmarks.peers.protocol import Peer, PeerError
 from benchmarks.peers.work import BATCH, CLIENTS, EXAMPLES, LR, ROUNDS, TURN, VISITS
-from fedtempo.config import Config, parse
-from fedtempo.launch import run
-from fedtempo.world import build_world
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import run
+from fedtempo.runs.world import build_world
 
 GATES = {
     "visit_lenet_1p_vs_pfl": 1.25,

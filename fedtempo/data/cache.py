@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.places import cache_folder
+from fedtempo.data.cache_dir import cache_folder
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
 from fedtempo.errors import ConfigError
-from fedtempo.user_code import described, user_code
+from fedtempo.parts.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
 

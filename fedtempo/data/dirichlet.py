@@ -11,7 +11,7 @@ from fedtempo.data.dataset import IntArray
 from fedtempo.data.dealing import Pool, Sizes, draw_sizes, fill, wanted_sizes
 from fedtempo.data.extended_dirichlet import deal_classes, draw_owners
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -17,7 +17,7 @@ from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.errors import ConfigError
-from fedtempo.order import listed, natural
+from fedtempo.parts.natural_order import listed, natural
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
 _SPLITS = ("train", "test")

@@ -14,7 +14,7 @@ from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.labels import must_be_trained
 from fedtempo.data.splitting import both, check_share, spread
 from fedtempo.errors import ConfigError
-from fedtempo.order import listed, natural
+from fedtempo.parts.natural_order import listed, natural
 
 # Formats that Pillow decodes by itself: none that start another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
-from fedtempo.order import listed
+from fedtempo.parts.natural_order import listed
 
 Task = Literal["classes", "tokens", "numbers"]
 Array = npt.NDArray[Any]

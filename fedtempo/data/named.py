@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import from_hub, hub_files, hub_splits, need_columns
 from fedtempo.data.idx import read_idx, read_idx_folder
-from fedtempo.data.places import data_folder
 from fedtempo.data.splitting import check_share, drawn
 from fedtempo.errors import ConfigError
 

@@ -24,7 +24,7 @@ from fedtempo.data.dealing import Pool, Sizes, draw_sizes, fill, wanted_sizes
 from fedtempo.data.dirichlet import Dirichlet, ExtendedDirichlet, OneLabel
 from fedtempo.data.shares import FloatArray, class_share, largest_remainder, long_tail_counts
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Count, Doc, Gt, Le, Share
+from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Le, Share
 
 
 @runtime_checkable

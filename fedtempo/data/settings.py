@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive, Share
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive, Share
 
 
 def pair(value: Any) -> Any:

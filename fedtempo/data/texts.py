@@ -10,7 +10,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import check_share
 from fedtempo.errors import ConfigError
-from fedtempo.order import listed, natural
+from fedtempo.parts.natural_order import listed, natural
 
 SYMBOLS = 256
 _LARGEST_BYTES = 2**28

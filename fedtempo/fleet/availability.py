@@ -15,12 +15,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Gt, Le, Positive, Share
 from fedtempo.fleet.by_name import in_order
 from fedtempo.fleet.presence import Availability as Availability
 from fedtempo.fleet.presence import Present, Scheduled, Switching, merged
 from fedtempo.fleet.streams import Streams
 from fedtempo.fleet.traces import Trace
+from fedtempo.parts.fields import STRICT, Doc, Gt, Le, Positive, Share
 
 
 @runtime_checkable

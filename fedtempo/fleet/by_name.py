@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from fedtempo.errors import ConfigError
-from fedtempo.order import listed
+from fedtempo.parts.natural_order import listed
 
 T = TypeVar("T")
 

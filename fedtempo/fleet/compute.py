@@ -11,11 +11,11 @@ import numpy.typing as npt
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Ge, Lt, NonNegative
-from fedtempo.fleet.component import made
 from fedtempo.fleet.distributions import PerClient, drawn
 from fedtempo.fleet.truncation import FloatArray
 from fedtempo.fleet.variation import Variation
+from fedtempo.parts.component import made
+from fedtempo.parts.fields import STRICT, Doc, Ge, Lt, NonNegative
 
 Unit = Literal["s/visit", "s/example", "example/s"]
 

@@ -19,9 +19,9 @@ import numpy as np
 from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.fleet.compute import Unit
-from fedtempo.order import natural
+from fedtempo.parts.fields import STRICT, Doc, Positive
+from fedtempo.parts.natural_order import natural
 
 LARGEST_BYTES = 2 * 2**30
 FEDSCALE_TRAINING = 3.0

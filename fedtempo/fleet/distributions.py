@@ -19,10 +19,10 @@ from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Floats, NonNegative, Positive
 from fedtempo.fleet.by_name import in_order
-from fedtempo.fleet.component import component, made
 from fedtempo.fleet.truncation import FloatArray, TruncatedNormal, open_uniforms
+from fedtempo.parts.component import component, made
+from fedtempo.parts.fields import STRICT, Doc, Floats, NonNegative, Positive
 
 
 @runtime_checkable

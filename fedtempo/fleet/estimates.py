@@ -14,8 +14,8 @@ from annotated_types import Len
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.fields import STRICT, Count, Doc, Ge, Gt, Lt, NonNegative
 from fedtempo.fleet.streams import Streams
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Lt, NonNegative
 
 Times = tuple[float, float, float]
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Ge, Share
 from fedtempo.fleet.by_name import must_be_clients
+from fedtempo.parts.fields import STRICT, Doc, Ge, Share
 
 Fault = Literal["nan", "infinite", "shape", "count", "scaled", "late", "hang"]
 Vector = np.ndarray[Any, np.dtype[np.float32]]

@@ -13,10 +13,8 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc
 from fedtempo.fleet.availability import AVAILABILITY, Always, Availability, AvailabilityKind
 from fedtempo.fleet.by_name import for_clients
-from fedtempo.fleet.component import component, made
 from fedtempo.fleet.compute import ClientSpeed, Compute, compute_from
 from fedtempo.fleet.distributions import Distribution, drawn
 from fedtempo.fleet.estimates import ESTIMATES, Estimator, EstimatorKind
@@ -24,6 +22,8 @@ from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.links import LINKS, Link, Links
 from fedtempo.fleet.presets import completed
 from fedtempo.fleet.truncation import FloatArray
+from fedtempo.parts.component import component, made
+from fedtempo.parts.fields import STRICT, Doc
 
 
 class Generators(Protocol):

@@ -14,12 +14,12 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Count, Doc, Ge, Lt, NonNegative, Positive
 from fedtempo.fleet import radio
 from fedtempo.fleet.distributions import PerClient, drawn
 from fedtempo.fleet.radio import Placement
 from fedtempo.fleet.truncation import FloatArray
 from fedtempo.fleet.variation import Variation
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt, NonNegative, Positive
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

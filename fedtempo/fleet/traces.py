@@ -14,9 +14,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.fleet.presence import Availability, Scheduled, merged
-from fedtempo.order import listed, natural
+from fedtempo.parts.fields import STRICT, Doc, Positive
+from fedtempo.parts.natural_order import listed, natural
 
 Interval = Annotated[tuple[int, float, float], Field(strict=False)]
 

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedtempo.errors import ConfigError
-from fedtempo.importing import outside
 from fedtempo.learning.training import LOSSES, Training
-from fedtempo.user_code import user_code
+from fedtempo.parts.plugins import outside
+from fedtempo.parts.user_code import user_code
 
 _aten: Any = torch.ops.aten
 _MEAN, _IGNORED = 1, -100

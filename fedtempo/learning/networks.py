@@ -16,9 +16,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
-from fedtempo.fields import STRICT, Count, Doc, Ge, Lt
-from fedtempo.importing import imported
-from fedtempo.user_code import is_ours, part_name, user_code, user_error
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt
+from fedtempo.parts.plugins import imported
+from fedtempo.parts.user_code import is_ours, part_name, user_code, user_error
 
 if TYPE_CHECKING:
     from torch import nn

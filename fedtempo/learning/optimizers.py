@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from fedtempo.errors import ConfigError
-from fedtempo.importing import outside
 from fedtempo.learning.training import Training
-from fedtempo.user_code import user_code
+from fedtempo.parts.plugins import outside
+from fedtempo.parts.user_code import user_code
 
 Tensors = tuple[Tensor, ...]
 

@@ -17,8 +17,8 @@ from annotated_types import Gt, Lt
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fields import STRICT, Doc, Positive
 from fedtempo.learning.robust import Vector, clipped
+from fedtempo.parts.fields import STRICT, Doc, Positive
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
+from fedtempo.parts.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
 
 LOSSES = ("cross-entropy", "logit-adjusted", "squared", "absolute")
 OPTIMIZERS = ("sgd", "adam")

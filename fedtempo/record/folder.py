@@ -17,7 +17,7 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from fedtempo.errors import ConfigError
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 from fedtempo.record.schema import DATABASE
 from fedtempo.record.strict_json import write_json
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from fedtempo.errors import RunError
 from fedtempo.record.health import Health
-from fedtempo.record.measure import measure_of
+from fedtempo.record.metric import measure_of
 from fedtempo.record.run import Records, read_facts, read_records, read_rows
+from fedtempo.record.running_totals import Tally
 from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
 from fedtempo.record.summary import SUMMARY_FACTS, summary_of
-from fedtempo.record.tally import Tally
 
 VisitRow = tuple[
     int,  # number: order of submission on the run's clock

@@ -9,12 +9,12 @@ import numpy as np
 
 from fedtempo.errors import RunError
 from fedtempo.record.health import Health
-from fedtempo.record.measure import measure_of
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
+from fedtempo.record.metric import measure_of
 from fedtempo.record.run import Records, Table
+from fedtempo.record.running_totals import Totals, totals_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
-from fedtempo.record.tally import Totals, totals_of
 
 # "finished": the strategy had no more to do, in a run without a horizon.
 ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedtempo.record.measure import Measure, measure_of_all
+from fedtempo.record.metric import Measure, measure_of_all
 from fedtempo.report import words
 
 

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
-from fedtempo.record.measure import measure_of_all
+from fedtempo.record.metric import measure_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -24,7 +24,7 @@ from fedtempo.record.summary import summarise
 from fedtempo.report import charts, panels, words
 from fedtempo.report.assets import SCRIPT, STYLE
 from fedtempo.report.columns import comparison_columns
-from fedtempo.report.leaving import leaving
+from fedtempo.report.disclosure import leaving
 from fedtempo.report.markup import Markup, element, join
 from fedtempo.report.palette import strategy_colours
 

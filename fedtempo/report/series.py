@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.measure import Measure, measure_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
+from fedtempo.record.metric import Measure, measure_of
 from fedtempo.record.run import Records
 
 Floats = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo.record.measure import Measure, measure_of
+from fedtempo.record.metric import Measure, measure_of
 from fedtempo.record.prediction import Predicted
 from fedtempo.report import words
 from fedtempo.report.columns import Column, comparison_columns

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedtempo.record.compare import failure
 from fedtempo.record.health import reason
-from fedtempo.record.measure import Measure, measure_of_all
+from fedtempo.record.metric import Measure, measure_of_all
 
 ABSENT = "–"
 

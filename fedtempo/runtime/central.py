@@ -21,9 +21,9 @@ from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.arithmetic import Statistics
+from fedtempo.runtime.gather import came_back
 from fedtempo.runtime.handles import located, models_in
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.runtime.together import came_back
 from fedtempo.runtime.weights import problem_with
 
 Combine = Callable[[Sequence[Any]], Any]

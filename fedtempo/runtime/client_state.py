@@ -11,7 +11,7 @@ from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
-from fedtempo.runtime.turns import Turns
+from fedtempo.runtime.fair_lock import Turns
 
 
 class Stay:

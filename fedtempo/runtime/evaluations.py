@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from fedtempo.federation import Model
 from fedtempo.record import Recorder, sustained
-from fedtempo.record.measure import Measure
+from fedtempo.record.metric import Measure
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8

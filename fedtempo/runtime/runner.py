@@ -16,14 +16,14 @@ import numpy.typing as npt
 from pydantic import Field
 from pydantic.dataclasses import dataclass as component
 
-from fedtempo.errors import FedtempoError, StrategyError
+from fedtempo.errors import FedtempoError, StrategyError, UserCodeError
 from fedtempo.federation import Federation, Strategy, Visit
-from fedtempo.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.parts.user_code import part_name, user_error, with_lines
 from fedtempo.record.checks import LARGEST_TIME_S
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Evaluator
-from fedtempo.user_code import part_name, user_error, with_lines
 
 
 @component(frozen=True, config=STRICT)
@@ -179,6 +179,10 @@ def simulate(
             ended = play(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
+    except FedtempoError as error:
+        if "sim" in state:
+            error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
+        raise
     sim: F | None = state.get("sim")
     trained = executor.trains and not (journal and journal.replays)
     return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
@@ -246,7 +250,7 @@ def _told(error: BaseException, strategy: Strategy, where: str) -> BaseException
         found = found.exceptions[0]
     if isinstance(found, StrategyError):
         told: BaseException | None = with_lines(found, where)
-    elif isinstance(found, FedtempoError):
+    elif isinstance(found, FedtempoError) or not isinstance(found, Exception):
         return found
     else:
         told = user_error(found, where, strategy)

@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fedtempo.fields import STRICT, Doc, Ge, Lt, NonNegative, Positive
-from fedtempo.fleet.component import made
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.robust import Aggregation
+from fedtempo.parts.component import made
+from fedtempo.parts.fields import STRICT, Doc, Ge, Lt, NonNegative, Positive
 
 
 def _privacy_from(value: object) -> object:

@@ -16,16 +16,7 @@ from functools import lru_cache, partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
-from fedtempo.federation import (
-    Client,
-    ClientUnavailable,
-    ConsentError,
-    Examples,
-    Model,
-    Update,
-    Visit,
-    Work,
-)
+from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
@@ -37,11 +28,11 @@ from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.screening import NOT_FINITE
+from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.keyed import ClientGenerators
+from fedtempo.runtime.limits import Tolerance
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.together import at_once
-from fedtempo.runtime.tolerance import Tolerance
 from fedtempo.runtime.visits import UNLIMITED, Visits
 
 T = TypeVar("T")

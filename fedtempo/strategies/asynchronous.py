@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
-from fedtempo.fields import Count, Doc
+from fedtempo.parts.fields import Count, Doc
 
 ClientsAtOnce = Annotated[Count | None, Doc("clients that train at any time; all where not given")]
 

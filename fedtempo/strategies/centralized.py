@@ -9,9 +9,9 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation, Work
-from fedtempo.fields import STRICT, Doc, Positive
-from fedtempo.strategies.cell import LrDecay
+from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.strategies.gathering import Gathering, Upload
+from fedtempo.strategies.tdma_round import LrDecay
 
 
 @dataclass(frozen=True, config=STRICT)

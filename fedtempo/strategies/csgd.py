@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
-from fedtempo.fields import STRICT, Count, Doc, NonNegative
-from fedtempo.scheduling.pipeline import Clusters, cluster_by_time, last_opening, openings
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative
+from fedtempo.strategies.planning.pipeline import Clusters, cluster_by_time, last_opening, openings
 from fedtempo.strategies.rounds import uniform_sample
 
 GRADIENT = Work(full_batch=True, epochs=1)

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Model, Update, Vector
-from fedtempo.fields import STRICT, Count, Doc, Ge, Interval, NonNegative, Positive, Share
-from fedtempo.scheduling.bandits import aggregate_choice, confidence_bounds, screen
-from fedtempo.scheduling.utility import Floats, closeness, penalised
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Interval, NonNegative, Positive, Share
+from fedtempo.strategies.planning.bandits import aggregate_choice, confidence_bounds, screen
+from fedtempo.strategies.planning.utility import Floats, closeness, penalised
 from fedtempo.strategies.rounds import train_round
 
 
@@ -25,8 +25,8 @@ class FchFl:
     at first (Eq. 9), times (T / t)^alpha for a client that took t > T seconds (Eq. 10), but for the most useful p %
     (Eq. 11); T is the median of all clients' last times. A gradient is the change of a model, negated.
 
-    Algorithm 2 lies in an appendix that the paper lacks; its two stages are as `fedtempo.scheduling.bandits` has them,
-    t of the bound being the number of the round. A visit that failed counts as one of no utility.
+    Algorithm 2 lies in an appendix that the paper lacks; its two stages are as `planning.bandits` has them, t of the
+    bound being the number of the round. A visit that failed counts as one of no utility.
 
     The clients' active half, the loss of Eq. 8, goes with any strategy: `[training] loss = "logit-adjusted"`.
     """

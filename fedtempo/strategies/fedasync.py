@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update, Work
-from fedtempo.fields import STRICT, Doc, Gt, Le, NonNegative
-from fedtempo.scheduling.staleness import constant, hinge, polynomial
+from fedtempo.parts.fields import STRICT, Doc, Gt, Le, NonNegative
 from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+from fedtempo.strategies.planning.staleness import constant, hinge, polynomial
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Vector
-from fedtempo.fields import STRICT, Count, Doc, Ge, Lt, Positive
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt, Positive
 from fedtempo.strategies.rounds import train_round, uniform_sample
 
 

@@ -9,9 +9,9 @@ from typing import Annotated
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update, Vector
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive
-from fedtempo.scheduling.staleness import polynomial
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+from fedtempo.strategies.planning.staleness import polynomial
 
 
 @dataclass(frozen=True, config=STRICT)

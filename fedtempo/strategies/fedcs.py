@@ -7,8 +7,15 @@ import itertools
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Work
-from fedtempo.fields import STRICT
-from fedtempo.strategies.cell import CandidateShare, Deadline, LrDecay, draw_candidates, select, train_and_send_in_turn
+from fedtempo.parts.fields import STRICT
+from fedtempo.strategies.tdma_round import (
+    CandidateShare,
+    Deadline,
+    LrDecay,
+    draw_candidates,
+    select,
+    train_and_send_in_turn,
+)
 
 
 @dataclass(frozen=True, config=STRICT)

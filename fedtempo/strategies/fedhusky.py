@@ -13,11 +13,11 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update
-from fedtempo.fields import STRICT, Count, Doc, Gt, Interval, Le, NonNegative, Positive, Share
-from fedtempo.scheduling.hopping import Group, HoppingSchedule
+from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Interval, Le, NonNegative, Positive, Share
 from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
 from fedtempo.strategies.mixing import Mixer
+from fedtempo.strategies.planning.hopping import Group, HoppingSchedule
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},

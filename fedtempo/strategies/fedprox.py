@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Work
-from fedtempo.fields import STRICT, Count, Doc, NonNegative
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative
 from fedtempo.strategies.rounds import train_round, uniform_sample
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Federation
-from fedtempo.fields import Doc
-from fedtempo.scheduling.uploading import UploadRule, choose_uploads
+from fedtempo.parts.fields import Doc
+from fedtempo.strategies.planning.uploading import UploadRule, choose_uploads
 
 Upload = Annotated[
     UploadRule,

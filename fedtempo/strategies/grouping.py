@@ -10,8 +10,13 @@ import numpy as np
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation, Work
-from fedtempo.fields import Count, Doc
-from fedtempo.scheduling.clusters import cluster_clients, even_out_speeds, points_from_gram, points_from_vectors
+from fedtempo.parts.fields import Count, Doc
+from fedtempo.strategies.planning.clusters import (
+    cluster_clients,
+    even_out_speeds,
+    points_from_gram,
+    points_from_vectors,
+)
 
 _COLUMNS = 65_536
 """Parameters taken at a time into float64."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model
-from fedtempo.fields import STRICT
-from fedtempo.strategies.chains import OnLoss, train_in_sequence
+from fedtempo.parts.fields import STRICT
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
+from fedtempo.strategies.sequential_training import OnLoss, train_in_sequence
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,10 +10,17 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Model, Update, Work
-from fedtempo.fields import STRICT, Doc
-from fedtempo.scheduling.deadline import Imbalance
-from fedtempo.strategies.cell import CandidateShare, Deadline, LrDecay, draw_candidates, select, train_and_send_in_turn
+from fedtempo.parts.fields import STRICT, Doc
 from fedtempo.strategies.gathering import Gathering, Upload, histogram
+from fedtempo.strategies.planning.deadline import Imbalance
+from fedtempo.strategies.tdma_round import (
+    CandidateShare,
+    Deadline,
+    LrDecay,
+    draw_candidates,
+    select,
+    train_and_send_in_turn,
+)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from fedtempo.federation import Federation, Model, Vector
-from fedtempo.scheduling.staleness import polynomial
+from fedtempo.strategies.planning.staleness import polynomial
 
 
 class Mixer:

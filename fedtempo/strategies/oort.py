@@ -9,8 +9,8 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update, Work
-from fedtempo.fields import STRICT, Count, Doc, Ge, Gt, Le, NonNegative, Positive, Share
-from fedtempo.scheduling import oort
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Le, NonNegative, Positive, Share
+from fedtempo.strategies.planning import oort
 from fedtempo.strategies.rounds import train_round
 
 

@@ -13,12 +13,12 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation, Update, Vector, Work
-from fedtempo.fields import STRICT, Count, Doc, Ge, Gt, Lt
-from fedtempo.parts import construct
-from fedtempo.scheduling.sampling import Ids, partition_sequences, uniform_sequences, weighted_sequences
-from fedtempo.scheduling.structure import Constants, Rounding, Structure, StructureProblem, measured_constants
-from fedtempo.strategies.chains import train_in_sequence
+from fedtempo.parts.construct import construct
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Lt
+from fedtempo.strategies.planning.sampling import Ids, partition_sequences, uniform_sequences, weighted_sequences
+from fedtempo.strategies.planning.structure import Constants, Rounding, Structure, StructureProblem, measured_constants
 from fedtempo.strategies.rounds import train_round
+from fedtempo.strategies.sequential_training import train_in_sequence
 
 
 def _constants(value: object) -> object:

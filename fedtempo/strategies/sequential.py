@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import ClientUnavailable, Federation
-from fedtempo.fields import STRICT, Count, Doc
-from fedtempo.strategies.chains import OnLoss, train_in_sequence
+from fedtempo.parts.fields import STRICT, Count, Doc
 from fedtempo.strategies.rounds import uniform_sample
+from fedtempo.strategies.sequential_training import OnLoss, train_in_sequence
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -21,19 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo import commands, folders
-from fedtempo.cli import main
-from fedtempo.config import Config, parse
-from fedtempo.folders import complete
+from fedtempo.cli import runs
+from fedtempo.cli.app import main
 from fedtempo.record import load_run
+from fedtempo.runs import resume
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import journalled
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.world import build_world
 from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
-__all__ = ["BaseProcess", "Config", "build_world", "commands", "folders", "replace"]
+__all__ = ["BaseProcess", "Config", "build_world", "replace", "resume", "runs"]
 _SERVER: Any = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.crash.lives"])
 
@@ -76,7 +77,7 @@ def run(
         _die_before(name, int(number), lambda: disk and disk.loses_power(folder, without_power))
     if begun is not None:
         begun.set()
-    complete(config, folder)
+    Run(config).complete(folder)
 
 
 def _checkpoint_always() -> None:
@@ -167,7 +168,7 @@ def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert complete(config, folder, watch=watch)["ended"] == "interrupted"
+        assert Run(config, watch=watch).complete(folder)["ended"] == "interrupted"
     finally:
         signal.signal(signal.SIGINT, before)
 

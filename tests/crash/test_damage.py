@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from fedtempo import identity
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.folders import complete, configuration, resume
 from fedtempo.record import RunFolder
+from fedtempo.runs import identity
+from fedtempo.runs.run import Run, configuration
 from tests.crash import lives
 
 CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
@@ -27,7 +27,7 @@ CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run, undisturbed."""
     folder = tmp_path_factory.mktemp("damage") / "whole"
-    complete(CONFIG, folder)
+    Run(CONFIG).complete(folder)
     return folder
 
 
@@ -54,7 +54,7 @@ def test_a_journal_that_lost_its_end_falls_back_on_the_last_checkpoint(run: Path
     seals = [i for i in range(len(content)) if content.startswith(b'{"seal"', i)]
     last = content.index(b"\n", seals[-2]) + 1  # where what was written last begins
     os.truncate(journal, last + round(part * (len(content) - 1 - last)))
-    complete(CONFIG, run)
+    Run(CONFIG).complete(run)
     lives.assert_the_same(run, whole)
 
 
@@ -64,7 +64,7 @@ def test_a_flipped_byte_in_the_journal_is_named(run: Path) -> None:
     content[len(content) // 2] ^= 1
     journal.write_bytes(content)
     with pytest.raises(RunError, match=r"journal\.jsonl is damaged: lines? \d+"):
-        complete(CONFIG, run)
+        Run(CONFIG).complete(run)
     journal.unlink()  # as the error says
 
 
@@ -74,13 +74,13 @@ def test_a_flipped_byte_in_a_model_is_named(run: Path) -> None:
         content[-1] ^= 1
         model.write_bytes(content)
     with pytest.raises(RunError, match=r"[0-9a-f]{64}\.safetensors is damaged: its parameters do not have the hash"):
-        complete(CONFIG, run)
+        Run(CONFIG).complete(run)
 
 
 def test_a_model_that_is_missing_is_named(run: Path) -> None:
     shutil.rmtree(run / "models")
     with pytest.raises(RunError, match=r"[0-9a-f]{64}\.safetensors could not be read: No such file"):
-        complete(CONFIG, run)
+        Run(CONFIG).complete(run)
 
 
 def test_models_are_those_of_two_checkpoints(killed: Path) -> None:
@@ -90,7 +90,7 @@ def test_models_are_those_of_two_checkpoints(killed: Path) -> None:
 
 def test_without_a_journal_it_begins_from_its_start(run: Path, whole: Path) -> None:
     (run / "journal.jsonl").unlink()
-    complete(CONFIG, run)
+    Run(CONFIG).complete(run)
     lives.assert_the_same(run, whole)
 
 
@@ -99,8 +99,8 @@ def test_a_run_that_was_killed_before_it_began_is_begun(tmp_path: Path, whole: P
     life.join()
     assert not (tmp_path / "run" / "config.toml").exists()
     with pytest.raises(ConfigError, match="holds no run that could be resumed"):
-        resume(CONFIG, tmp_path / "run")
-    complete(CONFIG, tmp_path / "run")
+        Run(CONFIG).resume(tmp_path / "run")
+    Run(CONFIG).complete(tmp_path / "run")
     lives.assert_the_same(tmp_path / "run", whole)
 
 
@@ -116,7 +116,7 @@ def test_a_run_that_was_killed_before_it_began_is_begun(tmp_path: Path, whole: P
 def test_another_configuration_is_refused_with_what_differs(run: Path, changes: dict[str, Any], says: str) -> None:
     for force in (False, True):
         with pytest.raises(ConfigError, match=says):
-            resume(configuration(run, []).with_changes(changes), run, force=force)
+            Run(configuration(run, []).with_changes(changes)).resume(run, force=force)
 
 
 def test_other_data_are_refused(run: Path) -> None:
@@ -126,30 +126,30 @@ def test_other_data_are_refused(run: Path) -> None:
     other = lives.build_world(CONFIG)
     object.__setattr__(other, "dataset", lives.replace(world.dataset, train_x=images))
     with pytest.raises(ConfigError, match=r"cannot be resumed: data\.sha256 was '\w+' and is '\w+'$"):
-        resume(CONFIG, run, force=True, world=other)
+        Run(CONFIG, world=other).resume(run, force=True)
 
 
 def test_other_versions_are_refused_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = identity.versions()
     monkeypatch.setattr(identity, "versions", lambda: {**now, "torch": "9.9"})
     with pytest.raises(ConfigError, match=r"versions\.torch was '.*' and is '9\.9'; --force resumes nevertheless"):
-        resume(CONFIG, run)
-    resume(CONFIG, run, force=True)
+        Run(CONFIG).resume(run)
+    Run(CONFIG).resume(run, force=True)
     lives.assert_the_same(run, whole)
 
 
 def test_how_it_is_executed_may_change(run: Path, whole: Path) -> None:
     config = configuration(run, ["executor.kind=processes", "executor.workers=2", "run.checkpoint_every=5.0"])
     assert config.label == "fedavg"
-    resume(config, run)
+    Run(config).resume(run)
     lives.assert_the_same(run, whole)
 
 
 def test_a_folder_in_use_is_nobody_elses(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.record.folder._PATIENCE_S", 0.1)
     with RunFolder.resume(run), pytest.raises(ConfigError, match="is in use: another process works there"):
-        resume(CONFIG, run)
-    resume(CONFIG, run)
+        Run(CONFIG).resume(run)
+    Run(CONFIG).resume(run)
 
 
 @pytest.mark.parametrize("file_bytes", [20_000, 60_000])
@@ -167,7 +167,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
     assert f"error: {folder}" in printed
     assert "could not be" in printed
     assert "Traceback" not in printed
-    complete(CONFIG, folder)
+    Run(CONFIG).complete(folder)
     lives.assert_the_same(folder, whole)
 
 
@@ -197,7 +197,7 @@ def test_a_file_system_that_is_full_is_named_and_the_run_goes_on_elsewhere(
     assert "Traceback" not in printed
     moved = Path(shutil.copytree(small_disk / "run", tmp_path / "moved"))
     assert (moved / "journal.jsonl").read_text().count('"seal": "checkpoint"') > 0
-    complete(CONFIG, moved)
+    Run(CONFIG).complete(moved)
     lives.assert_the_same(moved, whole)
 
 

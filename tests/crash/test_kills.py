@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedtempo.folders import complete
 from fedtempo.record import load_run
+from fedtempo.runs.run import Run
 from fedtempo.strategies import STRATEGIES
 from tests.crash import lives
 
@@ -38,7 +38,7 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
         run, before = folder / str(number), hits
         while hits < kills and lives.killed_after(config, run, rng.uniform(0, 0.9 * whole_s)):
             hits += 1
-        complete(config, run)
+        Run(config).complete(run)
         lives.assert_the_same(run, folder / "whole")
         assert load_run(run).facts["resumed"] <= hits - before  # it may be killed before it began
 
@@ -46,11 +46,11 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
 @everyone
 def test_interrupted_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = lives.config(name, {"run.checkpoint_every": 1e6, "run.horizon": 25.0})
-    complete(config, tmp_path / "whole")
+    Run(config).complete(tmp_path / "whole")
     lives.interrupted_at(config, tmp_path / "run", 9.0)
     assert load_run(tmp_path / "run").facts["elapsed_s"] == 9.0
     lives.interrupted_at(config, tmp_path / "run", 17.0)
-    complete(config, tmp_path / "run")
+    Run(config).complete(tmp_path / "run")
     lives.assert_the_same(tmp_path / "run", tmp_path / "whole")
     assert load_run(tmp_path / "run").facts["resumed"] == 2
 
@@ -90,7 +90,7 @@ def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) ->
     power: False where everything that was not synced is lost, too.
     """
     config = lives.config("csgd")
-    complete(config, tmp_path / "whole")
+    Run(config).complete(tmp_path / "whole")
     resumed = []
     for death in deaths:
         folder, after = tmp_path / death, tmp_path / f"{death} without power"
@@ -98,7 +98,7 @@ def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) ->
         life.join()
         assert life.exitcode == -signal.SIGKILL, death
         left = folder if power else after
-        complete(config, left)
+        Run(config).complete(left)
         lives.assert_the_same(left, tmp_path / "whole")
         resumed.append(load_run(left).facts["resumed"])
     return resumed
@@ -137,7 +137,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that takes a while, undisturbed, beside its configuration."""
     place = tmp_path_factory.mktemp("long")
     (place / "run.toml").write_text(LONG.dump())
-    complete(LONG, place / "whole")
+    Run(LONG).complete(place / "whole")
     return place / "whole"
 
 
@@ -181,5 +181,5 @@ def test_a_run_whose_workers_are_killed_again_and_again_ends_and_goes_on(long: P
     assert "two worker processes died (signal 9) over this operation" in printed
     assert "Traceback" not in printed
     assert '"seal": "checkpoint"' in (folder / "journal.jsonl").read_text()
-    complete(LONG, folder)
+    Run(LONG).complete(folder)
     lives.assert_the_same(folder, long)

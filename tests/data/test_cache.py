@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.data import cache, places
+from fedtempo.data import cache
 from fedtempo.data.cache import remembered, remembered_arrays
-from fedtempo.data.places import cache_folder
+from fedtempo.data.cache_dir import cache_folder
 
 
 class Maker:
@@ -98,5 +98,5 @@ def test_without_a_home_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -
 def test_a_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "fedtempo"
-    monkeypatch.setattr(places, "user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
     assert cache_folder() is None, "nothing is written below the folder that happens to be the current one"

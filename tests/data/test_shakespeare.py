@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedtempo.data import plays
+from fedtempo.data import play_parser
 from fedtempo.data.partitions import ByOwner
 from fedtempo.data.shakespeare import all_roles, characters, plays_folder
 from fedtempo.data.sources import load
@@ -53,7 +53,7 @@ def test_the_715_longest_roles_own_the_examples_by_default() -> None:
 
 def test_what_is_parsed_is_kept_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load("shakespeare", roles=5).sha256
-    monkeypatch.setattr(plays, "roles", None)  # would fail if it were called
+    monkeypatch.setattr(play_parser, "roles", None)  # would fail if it were called
     assert load("shakespeare", roles=5).sha256 == before
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")

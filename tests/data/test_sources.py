@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.data import places
+from fedtempo.data import cache_dir
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.hub import from_hub
 from fedtempo.data.partitions import OneLabel
@@ -57,12 +57,12 @@ def test_fashion_mnist_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyP
     folder = tmp_path / "fashion-mnist"
     folder.mkdir()
     write_folder(folder, DOTTED, compress=True)
-    monkeypatch.setattr(places, "SYSTEM_DATA", tmp_path)
+    monkeypatch.setattr(cache_dir, "SYSTEM_DATA", tmp_path)
     monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
     system = load("fashion-mnist")
     assert system.name == "fashion-mnist"
     assert system.sha256 == load(f"idx:{folder}").sha256
-    monkeypatch.setattr(places, "SYSTEM_DATA", tmp_path / "none")
+    monkeypatch.setattr(cache_dir, "SYSTEM_DATA", tmp_path / "none")
     with pytest.raises(ConfigError, match=r"none/fashion-mnist; run `apt-get install dataset-fashion-mnist`"):
         load("fashion-mnist")
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
@@ -73,7 +73,7 @@ def test_a_data_folder_of_ones_own_hides_the_system_s(tmp_path: Path, monkeypatc
     folder = tmp_path / "system" / "fashion-mnist"
     folder.mkdir(parents=True)
     write_folder(folder, DOTTED, compress=True)
-    monkeypatch.setattr(places, "SYSTEM_DATA", folder.parent)
+    monkeypatch.setattr(cache_dir, "SYSTEM_DATA", folder.parent)
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set, and without that data set
     with pytest.raises(ConfigError, match=f"no folder {tmp_path}/fashion-mnist; unset FEDTEMPO_DATA and run"):
         load("fashion-mnist")

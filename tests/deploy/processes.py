@@ -16,11 +16,11 @@ from typing import Any
 
 import tomli_w
 
-from fedtempo.config import Config
-from fedtempo.deployment import deploy_to_folder
-from fedtempo.flower.grid import SuperLink, joined
-from fedtempo.flower.keys import make_keys, register
-from fedtempo.flower.superlink import Certificates, started
+from fedtempo.deploy.flower.grid import SuperLink, joined
+from fedtempo.deploy.flower.keys import make_keys, register
+from fedtempo.deploy.flower.superlink import Certificates, started
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.runs.config import Config
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,8 @@ def client(
     path = folder / f"{name}-{time.monotonic_ns()}.toml"
     path.write_text(tomli_w.dumps({"name": name, "superlink": superlink, **settings, "data": data}))
     log = path.with_suffix(".log")
-    code = (
-        f"{before}\nimport sys\nfrom fedtempo.cli import main\nsys.argv = ['fedtempo', 'client', {str(path)!r}]\nmain()"
-    )
+    command = f"sys.argv = ['fedtempo', 'client', {str(path)!r}]"
+    code = f"{before}\nimport sys\nfrom fedtempo.cli.app import main\n{command}\nmain()"
     with log.open("ab") as output:
         process = subprocess.Popen([sys.executable, "-c", code], stdout=output, stderr=output, start_new_session=True)
     running = ClientProcess(process, log)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from fedtempo.record import load_run
-from tests.live.loopback import wait_until
+from tests.deploy.live.loopback import wait_until
 
 pytestmark = pytest.mark.docker
 

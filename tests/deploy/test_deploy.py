@@ -21,17 +21,17 @@ pytest.importorskip("flwr")
 
 from rich.console import Console
 
-from fedtempo.deploy_commands import keys
-from fedtempo.deployment import deploy_to_folder
+from fedtempo.cli.deploy import keys
+from fedtempo.deploy.flower.grid import joined
+from fedtempo.deploy.flower.keys import make_keys
+from fedtempo.deploy.flower.superlink import end, free_port, started
+from fedtempo.deploy.live.joining import meet
+from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
-from fedtempo.flower.grid import joined
-from fedtempo.flower.keys import make_keys
-from fedtempo.flower.superlink import end, free_port, started
-from fedtempo.launch import run
 from fedtempo.record import load_run
-from fedtempo.runtime.live.meeting import meet
+from fedtempo.runs.run import run
+from tests.deploy.live.deployments import real as config
 from tests.deploy.processes import ClientProcess, Place, addresses, client, deployed, family, secured
-from tests.live.deployments import real as config
 
 pytestmark = pytest.mark.deploy
 
@@ -39,7 +39,7 @@ NAMES = ("alice", "bert", "carla")
 OTHERS = ("dora", "emil", "fritz", "liar", "glutton")
 DIES_IN_TRAINING = """
 import os, signal, threading, time
-from fedtempo.client import answers
+from fedtempo.deploy.client import answers
 train = answers.train
 def dying(*arguments):
     threading.Timer(1.0, os.kill, (os.getpid(), signal.{signal})).start()
@@ -49,7 +49,7 @@ answers.train = dying
 """
 DIES_IN_SENDING = """
 import os, signal
-from fedtempo.flower import node
+from fedtempo.deploy.flower import node
 push_objects = node.push_objects
 def dying(objects, push, **options):
     if len(objects) > 4:  # a model
@@ -58,7 +58,7 @@ def dying(objects, push, **options):
 node.push_objects = dying
 """
 SENDS_TOO_LITTLE = """
-from fedtempo.client.answers import Answers
+from fedtempo.deploy.client.answers import Answers
 answer = Answers.answer
 def lying(self, kind, content, arrays):
     told, sent = answer(self, kind, content, arrays)
@@ -69,7 +69,7 @@ Answers.answer = lying
 
 SENDS_TOO_MUCH = """
 import numpy
-from fedtempo.client.answers import Answers
+from fedtempo.deploy.client.answers import Answers
 answer = Answers.answer
 def gorging(self, kind, content, arrays):
     told, sent = answer(self, kind, content, arrays)

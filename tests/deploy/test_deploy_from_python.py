@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("flwr")
 
 from fedtempo import ConfigError, Experiment
-from fedtempo.launch import run
-from tests.live.deployments import real
-from tests.trackers.test_tracking import Remembers
+from fedtempo.runs.run import run
+from tests.deploy.live.deployments import real
+from tests.report.trackers.test_tracking import Remembers
 
 pytestmark = pytest.mark.deploy
 
@@ -31,7 +31,7 @@ def test_an_experiment_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(tmp_path)
     Remembers.made.clear()
     config = real(data__source="deployed_numbers:make", data__clients=2, run__max_commits=2)
-    experiment = Experiment.of(config).with_({"run.track": ["tests.trackers.test_tracking:Remembers"]})
+    experiment = Experiment.of(config).with_({"run.track": ["tests.report.trackers.test_tracking:Remembers"]})
     said: list[str] = []
 
     async def cell() -> object:

@@ -17,17 +17,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
+from fedtempo.deploy.flower import wire
+from fedtempo.deploy.flower.app import bundle
+from fedtempo.deploy.flower.client_app import app
+from fedtempo.deploy.flower.grid import FlowerGrid, Session
+from fedtempo.deploy.flower.keys import make_keys
+from fedtempo.deploy.flower.service import _own_superlink
+from fedtempo.deploy.live.messages import Call, GridError
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.flower import wire
-from fedtempo.flower.app import bundle
-from fedtempo.flower.client_app import app
-from fedtempo.flower.grid import FlowerGrid, Session
-from fedtempo.flower.keys import make_keys
-from fedtempo.flower.service import _own_superlink
 from fedtempo.learning.networks import Mlp, create
 from fedtempo.learning.state import FlatModel
-from fedtempo.runtime.live.calls import Call, GridError
-from tests.live.deployments import config
+from tests.deploy.live.deployments import config
 
 pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 

@@ -17,15 +17,15 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
-from fedtempo.deployment import deploy_to_folder
+from fedtempo.cli.logs import JsonLines, RunLog
+from fedtempo.deploy.flower.observing import Metrics, served
+from fedtempo.deploy.live.messages import Call, Reply
+from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
-from fedtempo.flower.observing import Metrics, served
-from fedtempo.logs import JsonLines, RunLog
 from fedtempo.record import Recorder, load_run
-from fedtempo.runtime.live.calls import Call, Reply
-from tests.live.deployments import config
-from tests.live.loopback import Loopback, digits_clients
+from tests.deploy.live.deployments import config
+from tests.deploy.live.loopback import Loopback, digits_clients
 
 pytestmark = pytest.mark.deploy
 

@@ -14,13 +14,13 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from fedtempo.deploy.flower.keys import make_keys
+from fedtempo.deploy.flower.superlink import end, free_port
+from fedtempo.deploy.live import reception
 from fedtempo.federation import Federation
-from fedtempo.flower.keys import make_keys
-from fedtempo.flower.superlink import end, free_port
 from fedtempo.record import load_run
-from fedtempo.runtime.live import reception
+from tests.deploy.live.deployments import real as config
 from tests.deploy.processes import ClientProcess, Place, deployed, secured
-from tests.live.deployments import real as config
 
 pytestmark = pytest.mark.deploy
 
@@ -29,12 +29,12 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 """What nginx puts into files while it passes it on."""
 ASKS_FOR_NOTHING = """
 import time
-from fedtempo.flower import node
+from fedtempo.deploy.flower import node
 node._Link.work = lambda link, answers: time.sleep(1000)
 """
 ANSWERS_TWICE = """
 from flwr.app import ConfigRecord
-from fedtempo.flower import node
+from fedtempo.deploy.flower import node
 send = node._Link._send
 def sending(link, reply, *arguments):
     send(link, reply, *arguments)
@@ -43,7 +43,7 @@ def sending(link, reply, *arguments):
 node._Link._send = sending
 """
 NEVER_WAITS = """
-from fedtempo.flower import node
+from fedtempo.deploy.flower import node
 node._POLL_S = node._POLL_MAX_S = 0.0
 """
 

@@ -20,12 +20,12 @@ from cryptography import x509
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from typer.main import get_command
 
-from fedtempo.cli import app
-from fedtempo.client.settings import load_client, parse_client
-from fedtempo.config import load
-from fedtempo.flower.grid import SuperLink
-from fedtempo.flower.keys import make_keys
-from fedtempo.flower.local import client_tables
+from fedtempo.cli.app import app
+from fedtempo.deploy.client.settings import load_client, parse_client
+from fedtempo.deploy.flower.grid import SuperLink
+from fedtempo.deploy.flower.keys import make_keys
+from fedtempo.deploy.flower.local import client_tables
+from fedtempo.runs.config import load
 
 pytestmark = pytest.mark.deploy
 

@@ -20,10 +20,10 @@ from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 
-from fedtempo.flower import wire
-from fedtempo.flower.incoming import Incoming
-from fedtempo.flower.node import _Link
-from fedtempo.runtime.live.calls import Call
+from fedtempo.deploy.flower import wire
+from fedtempo.deploy.flower.incoming import Incoming
+from fedtempo.deploy.flower.node import _Link
+from fedtempo.deploy.live.messages import Call
 
 pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 

@@ -18,12 +18,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from fedtempo.config import Config
-from fedtempo.flower.superlink import free_port, started
-from fedtempo.launch import run
+from fedtempo.deploy.flower.superlink import free_port, started
 from fedtempo.record import load_run
+from fedtempo.runs.config import Config
+from fedtempo.runs.run import run
+from tests.deploy.live.deployments import real
 from tests.deploy.processes import ClientProcess, client, family, wait_until
-from tests.live.deployments import real
 
 pytestmark = pytest.mark.deploy
 

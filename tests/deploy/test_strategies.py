@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("flwr")
 
 from benchmarks.prediction import predicted
-from fedtempo.config import Config, parse
-from fedtempo.deployment import deploy_to_folder
-from fedtempo.flower.grid import SuperLink, joined
-from fedtempo.flower.local import clients
-from fedtempo.flower.superlink import started
+from fedtempo.deploy.flower.grid import SuperLink, joined
+from fedtempo.deploy.flower.local import clients
+from fedtempo.deploy.flower.superlink import started
+from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.record import load_run
+from fedtempo.runs.config import Config, parse
 from fedtempo.strategies import STRATEGIES
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow]

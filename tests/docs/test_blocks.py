@@ -16,12 +16,12 @@ import pytest
 import typer.main
 from packaging.requirements import Requirement
 
-from fedtempo import cli
-from fedtempo.client.settings import load_client
-from fedtempo.config import parse
+from fedtempo.cli import app
+from fedtempo.deploy.client.settings import load_client
+from fedtempo.runs.config import parse
 from tests.docs.blocks import KINDS, PAGES, ROOT, Block, blocks_of
 
-COMMANDS = typer.main.get_command(cli.app)
+COMMANDS = typer.main.get_command(app.app)
 WHOLE: dict[str, Any] = {
     "run": {"horizon": 10.0},
     "data": {"clients": 10},
@@ -164,7 +164,7 @@ def _run(words: Sequence[str]) -> int:
 def _fedtempo(arguments: Sequence[str]) -> int:
     before, sys.argv = sys.argv, ["fedtempo", *arguments]
     try:
-        cli.main()
+        app.main()
     except SystemExit as ended:
         return int(ended.code or 0)
     finally:

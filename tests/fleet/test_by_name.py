@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedtempo import Experiment
-from fedtempo.config import Config, parse
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import Constant, Listed, Named, distribution
-from fedtempo.fleets import as_drawn, describe_fleet
-from fedtempo.order import listed, natural
-from fedtempo.planning_views import clients_in_order
-from fedtempo.world import build_world
-from tests.test_commands import fedtempo
+from fedtempo.parts.natural_order import listed, natural
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.world import build_world
+from fedtempo.studies.fleet import as_drawn, describe_fleet
+from fedtempo.studies.plan_explained import clients_in_order
+from tests.cli.test_commands import fedtempo
 
 SITES = [f"site{number}" for number in range(1, 13)]
 

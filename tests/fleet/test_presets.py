@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import Constant, Uniform
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.links import Fixed, Lte, PathLoss
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.runs.config import parse
 
 
 def plan(**fields: Any) -> FleetPlan:

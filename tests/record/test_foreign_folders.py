@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtempo import cli
+from fedtempo.cli import app
 from fedtempo.errors import ConfigError
 from fedtempo.record import load_run, reading, summarise
 from fedtempo.record.export import export
@@ -52,7 +52,7 @@ def fedtempo(*arguments: object) -> int:
     before, sys.argv = sys.argv, ["fedtempo", *map(str, arguments)]
     path = sys.path.copy()
     try:
-        cli.main()
+        app.main()
     except SystemExit as end:
         return int(end.code or 0)
     finally:

@@ -7,14 +7,14 @@ import sqlite3
 import numpy as np
 import pytest
 
-from fedtempo import cli
+from fedtempo.cli import app
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.folders import complete, run_to_folder
 from fedtempo.record import Recorder, load_run, summarise
 from fedtempo.record.export import export
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.report import figures
 from fedtempo.report.html import write_report
+from fedtempo.runs.run import Run
 from tests.crash import lives
 
 CONFIG = lives.config("fedasync", {"executor.kind": "none", "run.horizon": 300.0, "run.verify": False})
@@ -24,14 +24,14 @@ TOTALS = CONFIG.with_changes({"run.record": "totals"}, label="lean")
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows") / "run"
-    run_to_folder(CONFIG, folder)
+    Run(CONFIG).begin(folder)
     return load_run(folder)
 
 
 @pytest.fixture(scope="module")
 def lean(tmp_path_factory):
     folder = tmp_path_factory.mktemp("totals") / "run"
-    run_to_folder(TOTALS, folder)
+    Run(TOTALS).begin(folder)
     return load_run(folder)
 
 
@@ -44,7 +44,7 @@ def test_the_summary_is_the_same_and_the_records_do_not_grow(whole, lean, tmp_pa
     assert lean.visits["number"].size == lean.commits["version"].size == 0
     np.testing.assert_array_equal(participation(lean), participation(whole))
     np.testing.assert_array_equal(busy_ratios(lean), busy_ratios(whole))
-    run_to_folder(TOTALS.with_changes({"run.horizon": 900.0}), tmp_path / "longer")
+    Run(TOTALS.with_changes({"run.horizon": 900.0})).begin(tmp_path / "longer")
     sizes = [(folder / "run.sqlite").stat().st_size for folder in (whole.folder, lean.folder, tmp_path / "longer")]
     assert sizes[0] > 2 * sizes[1]
     assert sizes[1] == sizes[2]
@@ -70,7 +70,7 @@ def test_an_export_has_no_empty_tables(lean, tmp_path, capsys, monkeypatch):
     assert [path.stem for path in export(lean, "csv", tmp_path / "tables")] == ["evaluations", "notes", "facts"]
     monkeypatch.setattr("sys.argv", ["fedtempo", "export", str(lean.folder), "--to", "csv", "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        app.main()
     assert not ended.value.code
     assert "no visits and commits: the run left their rows out" in capsys.readouterr().out
 
@@ -80,7 +80,7 @@ def test_it_may_be_changed_on_resumption(whole, tmp_path):
     folder = tmp_path / "run"
     lives.interrupted_at(TOTALS.with_changes({}), folder, 100.0)
     assert summarise(load_run(folder))["ended"] == "interrupted"
-    complete(CONFIG, folder)
+    Run(CONFIG).complete(folder)
     assert load_run(folder).has_rows
     assert timeless(summarise(load_run(folder))) == timeless(whole.summary)
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.prediction_page import facts, page, read
-from fedtempo.commands import compare_with_real
+from fedtempo.cli.runs import compare_with_real
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
 from fedtempo.record.prediction import Predicted, prediction

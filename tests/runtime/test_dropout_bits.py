@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtempo.config import parse
-from fedtempo.launch import run
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
 
 
 def test_dropout_gives_the_same_bits_on_every_executor() -> None:

@@ -11,23 +11,24 @@ import pytest
 import torch
 from torch import nn
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError, RunError, WorkerError
 from fedtempo.fleet.faults import Faults
-from fedtempo.folders import identity
-from fedtempo.launch import make_executor, run
 from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
 from fedtempo.learning.training import Training
+from fedtempo.runs.config import parse
+from fedtempo.runs.identity import identity
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.run import run
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors import device as device_module
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.cards import find_device
 from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
-from fedtempo.runtime.executors.lanes import HostLane
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.world import build_world
+from fedtempo.runtime.executors.streams import HostLane
 from tests.precision import DOUBLE, double_precision
 
 TRAINING = Training(lr=2**-4, batch_size=8)

@@ -25,7 +25,7 @@ def test_where_ray_is_not_installed_one_line_says_what_to_do(monkeypatch):
 
 
 def test_nobody_else_imports_it():
-    code = "import sys, fedtempo.launch; sys.exit('ray' in sys.modules)"
+    code = "import sys, fedtempo.runs.launch; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

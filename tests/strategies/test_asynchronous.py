@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtempo.config import parse
-from fedtempo.launch import run
 from fedtempo.learning.aggregation import buffered_step
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
 from fedtempo.strategies import FedAsync, FedBuff, FedProx
 from fedtempo.strategies.fedbuff import add_changes
 from tests.precision import DOUBLE

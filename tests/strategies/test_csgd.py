@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import run
-from fedtempo.scheduling.pipeline import timeline, utilisation
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
 from fedtempo.strategies.csgd import CsGd
+from fedtempo.strategies.planning.pipeline import timeline, utilisation
 from tests.runtime.world import play
 
 LINK = {"kind": "fixed", "download_s": 0.5, "upload_s": 1.0}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError
-from fedtempo.launch import run
 from fedtempo.record import Records
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
 from fedtempo.strategies import STRATEGIES
 
 CLIENTS = 20

@@ -9,9 +9,9 @@ from fedtempo.federation import Federation
 from fedtempo.fleet.links import Lte
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.none import NoTraining
-from fedtempo.scheduling.deadline import select_within_deadline
-from fedtempo.strategies.cell import draw_candidates
 from fedtempo.strategies.fedcs import FedCS
+from fedtempo.strategies.planning.deadline import select_within_deadline
+from fedtempo.strategies.tdma_round import draw_candidates
 from tests.runtime.world import play
 
 PAPER = {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.scheduling.hopping import HoppingSchedule
 from fedtempo.strategies import FedHusky
+from fedtempo.strategies.planning.hopping import HoppingSchedule
 from tests.strategies.test_fedhusky import assert_clients_do_one_thing_at_a_time, groups_of, husky, run
 
 VARIANTS = [{"on_loss": "abort"}, {"on_loss": "skip"}, {"preset": "paper", "on_loss": "abort"}, {"order": "paced"}]

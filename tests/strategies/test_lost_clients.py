@@ -8,7 +8,7 @@ import pytest
 
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.strategies import Hybrid, Sequential
-from fedtempo.strategies.chains import train_in_sequence
+from fedtempo.strategies.sequential_training import train_in_sequence
 from tests.runtime.world import play
 
 LOST = {"kind": "windows", "windows": [[[0.0, 1000.0]], [[0.0, 4.5]], [[0.0, 1000.0]], [[0.0, 1000.0]]]}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import distribution
-from fedtempo.launch import run
 from fedtempo.record import Records
-from fedtempo.scheduling.sampling import (
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
+from fedtempo.strategies.planning.sampling import (
     partition_inclusion,
     partition_sequences,
     uniform_inclusion,

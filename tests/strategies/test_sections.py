@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.config import parse
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
-from fedtempo.launch import make_executor, run
 from fedtempo.learning.sections import Sections
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import make_executor
+from fedtempo.runs.run import run
+from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.job import Trainer
 from fedtempo.strategies import STRATEGIES
-from fedtempo.world import build_world
 from tests.runtime.world import Script
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.config import parse
 from fedtempo.data.dataset import Dataset, from_arrays
-from fedtempo.launch import run
 from fedtempo.record.run import Records
 from fedtempo.report.palette import category_colour
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
 
 SECONDS = 40.0
 VISIT_S = [1.0, 1.4, 1.8, 2.3, 2.9, 3.6, 4.4, 5.2, 6.0]

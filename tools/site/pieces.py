@@ -19,7 +19,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from fedtempo.catalogue import default_of, explained, parts_named
+from fedtempo.cli.catalogue import default_of, explained, parts_named
 from tools.site.calendars import calendar_figure, measures
 
 _PIECE = re.compile(r"^<!-- site: (?P<what>\w+)(?P<arguments>[^\n]*?) -->$", re.MULTILINE)

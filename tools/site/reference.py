@@ -11,8 +11,8 @@ from typing import Any
 import tomli_w
 import typer.main
 
-from fedtempo import cli
-from fedtempo.catalogue import SECTIONS, kinds, options_of
+from fedtempo.cli import app
+from fedtempo.cli.catalogue import SECTIONS, kinds, options_of
 from tools.site.pieces import fields_table
 
 _INTROS = {
@@ -36,7 +36,7 @@ def commands() -> str:
         "`fedtempo COMMAND --help` says the same on the terminal. `fedtempo --install-completion` makes the shell "
         "complete commands and options ([installing](../install.md#shell-completion)).",
     ]
-    for words, command in _walk(typer.main.get_command(cli.app), ("fedtempo",)):
+    for words, command in _walk(typer.main.get_command(app.app), ("fedtempo",)):
         lines += ["", f"## `{' '.join(words)}`", "", inspect.cleandoc(command.help or ""), ""]
         arguments = [each.name for each in command.params if each.param_type_name == "argument"]
         usage = " ".join([*words, *(f"<{name}>" for name in arguments)])

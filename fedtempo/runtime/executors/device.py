@@ -27,9 +27,9 @@ from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
 from fedtempo.runtime.executors.job import Job
-from fedtempo.runtime.executors.lanes import CudaLane, HostLane, Lane, Mark
 from fedtempo.runtime.executors.resident import Recordings, Resident
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
+from fedtempo.runtime.executors.streams import CudaLane, HostLane, Lane, Mark
 
 T = TypeVar("T")
 

@@ -13,15 +13,15 @@ from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.heap import keep_freed_memory
 from fedtempo.learning.local import train
+from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
+from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.user_code import described
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = tuple[dict[str, float], str | None]

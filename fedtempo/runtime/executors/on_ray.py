@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
-from fedtempo.importing import search_path
+from fedtempo.parts.plugins import search_path
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.training import Training
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 from fedtempo.runtime.executors import Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
@@ -40,7 +40,7 @@ class _Process(Worker):
 class Processes(Workers[_Process]):
     """Executor with worker processes on this machine.
 
-    workers: processes; default one for each processor that this process may use (`fedtempo.machine`). start_method: of
+    workers: processes; default one for each processor that this process may use (`parts.machine`). start_method: of
     `multiprocessing`, default "fork" where there is one, else "spawn".
     """
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.importing import add_folder
 from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.parts.plugins import add_folder
 from fedtempo.record.folder import versions
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.job import Answer, Array, PackedJob, Trainer

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedtempo.errors import ConfigError
-from fedtempo.machine import usable_cpus
+from fedtempo.parts.machine import usable_cpus
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -22,7 +22,7 @@ from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.recordable import obstacle
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors.lanes import Lane, Mark
+from fedtempo.runtime.executors.streams import Lane, Mark
 
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 """Row numbers, int64."""

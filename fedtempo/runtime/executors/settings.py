@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 
 
 @dataclass(frozen=True, config=STRICT)

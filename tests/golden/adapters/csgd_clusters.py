@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fedtempo.errors import ConfigError
-from fedtempo.scheduling.pipeline import cluster_by_time, largest_n_clusters, openings, utilisation
+from fedtempo.strategies.planning.pipeline import cluster_by_time, largest_n_clusters, openings, utilisation
 from tests.golden.compare import close, same
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtempo.scheduling.pipeline import openings, timeline, utilisation
+from fedtempo.strategies.planning.pipeline import openings, timeline, utilisation
 from tests.golden.compare import close, same
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.scheduling.bandits import aggregate_choice, best_and_others, confidence_bounds, screen
-from fedtempo.scheduling.utility import closeness, descending, exempt, penalised, time_factor
 from fedtempo.strategies.fch import gradient_distances
+from fedtempo.strategies.planning.bandits import aggregate_choice, best_and_others, confidence_bounds, screen
+from fedtempo.strategies.planning.utility import closeness, descending, exempt, penalised, time_factor
 from tests.golden.compare import close
 
 Answer = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.scheduling.deadline import select_within_deadline
+from fedtempo.strategies.planning.deadline import select_within_deadline
 from tests.golden.compare import close, same
 
 

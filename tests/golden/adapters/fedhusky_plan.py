@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedtempo.scheduling.calendars import Calendars
-from fedtempo.scheduling.groups import GroupPlanner
+from fedtempo.strategies.planning.calendars import Calendars
+from fedtempo.strategies.planning.groups import GroupPlanner
 from tests.golden.compare import same
 
 

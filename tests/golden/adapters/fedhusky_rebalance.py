@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.scheduling.clusters import rebalance
+from fedtempo.strategies.planning.clusters import rebalance
 from tests.golden.compare import same
 
 

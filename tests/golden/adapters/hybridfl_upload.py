@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.scheduling.uploading import choose_uploads
+from fedtempo.strategies.planning.uploading import choose_uploads
 from tests.golden.compare import close, same
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.learning.aggregation import average, buffered_step, gradient_step, mix
-from fedtempo.scheduling.staleness import constant, hinge, polynomial
+from fedtempo.strategies.planning.staleness import constant, hinge, polynomial
 from tests.golden.compare import close
 
 Answer = dict[str, Any]

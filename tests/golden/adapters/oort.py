@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.scheduling import oort
+from fedtempo.strategies.planning import oort
 from tests.golden.compare import close
 
 Answer = dict[str, Any]

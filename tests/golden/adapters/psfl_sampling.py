@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedtempo.errors import ConfigError
-from fedtempo.scheduling.sampling import (
+from fedtempo.strategies.planning.sampling import (
     expected_sequence_s,
     partition_inclusion,
     partition_sequences,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedtempo.scheduling.structure import Constants, Structure, StructureProblem
+from fedtempo.strategies.planning.structure import Constants, Structure, StructureProblem
 from tests.golden.compare import close, same
 
 

@@ -1,4 +1,4 @@
-"""Golden cases of Shakespeare's plays against `fedtempo.data.plays` and `fedtempo.data.shakespeare`."""
+"""Golden cases of Shakespeare's plays against `fedtempo.data.play_parser` and `fedtempo.data.shakespeare`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
-from fedtempo.data.plays import Role, speeches
+from fedtempo.data.play_parser import Role, speeches
 from fedtempo.data.shakespeare import all_roles, characters, plays_folder
 from tests.golden.compare import same
 

@@ -1,0 +1,1 @@
+"""The Python API: experiments, what they return, and figures of it."""

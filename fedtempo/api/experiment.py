@@ -1,0 +1,446 @@
+"""The Python API: what the command line does, with results as objects.
+
+from fedtempo import Experiment
+
+experiment = Experiment.from_toml("configs/fedhusky.toml")
+print(experiment.compare(["fedhusky", "fedavg"], seeds=[1, 2]))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedtempo.api.results import Comparison, Plan, Result, open_comparison
+from fedtempo.deploy.run import remembered
+from fedtempo.errors import ConfigError, Interrupted, nearest
+from fedtempo.record import Recorder, RunFolder, load_run
+from fedtempo.record.strict_json import write_text
+from fedtempo.report import frames
+from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
+from fedtempo.runs.run import Run, configuration
+from fedtempo.studies import compare as comparison
+from fedtempo.studies.display import HIDDEN, Display
+from fedtempo.studies.plan import predict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
+    from pandas import DataFrame
+
+    from fedtempo.studies.advice.recommendation import Advice
+    from fedtempo.studies.check import Check
+    from fedtempo.studies.tuning.successive_halving import Placed, Rung
+    from fedtempo.studies.tuning.trials import Changes
+
+Part = str | Mapping[str, Any] | Any
+"""A section of a configuration: a table, the name that stands for one, or an object."""
+
+_NAMED_BY = {"strategy": "name", "data": "source", "model": "network", "fleet": "preset", "executor": "kind"}
+"""Which key of a section a single word is."""
+
+
+class Experiment:
+    """One configuration, and what can be done with it. It never changes: `with_` makes another.
+
+    Sections are those of the TOML: run, data, model, training, fleet, strategy, executor, server, deploy, compare. Each
+    is a table, or an object of fedtempo's or your own (`strategy=FedAvg(clients_per_round=10)`), or the one word that
+    says most of it: strategy="fedavg", data="digits", model="lenet", fleet="psfl-uniform", executor="inline".
+
+        Experiment(strategy="fedavg", fleet="psfl-uniform", run={"horizon": 200.0})
+
+    Raises ConfigError, in one line, for anything unknown, missing or out of range.
+    """
+
+    def __init__(self, **sections: Part) -> None:
+        self._config = parse({name: _section(name, part) for name, part in sections.items()})
+
+    @classmethod
+    def from_toml(cls, path: Path | str, *sets: str) -> Experiment:
+        """The experiment of a file; sets: "section.key=value" as `--set` takes them."""
+        return cls.of(load(path, sets))
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
+        """The experiment of a TOML file's tables, such as `Result.config` holds."""
+        return cls.of(parse(tables))
+
+    @classmethod
+    def of(cls, config: Config) -> Experiment:
+        """The experiment of a configuration that was read before."""
+        made = cls.__new__(cls)
+        made._config = config
+        return made
+
+    @property
+    def config(self) -> Config:
+        """The configuration, checked and complete."""
+        return self._config
+
+    @property
+    def label(self) -> str:
+        """What tables and pictures call it: its strategy, where nothing else was said."""
+        return self._config.label
+
+    def with_(self, changes: Mapping[str, Any] | None = None, /, **sections: Part) -> Experiment:
+        """The same experiment with changes: dotted keys, like `--set`, and sections of which the given keys change.
+
+            experiment.with_({"training.lr": 0.1}, run={"seed": 7}, strategy="fedbuff")
+
+        An object takes the place of its section as a whole, and a strategy of another name takes none of the settings
+        of the one before. Raises ConfigError as the constructor.
+        """
+        whole, flattened = {}, {key: toml_value(value) for key, value in (changes or {}).items()}
+        for name, part in sections.items():
+            table = _section(name, part)
+            if isinstance(part, str | Mapping):
+                for key, value in table.items():
+                    flattened |= flat(f"{name}.{key}", value)
+            else:
+                whole[name] = table
+        replaced = dataclasses.replace(self._config, given={**self._config.given, **whole})
+        return Experiment.of(replaced.with_changes(flattened))
+
+    def toml(self) -> str:
+        """The configuration as TOML, complete, usable as it is."""
+        return self._config.dump()
+
+    def save(self, path: Path | str) -> Path:
+        """Write `toml()` to a file, for the command line. Raises RunError where it cannot be written."""
+        write_text(Path(path), self.toml())
+        return Path(path)
+
+    def run(self, folder: Path | str | None = None, *, display: Display = HIDDEN) -> Result:
+        """Run once, in memory or in a new folder, as `fedtempo run` leaves it.
+
+        display: what follows the run; by default the trackers of `run.track`, if it is in a folder. After Ctrl-C
+        `summary["ended"]` is "interrupted", and `resume` continues a run in a folder. Raises ConfigError or RunError
+        for what cannot run, ConfigError if the folder holds something.
+        """
+        if folder is None:
+            _untracked(self._config)
+            return _in_memory(Run(self._config), display)
+        path = Path(folder)
+        with display.observing(self._config, path) as observers, display.watching(self._config) as watch:
+            return _in_folder(path, Run(self._config, None, observers, watch).begin(path))
+
+    def compare(
+        self,
+        strategies: str | Iterable[str],
+        seeds: int | Iterable[int] = 1,
+        folder: Path | str | None = None,
+        *,
+        display: Display = HIDDEN,
+    ) -> Comparison:
+        """Run several strategies on the same data, fleet and seeds, in memory or in a new folder (`fedtempo compare`).
+
+        strategies: names, labels of `compare` tables, "all"; or one text with commas. display: as in `run`. Raises
+        ConfigError as `run`, Interrupted after Ctrl-C; `resume` continues a comparison in a folder.
+        """
+        labels, numbers = comparison.competitors(strategies, self._config), comparison.whole_seeds(seeds)
+        if folder is not None:
+            comparison.begin(Path(folder), self._config, labels, numbers, display)
+            return open_comparison(folder)
+        _untracked(self._config)
+        results: dict[str, list[Result]] = {label: [] for label in labels}
+        for config, world in comparison.runs_of(self._config, labels, numbers):
+            result = _in_memory(Run(config, world), display)
+            if result.summary["ended"] == "interrupted":
+                raise Interrupted(f"{config.label}, seed {config.run.seed}: interrupted")
+            results[config.label].append(result)
+        return Comparison(results)
+
+    def plan(self, strategies: str | Iterable[str] | None = None, *, display: Display = HIDDEN) -> Plan:
+        """Predict schedules in seconds, without training: how busy clients are, groups alive, visits (`fedtempo plan`).
+
+        strategies: as in `compare`; the experiment's own if None.
+        """
+        labels = () if strategies is None else comparison.competitors(strategies, self._config)
+        predictions = {}
+        for config in comparison.configured(self._config, labels) or [self._config]:
+            with display.watching(config) as watch:
+                predictions[config.label] = predict(config, watch)
+        return Plan.of(predictions)
+
+    def tune(
+        self,
+        strategies: str | Iterable[str] | None = None,
+        lr: tuple[float, float] = (0.3, 0.001),
+        *,
+        factor: float = 3.0,
+        seeds: int | Iterable[int] = (101, 102),
+        budget: float | None = None,
+        workers: int = 1,
+        begins: Callable[[int, Rung, float], None] | None = None,
+    ) -> Tuning:
+        """Find each strategy's learning rate on one grid with the same budget, by successive halving (`fedtempo tune`).
+
+        lr: the largest and the smallest; factor: from one to the next. seeds: others than those of the comparison that
+        the settings are for. budget: horizons that each strategy may run a seed, see `successive_halving`. workers:
+        parallel runs, in processes of their own; results do not depend on it, and with more than one a script guards
+        its start with `if __name__ == "__main__"`. begins: called with the number of each rung, the rung and its
+        horizon (s).
+        """
+        from fedtempo.studies.tuning.successive_halving import multiplicative_grid, successive_halving
+
+        labels = comparison.competitors(strategies or [self._config.label], self._config)
+        numbers = comparison.whole_seeds(seeds)
+        points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*lr, factor)]
+        options = {} if begins is None else {"begins": begins}
+        placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)
+        return Tuning(self, placed, numbers, points)
+
+    def advise(
+        self,
+        strategies: str | Iterable[str] | None = None,
+        *,
+        budget: int | str | None = None,
+        short_s: float | None = None,
+        workers: int = 1,
+        display: Display = HIDDEN,
+    ) -> Advice:
+        """Recommend a strategy from short trainings of all that fit (`fedtempo advise`).
+
+        strategies: as in `compare`; all, and all labels of `compare` tables, if None. budget: short trainings, or real
+        time as "5m". short_s: how long a training lasts, in simulated seconds; a quarter of the horizon if None.
+        workers: as in `tune`.
+        """
+        from fedtempo.studies.advice.evidence import parse_budget
+        from fedtempo.studies.advice.recommendation import advise
+
+        wanted = parse_budget(budget) if isinstance(budget, str) else budget
+        return advise(self._config, strategies, budget=wanted, short_s=short_s, workers=workers, say=display.say)
+
+    def check(self, *, display: Display = HIDDEN) -> Check:
+        """Compare the run's bits across executors: inline, with one, two and three workers, on Ray if configured.
+
+        The answer is true if they agree (`fedtempo check`). Raises Interrupted after Ctrl-C.
+        """
+        from fedtempo.studies.check import check
+
+        return check(self._config, display)
+
+    def deploy(
+        self,
+        folder: Path | str,
+        *,
+        local: int | None = None,
+        say: Callable[[str], None] | None = None,
+        display: Display = HIDDEN,
+    ) -> Result:
+        """Run the same strategy once on real clients through Flower, in a new folder (`fedtempo deploy`).
+
+        local: number of clients to start on this machine with a SuperLink; if None, clients of the SuperLink that the
+        section deploy names. say: told of each client that joins (default: display.say). After Ctrl-C
+        `summary["ended"]` is "interrupted", and `resume` continues. Raises ConfigError if Flower is not installed,
+        RunError if too few clients join.
+        """
+        from fedtempo.deploy.flower import need_flower
+
+        need_flower()
+        from fedtempo.deploy.flower import service
+        from fedtempo.deploy.run import deploy_to_folder
+
+        if local is not None and local < 1:
+            raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
+        config = self._config if local is None else self._config.with_changes({"data.clients": local}, self.label)
+        path, tell = Path(folder), say or display.say
+        with _observed_deployment(config, path, display) as followers:
+            with service.grid(config, path, local, say=tell) as grid:
+                remember = service.to_resume(grid, local)
+                summary = deploy_to_folder(config, path, grid, remember=remember, say=tell, **followers)
+            return _in_folder(path, summary)
+
+    def fleet_figure(self) -> MatplotlibFigure:
+        """The fleet in one picture (`fedtempo fleet plot`), with Matplotlib."""
+        from fedtempo.studies.fleet_figure import draw_fleet
+
+        return draw_fleet(self._config)
+
+    def clients(self) -> DataFrame:
+        """Return one row per client: examples, mean seconds of a visit and of its parts, rates, place, power."""
+        from fedtempo.studies.fleet import describe_fleet
+
+        return frames.frame(describe_fleet(self._config))
+
+    def export_fleet(self, path: Path | str) -> Path:
+        """Write the clients as a new .csv, .parquet, .json or .toml file (`fedtempo fleet export`)."""
+        from fedtempo.studies.fleet import export_fleet
+
+        return export_fleet(self._config, Path(path))
+
+    def __repr__(self) -> str:
+        config = self._config
+        return f"<Experiment {config.label}: {config.data.source}, seed {config.run.seed}>"
+
+    def _repr_html_(self) -> str:
+        from fedtempo.report.markup import element, join
+
+        return join(element("h4", repr(self).strip("<>")), element("pre", self.toml()))
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What tuning found.
+
+    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid.
+    """
+
+    base: Experiment
+    placed: Mapping[str, Sequence[Placed]]
+    seeds: Sequence[int]
+    points: Sequence[Changes] = ()
+
+    @property
+    def best(self) -> dict[str, Changes]:
+        """The best setting of each strategy, as dotted keys."""
+        return {label: dict(found[0].trial.changes) for label, found in self.placed.items()}
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment in which each strategy has its best setting: `tuning.experiment.compare(...)`."""
+        tables = {}
+        for label, changes in self.best.items():
+            kept: Changes = {}
+            for key, value in self.base.config.variants.get(label, {}).items():
+                kept |= flat(key, value)
+            tables[label] = kept | changes
+        return Experiment.of(self.base.config.with_changes({f"compare.{label}": t for label, t in tables.items()}))
+
+    def table(self) -> DataFrame:
+        """A row a setting, the best of each strategy first: strategy, lr, how long it was tried (s), median time to
+        target (s; infinite where most seeds did not reach it), mean of the best accuracies, runs that diverged."""
+        return frames.frame(
+            [
+                {
+                    "strategy": label,
+                    "lr": place.trial.changes["training.lr"],
+                    "tried_s": place.horizon_s,
+                    "time_to_target_s": place.trial.median_s,
+                    "best_accuracy": statistics.fmean(place.trial.accuracies),
+                    "diverged": place.trial.diverged,
+                }
+                for label, found in self.placed.items()
+                for place in found
+            ]
+        )
+
+
+def resume(
+    folder: Path | str, *, force: bool = False, sets: Iterable[str] = (), display: Display = HIDDEN
+) -> Result | Comparison:
+    """Continue the run, deployment or comparison in a folder, to the same bits as if it had never stopped.
+
+    sets: "section.key=value" changes of what no result depends on, such as executor.workers=4. Raises ConfigError if
+    there is nothing to resume, or what it depends on has changed (force: except versions and code), Interrupted if a
+    comparison is interrupted again.
+    """
+    folder = Path(folder)
+    if (folder / comparison.PLAN).exists():
+        comparison.resume(folder, sets, force=force, display=display)
+        return open_comparison(folder)
+    if (told := remembered(folder)) is not None:
+        return _resume_deployment(folder, told, list(sets), force, display)
+    config = configuration(folder, list(sets))
+    with display.observing(config, folder) as observers, display.watching(config) as watch:
+        return _in_folder(folder, Run(config, None, observers, watch).complete(folder, force=force))
+
+
+def _resume_deployment(path: Path, told: Mapping[str, Any], sets: list[str], force: bool, display: Display) -> Result:
+    from fedtempo.deploy.flower import need_flower
+
+    need_flower()
+    from fedtempo.deploy.flower import service
+    from fedtempo.deploy.flower.grid import Session
+    from fedtempo.deploy.run import must_be_the_same, resume_deployment
+
+    local = told.get("local")
+    config = configuration(path, sets)
+    with RunFolder.resume(path) as folder:
+        must_be_the_same(config, folder, force=force)
+        former = None if told.get("session") is None else Session(**told["session"])
+        with _observed_deployment(config, path, display) as followers:
+            with service.grid(config, path, local, former, say=display.say) as grid:
+                remember = service.to_resume(grid, local)
+                summary = resume_deployment(
+                    config, folder, grid, remember=remember, force=force, say=display.say, **followers
+                )
+            return _in_folder(path, summary)
+
+
+@contextlib.contextmanager
+def _observed_deployment(config: Config, path: Path, display: Display) -> Iterator[dict[str, Any]]:
+    """Yield what follows a deployment, as arguments of `deploy_to_folder`: display, and metrics if configured."""
+    from fedtempo.deploy.flower.observing import Metrics, served
+
+    with contextlib.ExitStack() as stack:
+        observers = list(stack.enter_context(display.observing(config, path)))
+        shown = stack.enter_context(display.watching(config))
+        watchers: list[Callable[[Any, Any], None]] = [] if shown is None else [shown]
+        if config.deploy.metrics is not None:
+            metrics = Metrics()
+            stack.enter_context(served(metrics, config.deploy.metrics))
+            observers.append(metrics)
+            watchers.append(metrics.watch)
+
+        def watch(run: Any, evaluations: Any) -> None:
+            for watcher in watchers:
+                watcher(run, evaluations)
+
+        yield {"watch": watch, "recorder": partial(Recorder, observers=observers)}
+
+
+def _in_folder(folder: Path, summary: Mapping[str, Any]) -> Result:
+    """Return the run that a folder holds, which has just been summarised."""
+    run = load_run(folder)
+    return Result(run, summary, run.config, folder)
+
+
+def _untracked(config: Config) -> None:
+    """Raises ConfigError for trackers of a run in memory: they follow what lies in a folder."""
+    if config.run.track:
+        raise ConfigError(f"run.track = {list(config.run.track)}: trackers follow runs in folders; name one")
+
+
+def _in_memory(run: Run, display: Display) -> Result:
+    with display.watching(run.config) as watch:
+        summary, records, model = dataclasses.replace(run, watch=watch).in_memory()
+    return Result(records, summary, run.config.tables, None, model)
+
+
+def _section(name: str, part: Part) -> dict[str, Any]:
+    """A section's table. Raises ConfigError for an unknown section, or what is no such thing."""
+    if name not in SECTIONS:
+        raise ConfigError(f"{name}: unknown section{nearest(name, SECTIONS)}")
+    if isinstance(part, str):
+        if name not in _NAMED_BY:
+            raise ConfigError(f"{name} = {part!r}: give a table of its keys")
+        return {_NAMED_BY[name]: part}
+    if isinstance(part, Mapping):
+        return {key: toml_value(value) for key, value in part.items()}
+    if name in ("strategy", "model") and (isinstance(part, type) or inspect.isfunction(part)):
+        return {_NAMED_BY[name]: _name_of(part, name)}
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
+        raise ConfigError(f"{name} = {part!r}: give a table, a name or an object")
+    given = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    table = {key: toml_value(value) for key, value in given.items() if value is not None}
+    return {_NAMED_BY[name]: _name_of(type(part), name), **table} if name in ("strategy", "model") else table
+
+
+def _name_of(maker: Any, section: str) -> str:
+    """What a configuration calls a class, or a function that makes a network."""
+    registry = REGISTRIES["strategies" if section == "strategy" else "networks"]
+    for name, known in registry.items():
+        if maker is known:
+            return name
+    if "." in maker.__qualname__:
+        raise ConfigError(
+            f"{section}: {maker.__qualname__} is not at the top of a module, so that no configuration can name it"
+        )
+    return f"{maker.__module__}:{maker.__qualname__}"

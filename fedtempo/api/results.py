@@ -1,0 +1,315 @@
+"""What a run or a comparison came to, for Python and notebooks: numbers, frames and pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from fedtempo.api.figures import Pictures, Runs
+from fedtempo.errors import ConfigError, nearest
+from fedtempo.record import Records, Run, comparison, load_run, summarise
+from fedtempo.record.models import ModelFiles
+from fedtempo.report import frames, words
+from fedtempo.report.columns import comparison_columns
+from fedtempo.report.html import write_report
+from fedtempo.report.markup import element, join
+from fedtempo.report.table import run_rows, run_title
+from fedtempo.studies.compare import PLAN
+from fedtempo.studies.plan import Prediction
+from fedtempo.studies.plan_explained import explain_plan
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Model = npt.NDArray[np.float32]
+_TEXT_WIDTH = 100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Pictures):
+    """One run that ended, or was read from its folder.
+
+    records: its tables as arrays, and its facts. summary: it in a few numbers, see `fedtempo.record.summarise`. config:
+    the tables of its configuration. folder: where it lies; None for a run in memory.
+    """
+
+    records: Records
+    summary: Mapping[str, Any]
+    config: Mapping[str, Any]
+    folder: Path | None = None
+    _model: Model | None = None
+
+    @property
+    def label(self) -> str:
+        """What tables and pictures call it: its strategy, where nothing else was said."""
+        return self.records.label
+
+    @property
+    def seed(self) -> int:
+        return int(self.summary["seed"])
+
+    @property
+    def model(self) -> Model | None:
+        """The final model as a flat vector; None without training. Raises RunError where its file is damaged."""
+        sha256 = self.summary["model_sha256"]
+        if self._model is not None or self.folder is None or sha256 is None:
+            return self._model
+        return ModelFiles(self.folder / "models").read(sha256)
+
+    def curve(self) -> DataFrame:
+        """A row an evaluation of the global model: time (s), version, accuracy (or what else summary["measure"] says),
+        loss; for data that ask for numbers also mae, the mean absolute error."""
+        return frames.evaluations(self.records)
+
+    def visits(self) -> DataFrame:
+        """A row a visit: number, client, group, base_version, when it was queued, started, received, computed,
+        finished (s), outcome, examples, loss."""
+        return frames.visits(self.records)
+
+    def commits(self) -> DataFrame:
+        """A row a commit: version, time (s), staleness."""
+        return frames.commits(self.records)
+
+    def clients(self) -> DataFrame:
+        """A row a client: examples it holds, visits done, their mean length (s), busy share of the run."""
+        return frames.clients(self.records)
+
+    def notes(self) -> DataFrame:
+        """What the strategy noted, in order: name, value."""
+        return frames.notes(self.records)
+
+    def report(self, path: Path | str) -> Path:
+        """Write the page about the run, self-contained, which any browser shows. Raises RunError where it cannot be."""
+        write_report(path, [self.as_run()])
+        return Path(path)
+
+    def as_run(self) -> Run:
+        """The records with what belongs to them, as `fedtempo.record.load_run` reads a folder."""
+        if isinstance(self.records, Run):
+            return self.records
+        tables = {field.name: getattr(self.records, field.name) for field in dataclasses.fields(Records)}
+        return Run(**tables, folder=None, config=self.config, summary=self.summary, environment={})
+
+    @property
+    def shown_runs(self) -> Runs:
+        return {self.label: [self.records]}
+
+    @property
+    def shown_target(self) -> float | None:
+        target: float | None = self.summary["target_accuracy"]
+        return target
+
+    def __str__(self) -> str:
+        rows = run_rows(self.summary)
+        width = max(len(name) for name, _ in rows)
+        return "\n".join([run_title(self.summary), *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+    def __repr__(self) -> str:
+        return f"<Result {run_title(self.summary)}>"
+
+    def _repr_html_(self) -> str:
+        rows = (element("tr", element("th", name), element("td", value)) for name, value in run_rows(self.summary))
+        return join(element("h4", run_title(self.summary)), element("table", *rows))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Pictures):
+    """Strategies over the same data, fleet and seeds. results: of each, by its label, one a seed."""
+
+    results: Mapping[str, Sequence[Result]]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All strategies side by side, over seeds; see `fedtempo.record.comparison`."""
+        return comparison({label: [result.summary for result in own] for label, own in self.results.items()})
+
+    @property
+    def headline(self) -> str:
+        """What came of it, in one sentence."""
+        return words.headline(self.facts)[0]
+
+    def __getitem__(self, label: str) -> Sequence[Result]:
+        if label not in self.results:
+            raise KeyError(f"{label!r}{nearest(label, self.results)}")
+        return self.results[label]
+
+    def __iter__(self) -> Iterator[Result]:
+        return (result for own in self.results.values() for result in own)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.results.values()))
+
+    def runs(self) -> DataFrame:
+        """A row a run: strategy, seed, and the plain numbers of its summary; nested ones as `busy_ratio.mean`."""
+        return frames.frame([_row(result) for result in self])
+
+    def table(self) -> DataFrame:
+        """A row a strategy, over its seeds: time to target (median, s; NaN where that seed did not reach it) and how
+        many seeds reached it, how many diverged, means of accuracy, busy ratio, staleness, visits, commits and bytes
+        moved."""
+        facts = self.facts["strategies"]
+        return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
+
+    def curve(self) -> DataFrame:
+        """A row an evaluation: strategy, seed, time (s), version, accuracy, loss."""
+        return self._joined(Result.curve)
+
+    def visits(self) -> DataFrame:
+        """A row a visit: strategy, seed, and the columns of `Result.visits`."""
+        return self._joined(Result.visits)
+
+    def clients(self) -> DataFrame:
+        """A row a client of a run: strategy, seed, and the columns of `Result.clients`."""
+        return self._joined(Result.clients)
+
+    def report(self, path: Path | str) -> Path:
+        """Write the page about all runs, self-contained, which any browser shows."""
+        write_report(path, [result.as_run() for result in self], self.facts)
+        return Path(path)
+
+    def _joined(self, table: Callable[[Result], DataFrame]) -> DataFrame:
+        return frames.joined([({"strategy": each.label, "seed": each.seed}, table(each)) for each in self])
+
+    @property
+    def shown_runs(self) -> Runs:
+        return {label: [result.records for result in own] for label, own in self.results.items()}
+
+    @property
+    def shown_target(self) -> float | None:
+        target: float | None = self.facts["target_accuracy"]
+        return target
+
+    def __str__(self) -> str:
+        from fedtempo.report.table import comparison_table
+
+        return _text(lambda console: console.print(comparison_table(self.facts, _TEXT_WIDTH)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts
+        columns = comparison_columns(facts)
+        head = element("tr", *(element("th", column.title) for column in columns))
+        rows = (
+            element(
+                "tr",
+                *(element("td", element("b", c.cells[i]) if i in c.best else c.cells[i]) for c in columns),
+            )
+            for i in range(len(columns[0].cells))
+        )
+        return join(element("h4", words.headline(facts)[0]), element("table", head, *rows))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Comparison):
+    """What strategies' schedules come to without training. predictions: of each, by its label."""
+
+    predictions: Mapping[str, Prediction] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, predictions: Mapping[str, Prediction]) -> Plan:
+        results = {
+            label: [Result(each.records, each.summary, each.config.tables)] for label, each in predictions.items()
+        }
+        return cls(results, predictions)
+
+    def explanation(self) -> str:
+        """Why psfl and csgd train as they do: the structure that was solved for, the clusters; "" for other
+        strategies."""
+
+        def show(console: Console) -> None:
+            for each in self.predictions.values():
+                explain_plan(console, each.config, each.world)
+
+        return _text(show)
+
+
+def open_run(folder: Path | str) -> Result:
+    """The run in a folder, finished or not. It may come from anybody: nothing that it holds is run or imported.
+
+    Raises ConfigError where there is no run that can be read; of a comparison's folder, see `open_comparison`.
+    """
+    folder = Path(folder)
+    if (folder / PLAN).exists():
+        raise ConfigError(f"{folder} holds a comparison: open_comparison reads it")
+    run = load_run(folder)
+    return Result(run, summarise(run), run.config, folder)
+
+
+def open_comparison(folder: Path | str) -> Comparison:
+    """The runs right below a folder, by label and seed; those of `fedtempo compare`, or any others.
+
+    Raises ConfigError where there is none, or one of them cannot be read.
+    """
+    folder = Path(folder)
+    found = [open_run(path.parent) for path in sorted(folder.glob("*/run.sqlite")) if not path.parent.is_symlink()]
+    if not found:
+        raise ConfigError(f"{folder} holds no run folders")
+    order = _asked_order(folder)
+    results: dict[str, list[Result]] = {}
+    for result in sorted(found, key=lambda each: (order.get(each.label, len(order)), each.label, each.seed)):
+        results.setdefault(result.label, []).append(result)
+    return Comparison(results)
+
+
+def _asked_order(folder: Path) -> dict[str, int]:
+    """The order in which a comparison was asked for; empty where the folder does not say."""
+    import tomllib
+
+    from fedtempo.record.reading import read_table
+
+    labels = (read_table(folder, PLAN, tomllib.loads) or {}).get("strategies", [])
+    return {str(label): position for position, label in enumerate(labels)} if isinstance(labels, list) else {}
+
+
+def _row(result: Result) -> dict[str, Any]:
+    row: dict[str, Any] = {"strategy": result.label, "seed": result.seed}
+    for name, value in result.summary.items():
+        if isinstance(value, Mapping):
+            row |= {f"{name}.{key}": inner for key, inner in value.items() if not isinstance(inner, Mapping | list)}
+        elif name not in row and not isinstance(value, list):
+            row[name] = value
+    return _known(row)
+
+
+def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
+    time, final, moved = fields["time_to_target_s"], fields["final_accuracy"], fields["bytes"]
+    ways = [moved[way]["mean"] for way in ("down", "up", "relay")]
+    row = {
+        "seeds": len(fields["seeds"]),
+        "time_to_target_s": time["median"],
+        "reached": time["reached"],
+        "diverged": fields["failed"]["diverged"],
+        "final_accuracy": final["mean"],
+        "final_accuracy_std": final["std"],
+        "best_accuracy": fields["best_accuracy"]["mean"],
+        "busy_ratio": fields["busy_ratio"]["mean"]["mean"],
+        "idlest_client": fields["busy_ratio"]["min"]["mean"],
+        "groups_alive": fields["active_groups"]["mean"]["mean"],
+        "staleness": fields["staleness"]["mean"]["mean"],
+        "visits": fields["visits"]["mean"],
+        "commits": fields["commits"]["mean"],
+        "moved_bytes": sum(ways),
+    }
+    return _known(row)
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """NaN for what is not there, so that a column of numbers is one."""
+    return {name: math.nan if value is None else value for name, value in row.items()}
+
+
+def _text(show: Callable[[Console], None]) -> str:
+    file = io.StringIO()
+    show(Console(file=file, width=_TEXT_WIDTH, emoji=False, color_system=None))
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())

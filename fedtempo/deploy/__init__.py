@@ -1,0 +1,1 @@
+"""Deployments: the same strategies on real clients."""

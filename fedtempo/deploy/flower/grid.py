@@ -1,0 +1,257 @@
+"""A run at a SuperLink, driven from this process: submitted, its server's task taken, calls carried by its grid."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+from flwr.common.serde import context_from_proto, fab_to_proto, run_from_proto, user_config_to_proto
+from flwr.proto.control_pb2 import StartRunRequest
+from flwr.proto.run_pb2 import Run
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullTaskInputRequest,
+    PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
+)
+from flwr.supercore.constant import TaskType
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
+from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.retry import RetryInvoker, exponential
+from flwr.supercore.run import RunNotRunningException
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
+
+from fedtempo.deploy.flower.app import bundle
+from fedtempo.deploy.flower.incoming import Incoming
+from fedtempo.deploy.flower.wire import message_of
+from fedtempo.deploy.live.messages import Call, GridError, Reply
+from fedtempo.errors import ConfigError, RunError
+
+T = TypeVar("T")
+
+_AWAY = (502, 503, 504)
+_TAKE_S = 30.0
+"""Seconds within which the task of a run that was just submitted must be ours."""
+
+
+@dataclass(frozen=True)
+class SuperLink:
+    """Where a SuperLink is. root_certificates: PEM file of the authority that signed its certificate; None: no TLS."""
+
+    address: str
+    root_certificates: Path | None = None
+
+    @property
+    def insecure(self) -> bool:
+        return self.root_certificates is None
+
+    @property
+    def certificates(self) -> bytes | None:
+        """Raises ConfigError where the file cannot be read."""
+        if self.root_certificates is None:
+            return None
+        try:
+            return self.root_certificates.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"root_certificates = {self.root_certificates}: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Session:
+    """What lets a process act as the server of a run that a SuperLink knows: its token is a secret.
+
+    run: Flower's description of it, as bytes in base64.
+    """
+
+    token: str
+    run_id: int
+    task_id: int
+    node_id: int
+    run: str
+
+
+class FlowerGrid:
+    """Implements `Grid`. Operations are tried again while the SuperLink is away, for as long as `joined` was told."""
+
+    def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
+        self._grid, self._address, self.session = grid, address, session
+        self._incoming = Incoming(grid._runtime_client, grid.node, session.run_id)
+
+    def node_ids(self) -> list[int]:
+        return self._tried(lambda: list(self._grid.get_node_ids()))
+
+    def push(self, call: Call) -> str | None:
+        message = message_of(call)
+        names: list[str | None] = self._tried(lambda: list(self._grid.push_messages([message])))
+        name = names[0] if names else None
+        if name is not None:
+            self._incoming.expect(name)
+        return name
+
+    def pull(self, names: Sequence[str]) -> dict[str, Reply]:
+        return self._tried(lambda: self._incoming.pull(names))
+
+    def close(self) -> None:
+        self._grid.close()
+
+    def _tried(self, operation: Callable[[], T]) -> T:
+        try:
+            return operation()
+        except httpx.HTTPError as error:
+            if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+                why = "it has given up the run, whose server was silent for a minute; `fedtempo resume` goes on"
+                raise GridError(f"SuperLink {self._address}: {why}") from error
+            raise GridError(f"SuperLink {self._address}: {error}") from error
+        except RunNotRunningException as error:
+            raise GridError(f"SuperLink {self._address}: the run was stopped there") from error
+
+
+@contextlib.contextmanager
+def joined(superlink: SuperLink, outage_s: float, former: Session | None = None) -> Iterator[FlowerGrid]:
+    """The grid of a run at `superlink`, which must run with `--isolation process`; one at a time in a process.
+
+    outage_s: operations are tried again for so long while the SuperLink is away. former: a run whose server was killed;
+    it is taken up where the SuperLink still has it (for about a minute), else a new one is submitted. Raises RunError
+    where the SuperLink cannot be reached.
+    """
+    certificates = superlink.certificates
+    grid, session = (None, None) if former is None else (_taken_up(superlink, certificates, former), former)
+    if grid is None or session is None:
+        try:
+            grid, session = _new(superlink, certificates)
+        except httpx.HTTPStatusError as error:
+            raise RunError(f"SuperLink {superlink.address} refuses the run: {error.response.text or error}") from error
+        except httpx.HTTPError as error:
+            raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
+    grid._retry_invoker = grid._runtime_client._retry_invoker = _patient(outage_s)
+    client = grid._runtime_client
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
+    heartbeat = HeartbeatSender(lambda: _alive(client))
+    heartbeat.start()
+    status = "failed"
+    try:
+        yield FlowerGrid(grid, superlink.address, session)
+        status = "completed"
+    finally:
+        with contextlib.suppress(RuntimeError):
+            heartbeat.stop()
+        grid._retry_invoker.max_time = 0.0
+        with contextlib.suppress(httpx.HTTPError, RunNotRunningException):
+            client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        grid.close()
+        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = None
+
+
+def _new(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Session]:
+    """Submit a run and take its server's task."""
+    run_id = _submit(superlink)
+    token = _take(superlink, certificates, run_id)
+    grid = _http_grid(superlink, certificates, token)
+    task = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
+    node_id = context_from_proto(task.context).node_id
+    grid.set_run(run_from_proto(task.run))
+    described = base64.b64encode(task.run.SerializeToString()).decode()
+    return grid, Session(token, task.run.run_id, task.task_id, node_id, described)
+
+
+def _http_grid(superlink: SuperLink, certificates: bytes | None, token: str) -> HttpGrid:
+    grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
+    grid._retry_invoker = _patient(_TAKE_S)  # before it connects: Flower's own ends the process where it is refused
+    return grid
+
+
+def _taken_up(superlink: SuperLink, certificates: bytes | None, former: Session) -> HttpGrid | None:
+    """The grid of a run that was submitted before, None where the SuperLink has ended it or does not know it."""
+    grid = _http_grid(superlink, certificates, former.token)
+    grid.set_run(run_from_proto(Run.FromString(base64.b64decode(former.run))))
+    try:
+        grid.get_node_ids()
+    except (httpx.HTTPError, RunNotRunningException):
+        grid.close()
+        return None
+    return grid
+
+
+def control(superlink: SuperLink) -> ControlHttpClient:
+    """The SuperLink's control interface: runs are submitted and keys registered there."""
+    return ControlHttpClient.from_server_address(
+        server_address=superlink.address,
+        insecure=superlink.insecure,
+        root_certificates=superlink.certificates,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+    )
+
+
+def _submit(superlink: SuperLink) -> int:
+    """Submit a run; returns its number."""
+    content = bundle()
+    fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
+    client = control(superlink)
+    try:
+        answer = client.StartRun(
+            StartRunRequest(fab=fab, override_config=user_config_to_proto({}), federation="", app_spec="")
+        )
+    finally:
+        client.close()
+    return int(answer.run_id)
+
+
+def _take(superlink: SuperLink, certificates: bytes | None, run_id: int) -> str:
+    """Take the server's task of a run; returns the token that lets its grid be used."""
+    client = RuntimeHttpClient.from_server_address(
+        server_address=superlink.address,
+        insecure=superlink.insecure,
+        root_certificates=certificates,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
+    )
+    until = time.monotonic() + _TAKE_S
+    try:
+        while time.monotonic() < until:
+            got = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+            if got.HasField("task") and got.token:
+                if got.task.run_id != run_id:
+                    raise RunError(f"SuperLink {superlink.address}: another run waits there; stop it with `flwr stop`")
+                return str(got.token)
+            time.sleep(0.1)
+    finally:
+        client.close()
+    raise RunError(
+        f"SuperLink {superlink.address}: something else took the run; it must be started with `--isolation process`"
+    )
+
+
+def _patient(outage_s: float) -> RetryInvoker:
+    """Tries again while the SuperLink is away. Unlike Flower's own it never sends this process a signal."""
+
+    def hopeless(error: Exception) -> bool:
+        if isinstance(error, httpx.HTTPStatusError):
+            return error.response.status_code not in _AWAY
+        return any(word in str(error).lower() for word in ("certificate", "ssl", "tls"))
+
+    return RetryInvoker(
+        wait_gen_factory=lambda: exponential(max_delay=5),
+        recoverable_exceptions=(httpx.TransportError, httpx.HTTPStatusError),
+        max_tries=None,
+        max_time=outage_s,
+        should_giveup=hopeless,
+    )
+
+
+def _alive(client: RuntimeHttpClient) -> bool:
+    """Tell the SuperLink that the run's server side lives."""
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    except httpx.HTTPError:
+        return False
+    return True

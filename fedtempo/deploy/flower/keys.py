@@ -1,0 +1,189 @@
+"""Certificates and keys of a deployment: an authority, a server's certificate, a key for each client."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_ssh_public_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from flwr.proto.control_pb2 import RegisterNodeRequest
+from flwr.supercore.error import ApiErrorCode, FlowerError
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+from fedtempo.deploy.flower.grid import SuperLink, control
+from fedtempo.errors import ConfigError, RunError
+
+_AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
+_LOCAL = ("localhost", "127.0.0.1")
+_SLACK = datetime.timedelta(days=1)
+
+
+def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, renew_server: bool = False) -> list[Path]:
+    """Make what is missing in `folder`; returns the files that were made. What is there stays.
+
+    ca.crt, ca.key: the authority. server.crt, server.key: the server's, for these host names and addresses, and for
+    localhost and 127.0.0.1, where a proxy and a run's server reach it. <client>, <client>.pub: each client's pair, in
+    OpenSSH's form. renew_server: make a new server certificate and key. Raises ConfigError for names that are not
+    usable, and where ca.key is needed and kept elsewhere.
+    """
+    for name in clients:
+        if not re.fullmatch(r"[\w.-]{1,64}", name) or name in ("ca", "server") or name.startswith((".", "-")):
+            raise ConfigError(f"client {name!r}: a name has letters, digits, '.', '_' and '-', and is not ca or server")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = [*_authority(folder), *_server(folder, hosts, renew_server)]
+    for name in clients:
+        if not (folder / name).exists():
+            pair = ec.generate_private_key(ec.SECP384R1())
+            private = pair.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+            public = pair.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+            made += [_secret(folder / name, private), _open(folder / f"{name}.pub", public + b"\n")]
+    return made
+
+
+def register(superlink: SuperLink, folder: Path) -> list[str]:
+    """Let in the clients whose public keys (*.pub) lie in `folder`; returns the names of those that are new.
+
+    Raises ConfigError for a key that is not usable, RunError where the SuperLink does not answer.
+    """
+    new = []
+    client = control(superlink)
+    try:
+        for path in sorted(folder.glob("*.pub")):
+            request = RegisterNodeRequest(public_key=_public(path), name=path.stem)
+            try:
+                client.RegisterNode(request)
+            except httpx.HTTPStatusError as error:
+                told = FlowerError.from_json(error.response.text)
+                if told is None or told.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                    raise RunError(f"SuperLink {superlink.address} does not take {path}: {told or error}") from error
+            else:
+                new.append(path.stem)
+    except httpx.TransportError as error:
+        raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
+    finally:
+        client.close()
+    return new
+
+
+def _public(path: Path) -> bytes:
+    try:
+        key = load_ssh_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is no public key in OpenSSH's form: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ConfigError(f"{path}: it must be an elliptic-curve key, as `fedtempo keys` makes")
+    return bytes(public_key_to_bytes(key))
+
+
+def _authority(folder: Path) -> list[Path]:
+    certificate, key = folder / "ca.crt", folder / "ca.key"
+    if certificate.exists():  # its key may well be kept elsewhere
+        return []
+    if key.exists():
+        raise ConfigError(f"{key} is there without its certificate {certificate.name}: put that beside it")
+    pair = ec.generate_private_key(ec.SECP384R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedtempo authority")])
+    builder = _builder(name, name, pair.public_key(), pair.public_key(), _AUTHORITY_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    signed = builder.add_extension(usage, critical=True).sign(pair, hashes.SHA256())
+    return [_secret(key, _pem(pair)), _open(certificate, signed.public_bytes(Encoding.PEM))]
+
+
+def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
+    certificate, key = folder / "server.crt", folder / "server.key"
+    if certificate.exists() and key.exists() and not renew:
+        return []
+    if not hosts:
+        raise ConfigError("--host: name the hosts and addresses by which clients reach the server")
+    if not (folder / "ca.key").exists():
+        raise ConfigError(
+            f"{folder / 'ca.key'} is not there: the server's certificate is made where the authority's key is"
+        )
+    authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+    signer = load_pem_private_key((folder / "ca.key").read_bytes(), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{folder / 'ca.key'}: it must be an elliptic-curve key, as `fedtempo keys` makes")
+    pair = ec.generate_private_key(ec.SECP384R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
+    signed = (
+        _builder(name, authority.subject, pair.public_key(), signer.public_key(), _SERVER_DAYS)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *_LOCAL])]), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    return [_secret(key, _pem(pair)), _open(certificate, signed.public_bytes(Encoding.PEM))]
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePublicKey,
+    days: int,
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SLACK)  # clocks differ
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(pair: ec.EllipticCurvePrivateKey) -> bytes:
+    return bytes(pair.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def _secret(path: Path, content: bytes) -> Path:
+    """Write a file that only its owner may read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    return path
+
+
+def _open(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path

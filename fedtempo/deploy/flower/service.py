@@ -1,0 +1,98 @@
+"""The grid of a run: a SuperLink that is joined or started, and clients on this machine where they are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink, joined
+from fedtempo.deploy.flower.keys import register
+from fedtempo.deploy.flower.local import clients
+from fedtempo.deploy.flower.superlink import Certificates, answers, end, free_port, started
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.runs.config import Config
+
+
+def to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
+    """What a deployment's folder must remember, so that it can be gone on with."""
+    return {"local": local, "session": dataclasses.asdict(grid.session)}
+
+
+@contextlib.contextmanager
+def grid(
+    config: Config,
+    folder: Path,
+    local: int | None = None,
+    former: Session | None = None,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[FlowerGrid]:
+    """The grid of a run. What is started for it ends with the block, and its logs go to the run's folder.
+
+    local: start so many clients and a SuperLink on this machine. former: see `grid.joined`. say: told which SuperLink
+    it is. Raises ConfigError where none answers, and none can be started.
+    """
+    settings = config.deploy
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtempo-")))
+        stack.callback(_keep_logs, work, folder)
+        if local is not None:
+            superlink = SuperLink(f"127.0.0.1:{free_port()}")
+            processes = stack.enter_context(clients(config, superlink, work))  # they load while the SuperLink starts
+            stack.enter_context(started(work, address=superlink.address))
+            stack.callback(end, processes)  # and end before it does
+        else:
+            authority = settings.root_certificates
+            superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
+            if answers(superlink):
+                say(f"joining the SuperLink at {superlink.address}")
+            else:
+                superlink = stack.enter_context(_own_superlink(config, work, say))
+        yield stack.enter_context(joined(superlink, settings.outage_s, former))
+
+
+@contextlib.contextmanager
+def _own_superlink(config: Config, work: Path, say: Callable[[str], None]) -> Iterator[SuperLink]:
+    """Start the SuperLink that `[deploy]` describes."""
+    settings = config.deploy
+    host, colon, port = settings.superlink.rpartition(":")
+    if not colon or not port.isdigit():
+        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: write it as host:port")
+    certificates = None
+    if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
+        files = (settings.root_certificates, settings.certificate, settings.key)
+        certificates = Certificates(*(Path(file).expanduser() for file in files))
+    elif settings.root_certificates is not None:
+        raise RunError(
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
+            f"{settings.root_certificates} answers there; give deploy.certificate and deploy.key to have one started"
+        )
+    elif host not in ("127.0.0.1", "localhost"):
+        raise ConfigError(
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "
+            "127.0.0.1 only; give deploy.certificate and deploy.key, which `fedtempo keys` makes"
+        )
+    with started(
+        work,
+        address=settings.superlink,
+        certificates=certificates,
+        keys=settings.client_keys is not None,
+        database=None if settings.database is None else Path(settings.database),
+    ) as superlink:
+        say(f"a SuperLink is started at {settings.superlink}")
+        if settings.client_keys is not None:
+            register(superlink, Path(settings.client_keys).expanduser())
+        yield superlink
+
+
+def _keep_logs(work: Path, folder: Path) -> None:
+    if folder.exists():
+        logs = folder / "logs"
+        logs.mkdir(exist_ok=True)
+        for log in work.glob("*.log"):
+            shutil.copy(log, logs)

@@ -1,0 +1,155 @@
+"""What the server computes itself: arithmetic at once, evaluations and its own training in a thread beside the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from fedtempo.deploy.live.event_log import Kept
+from fedtempo.deploy.live.messages import Sent
+from fedtempo.deploy.live.operations import Asked, Outside
+from fedtempo.errors import FedtempoError, WorkerError
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.local import train
+from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import Evaluation, Vector
+from fedtempo.runtime.executors.arithmetic import Statistics
+from fedtempo.runtime.executors.inline import Held, Inline
+from fedtempo.runtime.executors.job import Array, Job
+from fedtempo.runtime.executors.journalled import Journalled
+from fedtempo.runtime.keyed import keyed_generator
+
+
+class Server:
+    """Evaluates, does arithmetic, and trains on examples that were uploaded; clients train elsewhere.
+
+    The job's training examples are never used. outside: where evaluations and trainings are asked for; it is there
+    before the first of them. evaluated: called in the loop when an evaluation has come.
+    """
+
+    trains = True
+    outside: Outside
+    evaluated: Callable[[], None]
+
+    def __init__(self, job: Job, journalled: Callable[[Inline], Journalled] | None = None) -> None:
+        """journalled: puts the arithmetic into the run's journal, where it has one."""
+        inline = Inline(job)
+        self._inline, self._job, self._seed = inline, job, job.seed
+        self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
+        self._model = job.model()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
+        self.size_bytes, self.sections = inline.size_bytes, inline.sections
+        self.layout = self._model.layout
+        self.input_shape = tuple(job.x.shape[1:])
+        self.example_bytes = job.x[:1].nbytes
+
+    def initial(self) -> Any:
+        return self._arithmetic.initial()
+
+    def hold(self, kept: Kept) -> Any:
+        """A model that came from outside; its frozen parameters are the server's own, whatever a client sent."""
+        return self._arithmetic.place(lambda: self._with_own_frozen(kept.read()))
+
+    def _with_own_frozen(self, vector: Vector) -> Vector:
+        if not self.sections.frozen:
+            return vector
+        frozen = self._inline.vector(self._inline.initial())[self.sections.moving :]
+        return np.concatenate([vector[: self.sections.moving], frozen])
+
+    def evaluate(self, location: Any) -> Evaluating:
+        evaluating = Evaluating(self, location)
+        evaluating.asked.future.add_done_callback(lambda _: self.evaluated())
+        return evaluating
+
+    def evaluate_now(self, location: Any) -> Future[Evaluation]:
+        """Evaluate, in the thread."""
+        held = Held(self.vector(location))
+        return self._thread.submit(self._inline.evaluate(held).result)
+
+    async def train_on(self, location: Any, x: Array, y: Array, visit: int, training: Training) -> Any:
+        """Train the model at `location` on these examples. visit: number of this training, for random draws."""
+
+        def operation(vector: Vector) -> Sent:
+            with fixed_numerics():
+                rng = keyed_generator(self._seed, "server training", visit)
+                examples = Examples(x, y, self._model.channels_last)
+                statistics = train(self._model, examples, training, rng, vector)
+                trained: Sent = self.outside.keep(Sent(statistics, 0.0, self._model.vector.numpy().copy()))
+                return trained
+
+        def start(number: int) -> None:
+            self._post(number, self._thread.submit(operation, self.vector(location)))
+
+        trained: Sent = await self.outside.compute(start).future
+        return self.hold(trained.model)
+
+    def apply(
+        self,
+        function: Callable[..., Any],
+        locations: Sequence[Any],
+        arguments: Mapping[str, Any],
+        statistics: Statistics | None = None,
+    ) -> Any:
+        return self._arithmetic.apply(function, locations, arguments, statistics)
+
+    def is_location(self, value: object) -> bool:
+        return self._arithmetic.is_location(value)
+
+    def vector(self, location: Any) -> Vector:
+        return self._arithmetic.vector(location)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _post(self, number: int, future: Future[Any]) -> None:
+        """Tell of an operation's end when it comes."""
+
+        def over(done: Future[Any]) -> None:
+            if not done.cancelled():
+                error = done.exception()
+                self.outside.ended(number, done.result() if error is None else self._failure(error))
+
+        future.add_done_callback(over)
+
+    def _failure(self, error: BaseException) -> FedtempoError:
+        """What is raised for an error in the thread."""
+        told = self._job.failure(error) if isinstance(error, Exception) else WorkerError(f"at the server: {error}")
+        if told is not error:
+            told.__cause__ = error
+        return told
+
+
+class Evaluating:
+    """An evaluation that was asked for. Its result comes as an event of the run, or is waited for once that is over."""
+
+    def __init__(self, server: Server, location: Any) -> None:
+        self._server, self._location = server, location
+        self._computing: Future[Evaluation] | None = None
+        self.asked: Asked = server.outside.compute(self._start)
+
+    def result(self) -> Evaluation:
+        future = self.asked.future
+        if future.done() and not future.cancelled():
+            evaluation: Evaluation = future.result()
+            return evaluation
+        if self._computing is None:
+            self._computing = self._server.evaluate_now(self._location)
+        return self._computing.result()
+
+    def done(self) -> bool:
+        future = self.asked.future
+        return future.done() and not future.cancelled()
+
+    def _start(self, number: int) -> None:
+        self._computing = self._server.evaluate_now(self._location)
+        self._server._post(number, self._computing)

@@ -1,0 +1,319 @@
+"""From a configuration and a grid to a run on real clients, which leaves a folder like a simulation's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import fedtempo
+from fedtempo.data.dataset import Dataset
+from fedtempo.deploy.live.event_log import Chronicle, Interruption, LiveFiles
+from fedtempo.deploy.live.federation import LiveFederation
+from fedtempo.deploy.live.joining import Met, meet, wait_for_nodes
+from fedtempo.deploy.live.loop import play
+from fedtempo.deploy.live.messages import Grid
+from fedtempo.deploy.live.roster import Description, as_clients
+from fedtempo.deploy.live.transport import Lines
+from fedtempo.errors import ConfigError
+from fedtempo.federation import Client
+from fedtempo.learning.priors import balanced_weights, label_prior
+from fedtempo.learning.training import Training
+from fedtempo.record import Recorder, RunFolder, write_json
+from fedtempo.record.journal import Journal, read_identity
+from fedtempo.record.models import ModelFiles
+from fedtempo.record.strict_json import write_text
+from fedtempo.runs.config import Config
+from fedtempo.runs.identity import identity, must_agree
+from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
+from fedtempo.runtime.executors.journalled import Journalled
+from fedtempo.runtime.heartbeat import pulse
+from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.runner import simulate
+
+if TYPE_CHECKING:
+    from fedtempo.deploy.live.server import Server
+    from fedtempo.runtime.executors.inline import Inline
+
+_DEPLOYMENT = "deployment.json"
+"""The file by which a folder is known as a deployment's, until that has finished."""
+
+
+def deploy_to_folder(
+    config: Config,
+    path: Path,
+    grid: Grid,
+    *,
+    remember: Mapping[str, Any] | None = None,
+    watch: Watch | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    recorder: Callable[..., Recorder] = Recorder,
+) -> dict[str, Any]:
+    """One run on the clients of `grid`, in its own new folder; returns its summary.
+
+    remember: JSON values that whoever resumes the run gets from `remembered`. recorder: makes what records the run.
+    """
+    folder = RunFolder.create(path, config.run.seed)
+    try:
+        with folder:
+            _remember(folder, remember or {})
+            write_text(folder.config, config.dump())
+            return _deploy(config, folder, grid, None, watch, say, recorder)
+    except ConfigError as error:
+        if not error.keeps_run:
+            shutil.rmtree(folder.path)  # nothing happened: nothing half-made stays
+        raise
+
+
+def resume_deployment(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    *,
+    remember: Mapping[str, Any] | None = None,
+    force: bool = False,
+    watch: Watch | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    recorder: Callable[..., Recorder] = Recorder,
+) -> dict[str, Any]:
+    """Go on with a run on real clients whose server was killed or interrupted; returns its summary.
+
+    folder: claimed by `RunFolder.resume`. The clients are those that it had; replies that came while the server was
+    away are fetched, what is not there is asked for again. Raises ConfigError where the configuration, the data,
+    versions or the code are not those that the run began with; force: only the first two matter.
+    """
+    must_be_the_same(config, folder, force=force)
+    journal = Journal.resume(folder.journal) if folder.journal.exists() else None
+    _remember(folder, remember or {})
+    folder.summary.unlink(missing_ok=True)
+    return _deploy(config, folder, grid, journal, watch, say, recorder)
+
+
+def must_be_the_same(config: Config, folder: RunFolder, *, force: bool = False) -> None:
+    """Raises ConfigError where `resume_deployment` would: before anything is joined that would notice."""
+    if folder.journal.exists():
+        began_with = {name: value for name, value in read_identity(folder.journal).items() if name != "clients"}
+        must_agree(folder.path, began_with, identity(config, load_data(config).sha256), force)
+
+
+def remembered(path: Path) -> dict[str, Any] | None:
+    """What the deployment in a folder was told to remember; None where the folder holds none that could be resumed."""
+    try:
+        told: dict[str, Any] = json.loads((path / _DEPLOYMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return told
+
+
+def _remember(folder: RunFolder, told: Mapping[str, Any]) -> None:
+    """It may hold what lets its reader act for the run: only the owner may read it."""
+    path = folder.path / _DEPLOYMENT
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(told, file)
+
+
+def _deploy(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    journal: Journal | None,
+    watch: Watch | None,
+    say: Callable[[str], None],
+    recorder: Callable[..., Recorder],
+) -> dict[str, Any]:
+    dataset = load_data(config)
+    for name, asked in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
+        if asked and dataset.task != "classes":
+            raise ConfigError(
+                f"data.{name}: real clients count and share by classes, and {dataset.name} asks for {dataset.task}"
+            )
+    check_loss(config.training, dataset)
+    check_inputs(config.network, dataset)
+    settings = config.deploy
+    _, n_clients = dealt_by(config, dataset)
+    with rare_collections(n_clients):
+        if journal is None:
+            met = meet(
+                grid,
+                n_clients,
+                settings.wait_s,
+                at_least=settings.min_clients,
+                names=settings.names,
+                shape=dataset.test_x.shape[1:],
+                task=dataset.task,
+                class_names=dataset.class_names,
+                say=say,
+            )
+            if config.run.checkpoint_every:
+                clients = {"run": uuid.uuid4().hex, "met": [[each.node, asdict(each.told)] for each in met]}
+                journal = Journal.create(folder.journal, {**identity(config, dataset.sha256), "clients": clients})
+        else:
+            met = [Met(node, Description.known(told)) for node, told in journal.identity["clients"]["met"]]
+            wait_for_nodes(grid, len(met), settings.wait_s, say)
+        with pulse(folder.now, watch) as watched:
+            summary = _play(config, folder, grid, dataset, met, journal, watched, recorder)
+    write_json(folder.summary, summary)
+    if summary["ended"] != "interrupted":
+        folder.journal.unlink(missing_ok=True)
+        (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
+        ModelFiles(folder.models).keep({summary["model_sha256"]})
+    return summary
+
+
+def _play(
+    config: Config,
+    folder: RunFolder,
+    grid: Grid,
+    dataset: Dataset,
+    met: Sequence[Met],
+    journal: Journal | None,
+    watch: Watch,
+    make_recorder: Callable[..., Recorder],
+) -> dict[str, Any]:
+    """The run itself, with the clients that were met."""
+    from fedtempo.deploy.live.server import Server
+    from fedtempo.runtime.executors.job import Job
+
+    settings, seed = config.deploy, config.run.seed
+    test = chosen_test_examples(config, dataset)
+    clients = as_clients(each.told for each in met)
+    names = [client.name for client in clients]
+    fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
+    training = _training(config, clients)
+    job = Job(
+        network=config.network,
+        n_classes=dataset.n_classes,
+        x=dataset.test_x[test],
+        y=dataset.test_y[test],
+        clients=(),
+        test_x=dataset.test_x[test],
+        test_y=dataset.test_y[test],
+        seed=seed,
+    )
+    began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
+
+    def wall_s() -> float:
+        return before_s + time.perf_counter() - began
+
+    files = LiveFiles(folder.models) if journal else None
+    chronicle = Chronicle(journal, files)
+    kept: list[Journalled] = []
+
+    def journalled(inline: Inline) -> Journalled:
+        assert journal is not None
+        assert files is not None
+        kept.append(Journalled(inline, journal, files, every_s=config.run.checkpoint_every, wall_s=wall_s))
+        at_the_end.callback(kept[0].settle)
+        return kept[0]
+
+    name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
+    with (
+        contextlib.ExitStack() as at_the_end,  # also where the run fails: nothing is written once the folder is let go
+        contextlib.closing(make_recorder(folder.path, rows=config.run.record == "all")) as recorder,
+        Server(job, None if journal is None else journalled) as server,
+    ):
+        for fact, value in _facts(config, dataset, len(test), clients, training, server).items():
+            recorder.fact(fact, value)
+        recorder.fact("resumed", journal.resumed if journal else 0)
+        recorder.flush()  # who watches the run sees what it is before its first visit has ended
+
+        def make(**run: Any) -> LiveFederation:
+            return LiveFederation(
+                clients=clients,
+                nodes=[each.node for each in met],
+                lines=partial(Lines, grid, run=name, refresh_s=settings.refresh_s),
+                chronicle=chronicle,
+                fleet=fleet,
+                server=server,
+                network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
+                n_classes=dataset.n_classes,
+                training=training,
+                settings=settings,
+                rules=config.server,
+                recorder=recorder,
+                seed=seed,
+                class_names=dataset.class_names,
+                **run,
+            )
+
+        outcome = simulate(
+            config.strategy,
+            config.run,
+            server,
+            make,
+            recorder,
+            strategy_name=config.strategy_name,
+            watch=watch,
+            journal=Interruption(chronicle, kept[0]) if kept else None,
+            play=play,
+            wait=False,
+        )
+        if kept:
+            kept[0].settle()
+        recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+        if outcome.model is not None:
+            models = ModelFiles(folder.models)
+            recorder.fact("model_sha256", models.add(outcome.model))
+            models.sync()
+        recorder.fact("wall_s", wall_s())
+        recorder.fact("events_sha256", recorder.events_sha256)
+        return recorder.summary()
+
+
+def _training(config: Config, clients: tuple[Client, ...]) -> Training:
+    """Local training as configured; what it needs of the classes' shares is from what clients tell."""
+    training = config.training
+    balanced = training.class_weights == "balanced"
+    if not balanced and (training.prior or training.loss != "logit-adjusted"):
+        return training
+    histograms = [client.label_histogram for client in clients if client.label_histogram is not None]
+    if len(histograms) < len(clients):
+        asked, instead = ("class_weights = 'balanced'", "weights") if balanced else ("loss = 'logit-adjusted'", "prior")
+        raise ConfigError(
+            f"training.{asked}: the classes' shares are unknown, since not all clients tell theirs "
+            f"(tell_labels in a client's TOML); or give training.{instead}"
+        )
+    prior = label_prior(np.sum(histograms, axis=0).tolist(), config.data.label_pseudo_count)
+    return replace(training, class_weights=balanced_weights(prior)) if balanced else replace(training, prior=prior)
+
+
+def _facts(
+    config: Config, dataset: Dataset, n_test: int, clients: tuple[Client, ...], training: Training, server: Server
+) -> dict[str, Any]:
+    """What holds for the whole run, known before it begins."""
+    told = [client.label_histogram for client in clients]
+    return {
+        "strategy": config.strategy_name,
+        "label": config.label,
+        "seed": config.run.seed,
+        "n_clients": len(clients),
+        "client_names": [client.name for client in clients],
+        "horizon_s": config.run.horizon,
+        "target_accuracy": config.run.target_accuracy,
+        "data": {
+            "source": dataset.name,
+            "train": sum(client.num_examples for client in clients),
+            "test": n_test,
+            "sha256": dataset.sha256,
+            "task": dataset.task,
+            "about": dataset.about,
+            "warnings": list(dataset.warnings),
+        },
+        "version": fedtempo.__version__,
+        "size_bytes": server.size_bytes,
+        "label_histograms": None if None in told else told,
+        "label_prior": training.prior or None,
+        "deployment": True,
+    }

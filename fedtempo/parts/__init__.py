@@ -1,0 +1,1 @@
+"""Parts of a configuration: typed fields, construction from tables, and plugins."""

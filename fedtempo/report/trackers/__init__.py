@@ -1,0 +1,37 @@
+"""Where the numbers of a run go besides its folder: TensorBoard, MLflow, Weights & Biases, or a class of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from fedtempo.errors import ConfigError, nearest
+from fedtempo.parts.plugins import installed, outside
+from fedtempo.report.trackers.on_mlflow import OnMlflow
+from fedtempo.report.trackers.on_tensorboard import OnTensorBoard
+from fedtempo.report.trackers.on_wandb import OnWandb
+from fedtempo.report.trackers.points import Tracker
+
+TRACKERS: Mapping[str, type] = MappingProxyType({"tensorboard": OnTensorBoard, "mlflow": OnMlflow, "wandb": OnWandb})
+
+
+def make_trackers(names: Iterable[str]) -> dict[str, Tracker]:
+    """A tracker for each name of `run.track`, before the run begins.
+
+    Raises ConfigError for one that is unknown, or not installed.
+    """
+    made: dict[str, Tracker] = {}
+    for name in names:
+        cls = TRACKERS.get(name) or outside(name, "trackers", "run.track")
+        if cls is None:
+            known = [*TRACKERS, *installed("trackers")]
+            raise ConfigError(f"run.track = {name!r}: no such tracker{nearest(name, known)}")
+        try:
+            made[name] = cls()
+        except Exception as error:
+            hint = ": pip install 'fedtempo[trackers]'" if isinstance(error, ImportError) else ""
+            raise ConfigError(f"run.track = {name!r}: it cannot be used here ({error}){hint}") from error
+    return made
+
+
+__all__ = ["TRACKERS", "Tracker", "make_trackers"]

@@ -1,0 +1,159 @@
+"""What a tracker is told of a run: points over its clock and its visits, made of what a recorder is told."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedtempo.record.metric import measure_of
+from fedtempo.record.recorder import VisitRow
+
+_PROGRESS_POINTS = 500
+
+
+@dataclass(frozen=True)
+class About:
+    """A run: what it is called, its folder, its configuration's tables, when it began (seconds since 1970)."""
+
+    name: str
+    folder: Path
+    tables: Mapping[str, Any]
+    began_s: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """Values by name at an instant of the run's clock. visits: how many had ended by then."""
+
+    time_s: float
+    visits: int
+    values: Mapping[str, float]
+
+
+class Tracker(Protocol):
+    """Is made, without arguments, before the run begins; an ImportError there says what is not installed.
+
+    Everything else is called from one thread that is not the run's: `begin` when the first point is there, `log` with
+    what is new, `end` last. What it raises is logged, and it is not called again.
+    """
+
+    def begin(self, about: About) -> None: ...
+    def log(self, points: Sequence[Point]) -> None: ...
+    def end(self, summary: Mapping[str, Any], artefacts: Sequence[Path]) -> None:
+        """summary: as `summary.json`, empty where the run failed. artefacts: files worth keeping."""
+        ...
+
+
+class Points:
+    """Makes points of what a recorder is told (implements `record.recorder.Observer`) and hands them to `take`.
+
+    At each evaluation the loss and what is measured: accuracy; token_accuracy and perplexity; or r2, rmse and mae; from
+    the first loss that is not finite also not_finite, how many there were; what is not finite is left out. At
+    commits, some hundred times a run: the version, visits by outcome, the mean busy ratio so far, the mean staleness
+    since the last such point, and bytes moved.
+    """
+
+    def __init__(
+        self,
+        n_clients: int | None,
+        *,
+        horizon_s: float | None,
+        max_commits: int | None,
+        evaluates: bool,
+        take: Callable[[Point], None],
+    ) -> None:
+        """n_clients: None where only the data know it; busy ratios are then over clients up to the highest visited."""
+        self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
+        self._measure = measure_of(None)
+        self._visited = 0
+        self._step_s = None if horizon_s is None else horizon_s / _PROGRESS_POINTS
+        self._step_commits = max(1, (max_commits or 0) // _PROGRESS_POINTS)
+        self._at_s, self._at_version = -math.inf, 0
+        self._ended = array("d")
+        """When visits ended that no evaluation has passed: evaluations are told late."""
+        self._passed = self._visits = 0
+        self._busy_s = 0.0
+        self._not_finite = 0
+        self._lost = {"unavailable": 0, "late": 0, "refused": 0}
+        self._staleness: list[int] = []
+        self._moved = {"down": 0, "up": 0, "relay": 0}
+
+    def visit(self, row: VisitRow) -> None:
+        started, finished, outcome = row[5], row[8], row[9]
+        self._visits += 1
+        self._visited = max(self._visited, row[1] + 1)
+        if started is not None:
+            self._busy_s += finished - started
+        if outcome in self._lost:
+            self._lost[outcome] += 1
+        if self._evaluates:
+            self._ended.append(finished)
+
+    def commit(self, version: int, time: float, staleness: int) -> None:
+        self._staleness.append(staleness)
+        due = version - self._at_version >= self._step_commits
+        if self._step_s is not None:
+            due = time - self._at_s >= self._step_s
+        if not due:
+            return
+        self._at_s, self._at_version = time, version
+        values: dict[str, float] = {
+            "progress/version": version,
+            "progress/time_s": time,
+            "progress/visits": self._visits,
+            "staleness/mean": sum(self._staleness) / len(self._staleness),
+            **{f"lost/{name}": count for name, count in self._lost.items()},
+            **{f"bytes/{way}": count for way, count in self._moved.items()},
+        }
+        if time > 0:
+            values["busy/mean"] = self._busy_s / ((self._n_clients or self._visited or 1) * time)
+        self._staleness.clear()
+        self._take(Point(time, self._visits, values))
+
+    def fact(self, name: str, value: Any) -> None:
+        if name == "data":
+            self._measure = measure_of(value)
+
+    def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None:
+        past = int(np.searchsorted(np.frombuffer(self._ended), time, side="right")) if self._ended else 0
+        self._passed += past
+        del self._ended[:past]
+        values = {self._measure.key: accuracy, "loss": loss, **self._measure.beside(loss, mae)}
+        values = {name: value for name, value in values.items() if math.isfinite(value)}
+        self._not_finite += not math.isfinite(loss)
+        if self._not_finite:
+            values["not_finite"] = self._not_finite
+        self._take(Point(time, self._passed, {f"evaluation/{name}": value for name, value in values.items()}))
+
+    def traffic(self, down: int, up: int, relay: int) -> None:
+        moved = self._moved
+        moved["down"] += down
+        moved["up"] += up
+        moved["relay"] += relay
+
+
+def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | int | bool]:
+    """Nested tables as dotted names with plain values; lists as text. What is None is left out."""
+    values: dict[str, str | float | int | bool] = {}
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            values |= flat(value, f"{prefix}{name}.")
+        elif isinstance(value, bool | int | float | str):
+            values[f"{prefix}{name}"] = value
+        elif value is not None:
+            values[f"{prefix}{name}"] = str(value)
+    return values
+
+
+def numbers(summary: Mapping[str, Any]) -> dict[str, float]:
+    """A summary's numbers by dotted name; shares of each client are left out."""
+    found = flat(summary)
+    return {
+        name: value for name, value in found.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    }

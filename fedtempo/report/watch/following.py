@@ -1,0 +1,160 @@
+"""Runs in folders, followed: found as they begin, read as they go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedtempo.errors import ConfigError
+from fedtempo.record.schema import DATABASE
+from fedtempo.report.watch.now import ALIVE_S, Now, read_now
+from fedtempo.report.watch.reading import Reader
+from fedtempo.report.watch.state import RunState
+
+MOST_RUNS = 50
+MOST_SHOWN = 4
+"""Runs whose pictures a page shows at once."""
+
+_READING_S = 0.3
+"""Real seconds of one answer that reading a run may take."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a page knows of a run: generation, and points, visits and lines of that."""
+
+    generation: int = 0
+    curve: int = 0
+    calendar: int = 0
+    log: int = 0
+
+
+class FollowedRun:
+    """One run folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._reader = Reader(folder)
+        self._run: RunState | None = None
+        self._now: Now | None = None
+        self._generation = 1
+        self._more = False
+        self._state, self._why = "starting", ""
+
+    def refresh(self) -> None:
+        """Read what is new, for a while."""
+        if self._state == "finished" and not self._more:
+            return  # for good
+        until = time.perf_counter() + _READING_S
+        try:
+            self._now, age_s = read_now(self.folder)
+            if not (self.folder / DATABASE).exists():
+                return
+            while True:
+                piece = self._reader.read()
+                if piece.facts.get("n_clients") is None:
+                    return  # it has just begun
+                if self._run is None or piece.again:
+                    self._generation += self._run is not None
+                    self._run = RunState(piece.facts)
+                self._run.absorb(piece)
+                self._more = piece.more
+                if not piece.more or time.perf_counter() > until:
+                    break
+        except ConfigError as error:
+            self._state, self._why = "unreadable", str(error)
+            return
+        self._state, self._why = _state(piece.facts, self._now, age_s)
+        if self._state != "running":
+            self._now = None
+
+    def row(self) -> dict[str, Any]:
+        """For the table of runs. state: starting, running, finished, interrupted, silent or unreadable."""
+        row = {"name": self.folder.name, "state": self._state, "why": self._why, "more": self._more}
+        return row if self._run is None else row | self._run.row(self._now)
+
+    def detail(self, seen: Seen) -> dict[str, Any] | None:
+        """For the pictures; None where nothing is known."""
+        if self._run is None:
+            return None
+        if seen.generation != self._generation:
+            seen = Seen()
+        detail = self._run.detail(self._now, seen.curve, seen.calendar, seen.log)
+        return {"generation": self._generation, **detail}
+
+
+class Followed:
+    """All runs in some folders: run folders themselves, and those right below a folder that is none."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = tuple(folders)
+        self._runs: dict[Path, FollowedRun] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, wanted: Mapping[int, Seen]) -> dict[str, Any]:
+        """All runs in a row each, in the order in which they were found, and the details of those that are wanted.
+
+        May be called from several threads.
+        """
+        with self._lock:
+            left_out = self._find()
+            runs = list(self._runs.values())
+            for run in runs:
+                run.refresh()
+            shown = [number for number in wanted if number < len(runs)][:MOST_SHOWN]
+            return {
+                "runs": [run.row() for run in runs],
+                "details": {str(number): runs[number].detail(wanted[number]) for number in shown},
+                "left_out": left_out,
+            }
+
+    def _find(self) -> int:
+        """Look for runs that are new; how many are left out because there are too many."""
+        found = [path for folder in self._folders for path in run_folders(folder)]
+        new = [path for path in found if path not in self._runs]
+        room = MOST_RUNS - len(self._runs)
+        for path in new[:room]:
+            self._runs[path] = FollowedRun(path)
+        return max(0, len(new) - room)
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """A run's folder itself, or the runs right below it by the time at which they began; a link stands for none."""
+    if _holds_run(folder):
+        return [folder]
+    try:
+        inner = [path for path in folder.iterdir() if not path.is_symlink() and _holds_run(path)]
+        return sorted(inner, key=lambda path: (_began(path), path.name))
+    except OSError:
+        return []
+
+
+def _holds_run(folder: Path) -> bool:
+    return (folder / DATABASE).exists() or (
+        (folder / "config.toml").exists() and (folder / "environment.json").exists()
+    )
+
+
+def _began(folder: Path) -> float:
+    try:
+        return (folder / "environment.json").stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _state(facts: Mapping[str, Any], now: Now | None, age_s: float) -> tuple[str, str]:
+    """How a run stands, and why that is said of it."""
+    ended = facts.get("ended")
+    if ended == "interrupted":
+        return "interrupted", "`fedtempo resume` goes on with it"
+    if ended is not None:
+        return "finished", f"ended by {ended}"
+    if now is None:
+        return "silent", "it has not ended and no process writes it: it failed or was killed"
+    if age_s > ALIVE_S:
+        return "silent", f"nothing was written for {age_s:,.0f} s: it was killed, or its machine sleeps"
+    return "running", ""

@@ -1,0 +1,59 @@
+"""What a run is doing now (`runtime.heartbeat`), read from its folder; its age tells whether the run is alive."""
+
+from __future__ import annotations
+
+import base64
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge, Interval
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fedtempo.errors import ConfigError
+from fedtempo.record.checks import LARGEST_TIME_S, MOST_CLIENTS
+from fedtempo.record.folder import NOW
+from fedtempo.record.reading import inside, read_text
+
+ALIVE_S = 10.0
+"""A run that has not written for so long is not running."""
+
+Instant = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
+Client = Annotated[int, Interval(ge=0, lt=MOST_CLIENTS)]
+Row = tuple[Client, Annotated[int, Ge(-1)], Instant, Instant | None, Instant | None]
+
+
+class Now(BaseModel):
+    """busy: clients in visits. in_progress: of these visits client, group, started, received and computed."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    now_s: Instant
+    visits_begun: Annotated[int, Ge(0)]
+    busy: Annotated[int, Ge(0)]
+    in_progress: tuple[Row, ...]
+
+    def bits(self, n_clients: int) -> str:
+        """Who is busy, a bit for each client from the highest of each byte on, as base64."""
+        busy = np.zeros(n_clients, np.uint8)
+        busy[[client for client, *_ in self.in_progress if client < n_clients]] = 1
+        return base64.b64encode(np.packbits(busy).tobytes()).decode()
+
+
+def read_now(folder: Path) -> tuple[Now | None, float]:
+    """What a run is at and how many seconds ago it said so; None where it says nothing.
+
+    Raises ConfigError where the file holds what no run could have written.
+    """
+    path = inside(folder, NOW)
+    if path is None:
+        return None, 0.0
+    try:
+        age_s = time.time() - path.stat().st_mtime
+        text = read_text(folder, NOW)
+        return (None if text is None else Now.model_validate_json(text)), age_s
+    except FileNotFoundError:  # the run has just ended
+        return None, 0.0
+    except ValidationError as error:
+        raise ConfigError(f"{path} cannot be read: {error.errors()[0]['msg'].lower()}") from error

@@ -1,0 +1,335 @@
+"""One run as TOML: read, checked, completed with defaults, and written back as it was understood."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedtempo.data.partitions import PARTITIONS, Partition
+from fedtempo.data.settings import DataSettings
+from fedtempo.data.sources import located
+from fedtempo.errors import ConfigError, nearest
+from fedtempo.federation import Strategy
+from fedtempo.fleet.availability import AVAILABILITY
+from fedtempo.fleet.distributions import DISTRIBUTIONS
+from fedtempo.fleet.estimates import ESTIMATES
+from fedtempo.fleet.fleet import FleetPlan
+from fedtempo.fleet.links import LINKS
+from fedtempo.fleet.presets import is_file
+from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
+from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
+from fedtempo.parts.construct import construct
+from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
+from fedtempo.record.schema import DATABASE
+from fedtempo.runs.deploy_settings import DeploySettings
+from fedtempo.runs.shipped import config_names
+from fedtempo.runtime.executors.settings import ExecutorSettings
+from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.server import ServerSettings
+from fedtempo.strategies import STRATEGIES
+
+Table = dict[str, Any]
+
+
+DEFAULT_CLIENTS = 50
+_DEEPEST = 2
+"""Dots in a key such as fleet.compute.speed: what it holds is one value."""
+
+SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One run, checked. given: the tables as they were written; tables: with all defaults, as `dump` writes them.
+
+    partition: None where none is given: the data's own clients, or else "iid".
+    """
+
+    run: RunSettings
+    data: DataSettings
+    partition: Partition | None
+    network: Network
+    model_bytes: int | None
+    training: Training
+    fleet: FleetPlan
+    strategy: Strategy
+    strategy_name: str
+    label: str
+    executor: ExecutorSettings
+    server: ServerSettings
+    deploy: DeploySettings
+    given: Table
+    tables: Table
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients there are where the data do not say it."""
+        return self.data.clients or DEFAULT_CLIENTS
+
+    @property
+    def variants(self) -> Mapping[str, Table]:
+        """The tables `[compare.<label>]`: settings that a strategy has in a comparison."""
+        tables: Mapping[str, Table] = self.given.get("compare", {})
+        return tables
+
+    def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
+        """The same configuration with dotted keys replaced; label: what the run is called, its strategy by default."""
+        tables = _copied(self.given)
+        if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
+            tables["strategy"] = {}
+        for key, value in changes.items():
+            _put(tables, key, value)
+        return parse(tables, label=label)
+
+    def for_comparison(self, label: str) -> Config:
+        """The configuration of the competitor `label`: a strategy's name, or a table `[compare.<label>]`.
+
+        Such a table holds dotted keys, like `--set`; `strategy.name` among them where the label is no strategy's name.
+        """
+        changes: Table = {"strategy.name": label}
+        for key, value in self.variants.get(label, {}).items():
+            changes |= flat(key, value)
+        return self.with_changes(changes, label=label)
+
+    def dump(self) -> str:
+        """The configuration as TOML, complete, usable as it is."""
+        return tomli_w.dumps(self.tables)
+
+
+def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Config:
+    """Read a configuration file; sets: "dotted.key=value" assignments that override it.
+
+    own: whether its user wrote it: modules that lie beside it can be imported then, and a data file is looked for there
+    first. Beside the configuration that a run left in its folder nothing is imported. Raises ConfigError, in one line,
+    for anything that is not usable.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        name = Path(path).stem
+        shipped = isinstance(error, FileNotFoundError) and name in config_names()
+        hint = f"; `fedtempo new config {name}` writes a configuration of that name" if shipped else ""
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}{hint}") from error
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    folder = Path(path).parent
+    if own and not (folder / DATABASE).exists():
+        add_folder(folder)
+        data = tables.get("data")
+        if isinstance(data, dict) and isinstance(data.get("source"), str):
+            data["source"] = located(data["source"], folder)
+    changes = dict(map(assignment, sets))
+    strategy = tables.get("strategy")
+    if isinstance(strategy, dict) and changes.get("strategy.name", strategy.get("name")) != strategy.get("name"):
+        tables["strategy"] = {}
+    for key, value in changes.items():
+        _put(tables, key, value)
+    return parse(tables)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """A "dotted.key=value" of the command line; the value is TOML, or a string where it is not."""
+    key, equals, raw = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"--set {text}: write it as section.key=value")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except (ValueError, RecursionError):
+        value = raw.strip()
+    return key.strip(), value
+
+
+def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
+    """A configuration from its tables. Raises ConfigError for anything unknown, missing or out of range."""
+    for name, table in tables.items():
+        if name not in SECTIONS:
+            raise ConfigError(f"[{name}]: unknown section{nearest(name, SECTIONS)}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name} = {table!r}: this is a section; write [{name}] and its keys below it")
+    given = {name: dict(tables.get(name, {})) for name in SECTIONS}
+    for name in ("fleet", "strategy"):
+        if not given[name]:
+            raise ConfigError(f"[{name}] is missing: it has no default")
+
+    partition_table = given["data"].pop("partition", None)
+    partition = None if partition_table is None else partition_from(partition_table)
+    data = construct(DataSettings, given["data"], "data")
+    if data.transform is not None:
+        imported(data.transform, "data.transform")
+
+    model_bytes = given["model"].pop("size_bytes", None)
+    if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
+        raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
+    network_name = given["model"].pop("network", "mlp")
+    network = network_from(network_name, given["model"])
+
+    strategy_name = given["strategy"].pop("name", None)
+    if strategy_name is None:
+        raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
+    strategy_class = part_class(strategy_name, STRATEGIES, "strategies", "strategy", "strategy.name")
+    strategy: Any = construct(strategy_class, given["strategy"], "strategy")
+    if not isinstance(strategy, Strategy):
+        raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
+
+    run = construct(RunSettings, given["run"], "run")
+    training = construct(Training, given["training"], "training")
+    _check_names(training)
+    fleet = construct(FleetPlan, given["fleet"], "fleet")
+    executor = construct(ExecutorSettings, given["executor"], "executor")
+    server = construct(ServerSettings, given["server"], "server")
+    deploy = construct(DeploySettings, given["deploy"], "deploy")
+    if fleet.faults.hang and server.deadline is None:
+        raise ConfigError(
+            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
+        )
+    resolved: Table = {
+        "run": _plain(run),
+        "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
+        "model": {"network": network_name, **_plain(network)},
+        "training": _plain(training),
+        "fleet": _plain(fleet),
+        "strategy": {"name": strategy_name, **_plain(strategy)},
+        "executor": _plain(executor),
+        "server": _plain(server),
+    }
+    if isinstance(network, UserNetwork):
+        resolved["model"] = {"network": network_name, **network.options}
+    if is_file(fleet.preset):
+        del resolved["fleet"]["preset"]  # all that the file said is here, and it may move
+    if model_bytes is not None:
+        resolved["model"]["size_bytes"] = model_bytes
+    if given["deploy"]:
+        resolved["deploy"] = _plain(deploy)
+    if given["compare"]:
+        resolved["compare"] = given["compare"]
+    return Config(
+        run=run,
+        data=data,
+        partition=partition,
+        network=network,
+        model_bytes=model_bytes,
+        training=training,
+        fleet=fleet,
+        strategy=strategy,
+        strategy_name=strategy_name,
+        label=label or strategy_name,
+        executor=executor,
+        server=server,
+        deploy=deploy,
+        given=_copied(dict(tables)),
+        tables=resolved,
+    )
+
+
+def partition_from(table: Any) -> Partition:
+    """A partition from a table with `kind`, or from its name where it needs nothing else. Raises ConfigError."""
+    where = "data.partition"
+    if isinstance(table, str):
+        table = {"kind": table}
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} = {table!r}: give a table {{ kind = ..., ... }}")
+    fields = dict(table)
+    cls = part_class(fields.pop("kind", None), PARTITIONS, "partitions", "partition", f"{where}.kind")
+    partition: Any = construct(cls, fields, where)
+    if not isinstance(partition, Partition):
+        raise ConfigError(f"{where}: {cls.__name__} has no `assign`; `fedtempo new partition NAME` shows what it takes")
+    return partition
+
+
+def network_from(name: Any, fields: Table) -> Network:
+    """A network by its name and the other keys of `[model]`. Raises ConfigError.
+
+    A class from elsewhere with `build` is a component as ours are; any other is called to make the module.
+    """
+    where = "model.network"
+    if isinstance(name, str) and name not in NETWORKS:
+        found = outside(name, "networks", where)
+        if found is not None and not (isinstance(found, type) and hasattr(found, "build")):
+            target = name if ":" in name else installed("networks")[name].value
+            return construct(UserNetwork, {"target": target, "options": fields}, "model")
+    cls = part_class(name, NETWORKS, "networks", "network", where)
+    network: Network = construct(cls, fields, "model")
+    return network
+
+
+def _check_names(training: Training) -> None:
+    """Raises ConfigError for a loss or an optimiser that there is not, or whose module cannot be imported."""
+    for name, known, kind, what, where in (
+        (training.loss, LOSSES, "losses", "loss", "training.loss"),
+        (training.optimizer, OPTIMIZERS, "optimizers", "optimiser", "training.optimizer"),
+    ):
+        if name is not None and name not in known and outside(name, kind, where) is None:
+            raise ConfigError(f"{where} = {name!r}: no such {what}{nearest(name, [*known, *installed(kind)])}")
+
+
+def _plain(part: Any) -> Table:
+    """The fields of a part as TOML values; what is None is left out."""
+    table = {field.name: toml_value(getattr(part, field.name)) for field in dataclasses.fields(part)}
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def toml_value(value: Any) -> Any:
+    """A part as the table that a configuration writes for it; lists, tables and plain values as TOML has them."""
+    if dataclasses.is_dataclass(value):
+        kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
+        cls = type(value)
+        kind = kinds.get(
+            cls, None if cls.__module__.startswith("fedtempo.") else f"{cls.__module__}:{cls.__qualname__}"
+        )
+        return ({} if kind is None else {"kind": kind}) | _plain(value)
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    if isinstance(value, tuple | list):
+        return [toml_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: toml_value(item) for name, item in value.items()}
+    return value
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _put(tables: Table, key: str, value: Any) -> None:
+    """Set a dotted key, making the tables on the way."""
+    *sections, name = key.split(".")
+    if not sections:
+        raise ConfigError(f"{key}: write it as section.key, with a section of {', '.join(SECTIONS)}")
+    table = tables
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{key}: {section} is no section")
+    table[name] = value
+
+
+def flat(key: str, value: Any) -> Table:
+    """Dotted keys of a nested table: {"a": {"b": 1}} is {"a.b": 1}.
+
+    Tables with a `kind` stay whole, and those that are the value of a key of three parts: values by name.
+    """
+    deepest = _DEEPEST + 2 * key.startswith("compare.")  # compare.<label>.fleet.compute.speed
+    if not isinstance(value, dict) or "kind" in value or key.count(".") >= deepest:
+        return {key: value}
+    return {name: item for inner, part in value.items() for name, item in flat(f"{key}.{inner}", part).items()}
+
+
+REGISTRIES: dict[str, Mapping[str, type]] = {
+    "strategies": STRATEGIES,
+    "networks": NETWORKS,
+    "partitions": PARTITIONS,
+    "links": LINKS,
+    "distributions": DISTRIBUTIONS,
+    "availability": AVAILABILITY,
+    "estimates": ESTIMATES,
+}
+"""What `fedtempo list` lists: parts by name."""

@@ -1,0 +1,115 @@
+"""What a run's result depends on: a run that was interrupted goes on only where it is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import fedtempo
+from fedtempo.errors import ConfigError
+from fedtempo.record.folder import versions
+from fedtempo.record.strict_json import plain
+from fedtempo.runs.config import Config
+
+_FREE = {
+    "run": ("checkpoint_every", "record", "track", "verify"),
+    "deploy": (
+        "superlink",
+        "root_certificates",
+        "certificate",
+        "key",
+        "client_keys",
+        "database",
+        "wait_s",
+        "outage_s",
+        "refresh_s",
+        "metrics",
+    ),
+}
+"""Keys on which no result depends."""
+
+_WITHOUT_INFLUENCE = ("api", "cli", "report", "studies")
+"""Rooms that no result depends on."""
+
+_COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
+"""Whose versions results depend on."""
+
+
+def identity(config: Config, data_sha256: str) -> dict[str, Any]:
+    """All that a run's result depends on, as JSON values: a run is resumed only where it is the same."""
+    return {
+        "label": config.label,
+        "configuration": settings(config),
+        "data": {"sha256": data_sha256},
+        "versions": {**{name: versions()[name] for name in _COMPUTING}, "code": code_sha256(config)},
+    }
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """The tables of a configuration on which results depend, as JSON values."""
+    tables = {name: table for name, table in config.tables.items() if name not in ("compare", "executor")}
+    for name, free in _FREE.items():
+        if name in tables:
+            tables[name] = {key: value for key, value in tables[name].items() if key not in free}
+    tables["executor"] = {"trains": config.executor.kind != "none"}
+    if config.executor.kind != "none" and config.executor.device != "cpu":
+        tables["executor"]["device"] = "cuda"
+    return dict(plain(tables))
+
+
+def code_sha256(config: Config) -> str:
+    """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names."""
+    modules = {text.partition(":")[0] for text in _texts(config.tables) if ":" in text}
+    named = [getattr(sys.modules.get(module), "__file__", None) for module in sorted(modules)]
+    return _sha256([Path(file) for file in named if file is not None], _own_code_sha256())
+
+
+def deciding_files() -> list[Path]:
+    """Return fedtempo's source files that decide a run's bits: all rooms except those that only show or compare."""
+    root = Path(fedtempo.__file__).parent
+    return [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
+
+
+@lru_cache(maxsize=1)
+def _own_code_sha256() -> str:
+    return _sha256(deciding_files())
+
+
+def _sha256(files: Iterable[Path], before: str = "") -> str:
+    digest = hashlib.sha256(before.encode())
+    for path in files:
+        digest.update(path.name.encode() + b"\n" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def must_agree(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
+    """Raises ConfigError that says what differs."""
+    found = list(differences(before, now))
+    if force:
+        found = [name for name in found if not name.startswith("versions.")]
+    if found:
+        hint = "" if any(not name.startswith("versions.") for name in found) else "; --force resumes nevertheless"
+        raise ConfigError(f"{path} cannot be resumed: {'; '.join(found)}{hint}")
+
+
+def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """What is not the same in two tables of JSON values, key by key."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(before.keys() | now.keys()):
+            inner = f"{name}.{key}" if name else key
+            yield from differences(before.get(key), now.get(key), inner.removeprefix("configuration."))
+    elif before != now:
+        yield f"{name} was {before!r} and is {now!r}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in tables and lists."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)

@@ -1,0 +1,290 @@
+"""From a configuration and its world to a run: the executor is built, and the run happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import fedtempo
+from fedtempo.errors import FedtempoError
+from fedtempo.learning.training import Training
+from fedtempo.record import Recorder, RunFolder
+from fedtempo.record.journal import Journal
+from fedtempo.record.models import ModelFiles, model_sha256
+from fedtempo.record.recorder import Observer, VisitRow
+from fedtempo.runs.config import Config
+from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
+from fedtempo.runs.world import World, build_world, training_of
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors.journalled import Journalled
+from fedtempo.runtime.executors.none import NoTraining
+from fedtempo.runtime.raw_examples import RawExamples
+from fedtempo.runtime.runner import Driven, simulate
+from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.verify import Verified
+
+if TYPE_CHECKING:
+    from fedtempo.runtime.executors.job import Job
+
+Watch = Callable[[Driven, Evaluations], None]
+
+_LATE = 5.0
+"""Times the slowest client's visit after which it is said that nobody trains."""
+_TRIED_VISITS, _TRIED_S, _TRIED_TIMES = 20_000, 1.0, 20.0
+"""Where a schedule that is only tried ends: visits, real seconds, times the slowest client's visit."""
+
+
+def _unsaid(line: str) -> None:
+    """Nobody reads it."""
+
+
+@contextlib.contextmanager
+def rare_collections(n_clients: int) -> Iterator[None]:
+    """Look for cyclic garbage less often: a run makes many objects and hardly a cycle (a quarter of a visit's cost).
+
+    A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(50_000, 100 * n_clients), 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def play(
+    config: Config,
+    world: World,
+    training: Training,
+    inner: Executor,
+    recorder: Recorder,
+    *,
+    watch: Watch | None = None,
+    folder: Path | None = None,
+    journal: Journal | None = None,
+) -> npt.NDArray[np.float32] | None:
+    """Run a configuration's strategy on the virtual clock and record it; return the final model, if there is one.
+
+    inner: the executor, which the caller closes. watch: called with the run as it begins. folder, journal: the run's
+    folder and the journal that its operations are answered from and added to, if it can be resumed.
+    """
+    began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
+
+    def wall_s() -> float:
+        return before_s + time.perf_counter() - began
+
+    with contextlib.ExitStack() as at_the_end:
+        executor, journalled = inner, None
+        if folder is not None and journal is not None and executor.trains and config.run.checkpoint_every:
+            models = ModelFiles(RunFolder(folder).models)
+            executor = journalled = Journalled(
+                inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
+            )
+            at_the_end.callback(journalled.settle)
+        for name, value in _facts(config, world, training, executor).items():
+            recorder.fact(name, value)
+        recorder.fact("resumed", journal.resumed if journal else 0)
+        times = visit_times(world, training, executor.size_bytes if config.model_bytes is None else config.model_bytes)
+        recorder.health.expect(times.shortest_s, times.longest_s)
+        if journal is None or not journal.resumed:
+            job = partial(make_job, config, world) if executor.trains else None
+            check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
+        recorder.flush()  # who watches the run sees what it is before its first visit has ended
+        if config.data.tell_labels:
+            recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
+        made: list[Simulation] = []
+
+        def make(**settings: Any) -> Simulation:
+            sim = _simulation(config, world, executor, training, recorder, **settings)
+            made.append(sim)
+            due_s = _LATE * times.longest_s
+            asyncio.get_running_loop().call_at(due_s, recorder.health.unserved, due_s)
+            return sim
+
+        outcome = simulate(
+            config.strategy,
+            config.run,
+            executor,
+            make,
+            recorder,
+            strategy_name=config.strategy_name,
+            watch=watch or (lambda *_: None),
+            journal=journalled,
+        )
+        if facts := inner.facts():
+            recorder.fact("executor", facts)
+    if isinstance(recorder, Verified) and outcome.ended != "interrupted":
+        recorder.complete(len(made[0].in_progress()))
+    recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+    recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
+    recorder.fact("wall_s", wall_s())
+    recorder.fact("events_sha256", recorder.events_sha256)
+    return outcome.model
+
+
+def _simulation(
+    config: Config, world: World, executor: Executor, training: Training, recorder: Recorder, **settings: Any
+) -> Simulation:
+    """The federation of a run, made inside its clock."""
+    return Simulation(
+        clients=world.clients,
+        fleet=world.fleet,
+        executor=executor,
+        training=training,
+        recorder=recorder,
+        seed=config.run.seed,
+        server=config.server,
+        size_bytes=config.model_bytes,
+        examples=RawExamples(
+            labels=[world.dataset.strata[0][own] for own in world.owned],
+            rows=world.owned,
+            example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+        ),
+        **settings,
+    )
+
+
+def _pace(config: Config, longest_s: float) -> Pace | None:
+    """The pace of a run's schedule, tried for about a second without training; None if it has none."""
+
+    class Limit:
+        """Ends the run after so many visits or seconds (a `record.recorder.Observer`)."""
+
+        visits = commits = 0
+        began = time.perf_counter()
+        sim: Driven | None = None
+
+        def visit(self, row: VisitRow) -> None:
+            self.visits += row[9] == "done"
+            if self.sim and (self.visits >= _TRIED_VISITS or time.perf_counter() - self.began > _TRIED_S):
+                self.sim.end("budget")
+
+        def commit(self, version: int, time: float, staleness: int) -> None:
+            self.commits += 1
+
+        def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None: ...
+        def traffic(self, down: int, up: int, relay: int) -> None: ...
+        def fact(self, name: str, value: Any) -> None: ...
+
+        def watch(self, sim: Driven, evaluations: Evaluations) -> None:
+            self.sim = sim
+            asyncio.get_running_loop().call_at(_TRIED_TIMES * longest_s, sim.end, "horizon")
+
+    limit = Limit()
+    try:
+        planned = schedule_only(config).with_changes({"run.evaluate": "commit"})
+        world = build_world(planned)
+        recorder = Recorder(None, rows=False, observers=[limit], say=_unsaid)
+        with contextlib.closing(recorder), make_executor(planned, world) as executor:
+            made = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
+            outcome = simulate(planned.strategy, planned.run, executor, made, recorder, watch=limit.watch)
+    except FedtempoError:
+        return None
+    if outcome.ended == "interrupted":
+        raise KeyboardInterrupt
+    return Pace(limit.visits / outcome.end_s, limit.commits / outcome.end_s) if outcome.end_s else None
+
+
+def make_recorder(
+    config: Config, folder: Path | None, world: World, observers: Iterable[Observer] = (), *, quiet: bool = False
+) -> Recorder:
+    """Return what records a run, in memory if `folder` is None; quiet: warnings are in the summary alone."""
+    rows, say = config.run.record == "all", _unsaid if quiet else None
+    if not config.run.verify:
+        return Recorder(folder, rows=rows, observers=observers, say=say)
+    n_clients, horizon_s = len(world.clients), config.run.horizon
+    return Verified(folder, n_clients=n_clients, horizon_s=horizon_s, rows=rows, observers=observers, say=say)
+
+
+def make_job(config: Config, world: World) -> Job:
+    """Return what the run trains; PyTorch is imported here and not before, so that wrong settings are told at once."""
+    from fedtempo.runtime.executors.job import Job
+
+    dataset = world.dataset
+    return Job(
+        network=config.network,
+        n_classes=dataset.n_classes,
+        x=dataset.train_x,
+        y=dataset.train_y,
+        clients=world.owned,
+        test_x=dataset.test_x[world.test],
+        test_y=dataset.test_y[world.test],
+        seed=config.run.seed,
+        faults=world.fleet.faults,
+    )
+
+
+def make_executor(config: Config, world: World) -> Executor:
+    """Return the executor that the configuration names; without training and with a known size it needs no PyTorch."""
+    settings = config.executor
+    if settings.kind == "none" and config.model_bytes is not None:
+        return NoTraining(config.model_bytes)
+    job = make_job(config, world)
+    if settings.kind == "none":
+        return NoTraining(4 * job.model().n_parameters)
+    if settings.device != "cpu":
+        from fedtempo.runtime.executors.device import OnDevice
+
+        return OnDevice(job, settings.device, settings.streams, settings.graphs)
+    if settings.kind == "inline":
+        from fedtempo.runtime.executors.inline import Inline
+
+        return Inline(job)
+    if settings.kind == "ray":
+        from fedtempo.runtime.executors.on_ray import OnRay
+
+        return OnRay(
+            job,
+            settings.workers,
+            address=settings.address,
+            num_cpus=settings.num_cpus,
+            num_gpus=settings.num_gpus,
+            resources=settings.resources,
+        )
+    from fedtempo.runtime.executors.processes import Processes
+
+    return Processes(job, workers=settings.workers, start_method=settings.start_method)
+
+
+def _facts(config: Config, world: World, training: Training, executor: Executor) -> Mapping[str, Any]:
+    """What holds for the whole run, known before it begins."""
+    fleet, positions = world.fleet, world.fleet.links.positions
+    powers = {"compute": fleet.compute_watts, "link": fleet.link_watts}
+    watts = {part: values.tolist() for part, values in powers.items() if values is not None}
+    return {
+        "strategy": config.strategy_name,
+        "label": config.label,
+        "seed": config.run.seed,
+        "n_clients": len(world.clients),
+        "horizon_s": config.run.horizon,
+        "target_accuracy": config.run.target_accuracy,
+        "data": {
+            "source": world.dataset.name,
+            "train": sum(map(len, world.owned)),
+            "test": len(world.test),
+            "sha256": world.dataset.sha256,
+            "task": world.dataset.task,
+            "about": world.dataset.about,
+            "warnings": list(world.dataset.warnings),
+        },
+        "class_names": list(world.dataset.strata_names) or None,
+        "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
+        "version": fedtempo.__version__,
+        "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
+        "label_histograms": np.array(world.histograms),
+        "label_noise_epsilon": config.data.label_noise_epsilon,
+        "label_prior": training.prior or None,
+        "positions": None if positions is None else positions.tolist(),
+        "watts": watts or None,
+    }

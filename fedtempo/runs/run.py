@@ -1,0 +1,157 @@
+"""One run: in memory, in a new folder, or continued in the folder where it was interrupted or killed."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.errors import ConfigError
+from fedtempo.record import Records, RunFolder, load_run, write_json
+from fedtempo.record.journal import Journal, read_identity
+from fedtempo.record.models import ModelFiles
+from fedtempo.record.recorder import Observer
+from fedtempo.record.strict_json import write_text
+from fedtempo.runs.config import Config, load
+from fedtempo.runs.identity import identity, must_agree, settings
+from fedtempo.runs.launch import Watch, make_executor, make_recorder, play, rare_collections
+from fedtempo.runs.world import World, build_world, training_of
+from fedtempo.runtime.heartbeat import pulse
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A configuration, ready to run.
+
+    world: data, clients and fleet, built from the configuration if None. observers: told what happens; they decide
+    nothing. watch: called with the run as it begins. page: whether a run in a folder gets its report.html. quiet:
+    warnings are not logged; the summary has them anyway.
+    """
+
+    config: Config
+    world: World | None = None
+    observers: Iterable[Observer] = ()
+    watch: Watch | None = None
+    page: bool = True
+    quiet: bool = False
+
+    def in_memory(self) -> tuple[dict[str, Any], Records, Vector | None]:
+        """Run; return the summary, the records and the final model as a flat vector (None without training)."""
+        summary, records, model = self._recorded(self._world(), self.watch)
+        assert records is not None
+        return summary, records, model
+
+    def begin(self, path: Path) -> dict[str, Any]:
+        """Run in a new folder, which is claimed before anything is computed; return the summary.
+
+        Raises ConfigError if the folder holds something or the configuration is not usable; nothing is left then.
+        """
+        folder = RunFolder.create(path, self.config.run.seed)
+        try:
+            with folder:
+                write_text(folder.config, self.config.dump(), sync=True)
+                world = self._world()
+                journal = Journal.create(folder.journal, identity(self.config, world.dataset.sha256))
+                return self._in_folder(folder, world, journal)
+        except ConfigError:
+            shutil.rmtree(folder.path)
+            raise
+
+    def resume(self, path: Path, *, force: bool = False) -> dict[str, Any]:
+        """Continue the interrupted run in a folder; return the summary, the same as if it had never stopped.
+
+        Raises ConfigError if the configuration, the data, versions or the code are not those that the run began with
+        (force: only the first two matter), RunError if the journal or a model is damaged.
+        """
+        with RunFolder.resume(path) as folder:
+            world = self._world()
+            now = identity(self.config, world.dataset.sha256)
+            if folder.journal.exists():
+                journal = Journal.resume(folder.journal)
+                must_agree(folder.path, journal.identity, now, force)
+            else:
+                journal = Journal.create(folder.journal, now)
+            folder.summary.unlink(missing_ok=True)
+            return self._in_folder(folder, world, journal)
+
+    def complete(self, path: Path, *, force: bool = False) -> dict[str, Any]:
+        """Return the summary of the run in a folder: begun if there is none, continued if it is not finished."""
+        folder = RunFolder(path)
+        if not folder.config.exists():
+            return self.begin(path)
+        if not folder.finished:
+            return self.resume(path, force=force)
+        must_agree(path, settings(load(folder.config, own=False)), settings(self.config), force)
+        summary = dict(load_run(path).summary or {})
+        keep_final_model(folder, summary)
+        return summary
+
+    def _world(self) -> World:
+        return build_world(self.config) if self.world is None else self.world
+
+    def _in_folder(self, folder: RunFolder, world: World, journal: Journal) -> dict[str, Any]:
+        with pulse(folder.now, self.watch) as watch:
+            summary, _, model = self._recorded(world, watch, folder.path, journal)
+        finish(folder, summary, model, page=self.page)
+        return summary
+
+    def _recorded(
+        self, world: World, watch: Watch | None, folder: Path | None = None, journal: Journal | None = None
+    ) -> tuple[dict[str, Any], Records | None, Vector | None]:
+        """The executor comes first: whatever it imports is imported before the folder shows a run that goes on."""
+        config, training = self.config, training_of(self.config, world)
+        with (
+            rare_collections(len(world.clients)),
+            make_executor(config, world) as executor,
+            contextlib.closing(make_recorder(config, folder, world, self.observers, quiet=self.quiet)) as recorder,
+        ):
+            model = play(config, world, training, executor, recorder, watch=watch, folder=folder, journal=journal)
+            return recorder.summary(), recorder.records() if folder is None else None, model
+
+
+def run(
+    config: Config, *, world: World | None = None, watch: Watch | None = None, quiet: bool = False
+) -> tuple[dict[str, Any], Records, Vector | None]:
+    """Run a configuration in memory; see `Run.in_memory`."""
+    return Run(config, world, watch=watch, quiet=quiet).in_memory()
+
+
+def configuration(path: Path, sets: list[str]) -> Config:
+    """Return the configuration of the run in a folder; sets: changes to it that `resume` allows.
+
+    Raises ConfigError if there is no run, or a change is malformed.
+    """
+    folder = RunFolder(path)
+    if not folder.config.exists():
+        raise ConfigError(f"{path}: no run to resume here (no {folder.config.name})")
+    label = read_identity(folder.journal).get("label")
+    return load(folder.config, sets, own=False).with_changes({}, label=label)
+
+
+def finish(folder: RunFolder, summary: dict[str, Any], model: Vector | None, *, page: bool = True) -> None:
+    """Write what a run leaves, finished or interrupted: the final model, summary.json and, with `page`, report.html."""
+    if model is not None:
+        models = ModelFiles(folder.models)
+        models.add(model)
+        models.sync()
+    write_json(folder.summary, summary)
+    if summary["ended"] != "interrupted":
+        keep_final_model(folder, summary)
+    if page:
+        from fedtempo.report.html import write_report
+
+        write_report(folder.report, [load_run(folder.path)])
+
+
+def keep_final_model(folder: RunFolder, summary: dict[str, Any]) -> None:
+    """Delete what a finished run needed only to be resumed: its journal, and all models but the final one."""
+    folder.journal.unlink(missing_ok=True)
+    ModelFiles(folder.models).keep({summary["model_sha256"]})

@@ -1,0 +1,253 @@
+"""From a configuration to what its strategies share: data, who holds them, clients, fleet, and how clients train."""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import parent_process
+
+import numpy as np
+import numpy.typing as npt
+import tomli_w
+
+from fedtempo.data.dataset import Dataset
+from fedtempo.data.dealing import histogram
+from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
+from fedtempo.data.sources import load
+from fedtempo.errors import ConfigError, UserCodeError
+from fedtempo.federation import Client
+from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.networks import NETWORKS, CharLstm, Network
+from fedtempo.learning.priors import balanced_weights, label_prior
+from fedtempo.learning.training import LOSSES, Training
+from fedtempo.parts.plugins import imported
+from fedtempo.parts.user_code import part_name, user_code
+from fedtempo.runs.config import Config
+from fedtempo.runtime.keyed import keyed_generator
+
+log = logging.getLogger("fedtempo")
+
+_LOOKED_AT = 500
+"""Labels on which a loss is tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What all strategies of a comparison share under one seed: data, who holds them, and the fleet.
+
+    histograms: examples of each class that each client holds. told: what it tells of them; None where it tells nothing.
+    """
+
+    dataset: Dataset
+    owned: list[npt.NDArray[np.int64]]
+    test: npt.NDArray[np.int64]
+    clients: tuple[Client, ...]
+    histograms: list[list[int]]
+    told: npt.NDArray[np.float64] | None
+    fleet: Fleet
+
+
+@lru_cache(maxsize=4)
+def _loaded(source: str, options: str, transform: str | None) -> Dataset:
+    """options: as TOML, which can be remembered where tables and lists cannot."""
+    try:
+        found = load(source, **tomllib.loads(options))
+    except UserCodeError:
+        raise
+    except ConfigError as error:
+        prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
+        raise ConfigError(f"{prefix}{error}") from error
+    if parent_process() is None:  # not once more in every worker
+        if found.about:
+            log.info("%s: %s", found.name, found.about)
+        for warning in found.warnings:
+            log.warning("%s: %s", found.name, warning)
+    if transform is None:
+        return found
+    where = f"data.transform = {transform!r}"
+    return found.transformed(imported(transform, "data.transform"), where)
+
+
+def load_data(config: Config) -> Dataset:
+    """The data set that a configuration names. Raises ConfigError where it is not there."""
+    return _loaded(config.data.source, tomli_w.dumps(config.data.options), config.data.transform)
+
+
+def dealt_by(config: Config, dataset: Dataset) -> tuple[Partition, int]:
+    """How examples are dealt, and to how many clients, where the configuration leaves it to the data.
+
+    Where the data name clients each of them is one. Raises ConfigError for a partition by classes of data without.
+    """
+    owners, partition, clients = dataset.train_owners, config.partition, config.data.clients
+    if partition is None:
+        partition = Iid() if owners is None else ByOwner()
+    if clients is None and isinstance(partition, ByOwner) and owners is not None:
+        clients = int((np.unique(owners, return_counts=True)[1] >= partition.min_examples).sum())
+    if dataset.task == "tokens" and isinstance(partition, tuple(PARTITIONS.values())) and not _by_place(partition):
+        raise ConfigError(f"data.partition: {dataset.name} has no classes to deal by; it can be 'iid' or 'by-owner'")
+    return partition, clients or config.n_clients
+
+
+def _by_place(partition: Partition) -> bool:
+    return isinstance(partition, Iid | ByOwner)
+
+
+def build_world(config: Config) -> World:
+    """Data, partition, clients and fleet of a configuration; nothing of it depends on the strategy."""
+    seed, data = config.run.seed, config.data
+    dataset = load_data(config)
+    partition, n_clients = dealt_by(config, dataset)
+    labels, n_labels = dataset.strata
+    try:
+        with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
+            owned = partition.assign(
+                labels,
+                n_labels,
+                n_clients,
+                data.examples_per_client,
+                keyed_generator(seed, "partition"),
+                dataset.train_owners,
+            )
+    except UserCodeError:
+        raise
+    except ConfigError as error:
+        raise ConfigError(f"data: {dataset.name}: {error}") from error
+    _check_dealt(owned, n_clients, len(labels))
+    empty = [i for i, own in enumerate(owned) if not len(own)]
+    if empty:
+        raise ConfigError(
+            f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
+            "use fewer clients or another partition"
+        )
+    histograms = [histogram(labels, own, n_labels).tolist() for own in owned]
+    told = np.array([_told(config, i, own) for i, own in enumerate(histograms)]) if data.tell_labels else None
+    consent = keyed_generator(seed, "consent").permutation(n_clients) < round(data.share_examples * n_clients)
+    clients = tuple(
+        Client(
+            id=i,
+            num_examples=len(own),
+            label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
+            shares_examples=bool(consent[i]),
+            name=_name(dataset, partition, own),
+        )
+        for i, own in enumerate(owned)
+    )
+    names = [client.name or str(client.id) for client in clients]
+    with user_code("fleet"):
+        fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
+    return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
+
+
+def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples: int) -> None:
+    """Raises ConfigError for what a user's own partition must not give: the strategies and the executors rely on it."""
+    if len(owned) != n_clients:
+        raise ConfigError(f"data.partition: it gave examples to {len(owned)} clients, not to {n_clients}")
+    for client, own in enumerate(owned):
+        if own.dtype != np.int64 or own.ndim != 1 or (len(own) and not 0 <= own.min() <= own.max() < n_examples):
+            raise ConfigError(
+                f"data.partition: client {client} gets {own.dtype} of shape {own.shape}; it must be rows, int64, "
+                f"0 to {n_examples - 1}"
+            )
+
+
+def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) -> str:
+    """What the data call the client that holds these examples; nothing where they do not."""
+    if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(own):
+        return ""
+    name: str = dataset.owner_names[dataset.train_owners[own[0]]]
+    return name
+
+
+def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.float64]:
+    """The counts of examples of each class that a client tells: its own, under noise where the configuration asks."""
+    counts, epsilon = np.array(histogram, dtype=np.float64), config.data.label_noise_epsilon
+    if epsilon is None:
+        return counts
+    return counts + keyed_generator(config.run.seed, "label noise", client).laplace(scale=1 / epsilon, size=len(counts))
+
+
+def training_of(config: Config, world: World) -> Training:
+    """Local training as configured; a class's prior is its share of what clients tell where none is given.
+
+    Raises ConfigError for a loss that needs the prior where clients tell nothing.
+    """
+    training, dataset = config.training, world.dataset
+    check_loss(training, dataset)
+    check_inputs(config.network, dataset)
+    if dataset.task != "classes":
+        return training
+    if training.class_weights == "balanced":
+        if world.told is None:
+            raise ConfigError(
+                "training.class_weights = 'balanced': the classes' shares are unknown; set data.tell_labels = true if "
+                "clients tell theirs, or give the weights"
+            )
+        counts = np.maximum(world.told.sum(axis=0), 0).tolist()
+        weights = balanced_weights(label_prior(counts, config.data.label_pseudo_count))
+        training = replace(training, class_weights=weights)
+    if training.prior:
+        return training
+    if world.told is not None:
+        counts = np.maximum(world.told.sum(axis=0), 0).tolist()
+        return replace(training, prior=label_prior(counts, config.data.label_pseudo_count))
+    if training.loss == "logit-adjusted":
+        raise ConfigError(
+            "training.loss = 'logit-adjusted': the classes' shares are unknown; set data.tell_labels = true if clients "
+            "tell theirs, or give training.prior"
+        )
+    return training
+
+
+def check_loss(training: Training, dataset: Dataset) -> None:
+    """Raises ConfigError where the configured loss or weights do not go with what the data ask for."""
+    loss, numbers = training.loss, dataset.task == "numbers"
+    if numbers and loss is not None and loss not in LOSSES:
+        _must_prefer_labels(training, dataset)
+    if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
+        asked = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
+        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} asks for {asked}, or leave it out")
+    if loss == "logit-adjusted" and dataset.task != "classes":
+        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} asks for {dataset.task}, not for classes")
+    weights = training.class_weights
+    if weights and dataset.task != "classes":
+        raise ConfigError(f"training.class_weights: {dataset.name} asks for {dataset.task}, not for classes")
+    if weights and weights != "balanced" and len(weights) != dataset.n_classes:
+        raise ConfigError(
+            f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"
+        )
+
+
+def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
+    """Raises ConfigError for a user's own loss of numbers by which R² would rank models wrongly."""
+    from fedtempo.learning.losses import prefers_labels  # it needs PyTorch
+
+    if not prefers_labels(training, dataset.train_y[:_LOOKED_AT]):
+        raise ConfigError(
+            f"training.loss = {training.loss!r}: it is not smallest where outputs equal the labels of {dataset.name}, "
+            "so R² would rank models wrongly; use squared or absolute, or data.options.task = 'classes' for labels "
+            "of 0 and 1"
+        )
+
+
+def check_inputs(network: Network, dataset: Dataset) -> None:
+    """Raises ConfigError where one of our networks needs symbols and the data have numbers, or the other way round."""
+    name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
+    if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
+        return
+    have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
+    raise ConfigError(
+        f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
+        f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
+    )
+
+
+def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
+    """Which test examples evaluations use: all, or so many drawn without replacement, in ascending order."""
+    available, wanted = len(dataset.test_y), config.data.test_examples
+    if wanted is None:
+        return np.arange(available)
+    if wanted > available:
+        raise ConfigError(f"data.test_examples = {wanted}: {dataset.name} has {available}")
+    return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))

@@ -1,0 +1,1 @@
+"""What is done with more than one run: comparisons, plans, checks, advice, tuning, papers."""

@@ -1,0 +1,149 @@
+"""Comparisons: which runs they are made of, what these share, and how they come into a folder."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedtempo.errors import ConfigError, Interrupted
+from fedtempo.record import comparison, load_run, write_json
+from fedtempo.record.folder import claim
+from fedtempo.record.strict_json import write_text
+from fedtempo.runs.config import Config, assignment, parse
+from fedtempo.runs.run import Run
+from fedtempo.runs.world import World, build_world
+from fedtempo.strategies import STRATEGIES
+from fedtempo.studies.display import HIDDEN, Display
+from fedtempo.studies.same_work import check_same_work
+
+PLAN = "comparison.toml"
+"""What a comparison's folder says of the runs that are to be in it."""
+
+
+def configured(base: Config, labels: Iterable[str]) -> list[Config]:
+    """The configurations of competitors. Raises ConfigError where they do different work in the same time."""
+    configs = [base.for_comparison(label) for label in labels]
+    check_same_work((config.label, config.tables) for config in configs)
+    return configs
+
+
+def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
+    """Competitors by name: strategies, labels of [compare.<label>] tables, "all" for every strategy.
+
+    asked: one text with commas, or several. Of "all", the configuration's own strategy is the first. Raises ConfigError
+    where none is named, or one twice.
+    """
+    every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
+    texts = asked.split(",") if isinstance(asked, str) else list(asked)
+    names = [name.strip() for name in texts if name.strip()]
+    named = [name for name in names if name != "all"]
+    if not names:
+        raise ConfigError("strategies: name at least one")
+    if len(set(named)) < len(named):
+        raise ConfigError(f"strategies {','.join(texts)}: a name is there twice")
+    return list(dict.fromkeys(other for name in names for other in (every if name == "all" else [name])))
+
+
+def whole_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """Seeds as a list. Raises ConfigError where there is none, one twice, or one that is no whole number from 0 on."""
+    numbers = [seeds] if isinstance(seeds, int) else list(seeds)
+    if not numbers:
+        raise ConfigError("seeds: give at least one")
+    for seed in numbers:
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise ConfigError(f"seeds = {numbers}: {seed!r} is no whole number, 0 or more")
+    if len(set(numbers)) < len(numbers):
+        raise ConfigError(f"seeds {numbers}: a seed is there twice")
+    return numbers
+
+
+def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:
+    """Every run of a comparison, seed by seed; competitors that agree in data and fleet share them under a seed."""
+    configs = configured(base, labels)
+    for seed in seeds:
+        worlds: list[tuple[Mapping[str, Any], World]] = []
+        for config in configs:
+            seeded = config.with_changes({"run.seed": seed}, label=config.label)
+            tables = {name: seeded.tables[name] for name in ("data", "fleet")}
+            world = next((world for known, world in worlds if known == tables), None)
+            if world is None:
+                world = build_world(seeded)
+                worlds.append((tables, world))
+            yield seeded, world
+
+
+def begin(
+    folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], display: Display = HIDDEN
+) -> dict[str, Any]:
+    """Run a comparison in a new folder; return what `fedtempo.record.comparison` says of it.
+
+    Raises ConfigError if the folder holds something or a competitor is not usable, Interrupted after Ctrl-C.
+    """
+    configured(base, labels)
+    new_folder(folder)
+    lock = claim(folder)
+    try:
+        plan = {"strategies": list(labels), "seeds": list(seeds), "configuration": base.given}
+        write_text(folder / PLAN, tomli_w.dumps(plan))
+        return _complete(folder, base, labels, seeds, force=False, display=display)
+    finally:
+        lock.release()
+
+
+def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display = HIDDEN) -> dict[str, Any]:
+    """Complete the comparison in a folder: begin the runs that are missing, continue those that are not finished.
+
+    Returns and raises as `begin`; sets and force as for a single run.
+    """
+    try:
+        plan = tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
+        lock = claim(folder)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{folder} cannot be resumed: {error}") from error
+    try:
+        base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
+        return _complete(folder, base, plan["strategies"], plan["seeds"], force=force, display=display)
+    finally:
+        lock.release()
+
+
+def run_folder(folder: Path, label: str, seed: int) -> Path:
+    """Where a run of a comparison lies."""
+    return folder / f"{label.replace(':', '-')}-seed{seed}"
+
+
+def _complete(
+    folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], *, force: bool, display: Display
+) -> dict[str, Any]:
+    summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
+    folders = []
+    for config, world in runs_of(base, labels, seeds):
+        target = run_folder(folder, config.label, config.run.seed)
+        with display.observing(config, target) as observers, display.watching(config) as watch:
+            summary = Run(config, world, observers, watch, page=False).complete(target, force=force)
+        if summary["ended"] == "interrupted":
+            raise Interrupted(f"the comparison in {folder} was interrupted; `fedtempo resume {folder}` continues it")
+        summaries[config.label].append(summary)
+        folders.append(target)
+    from fedtempo.report.html import write_report
+
+    compared = comparison(summaries)
+    write_json(folder / "comparison.json", compared)
+    write_report(folder / "report.html", [load_run(target) for target in folders], compared)
+    return compared
+
+
+def new_folder(path: Path) -> Path:
+    """A new or empty folder. Raises ConfigError where there is something, or it cannot be made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        occupied = any(path.iterdir())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot hold results: {error.strerror or error}") from error
+    if occupied:
+        raise ConfigError(f"{path} is not empty: nothing is overwritten; choose another folder")
+    return path

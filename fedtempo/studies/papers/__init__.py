@@ -1,0 +1,1 @@
+"""The papers' figures and tables, and what was measured beside them."""

@@ -1,0 +1,200 @@
+"""Runs whose outcomes stay on the disk, so that a study of hundreds goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.data.cache_dir import cache_folder
+from fedtempo.errors import FedtempoError
+from fedtempo.record import Records, time_to_target
+from fedtempo.record.folder import versions
+from fedtempo.record.measures import client_seconds, participation
+from fedtempo.runs.config import Config
+from fedtempo.runs.identity import code_sha256, settings
+from fedtempo.runs.launch import Watch
+from fedtempo.runs.run import run
+from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.runner import Driven
+
+_COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a run ends beside its horizon: after so many visits; at so many seconds, that of another run to beat."""
+
+    visits: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is kept of a run. times_s: to each accuracy that was asked for, None where not reached.
+
+    late_accuracy: mean over the last tenth of the time. took_part: share of the clients with a visit; gini: of visits
+    over clients, 0 for all alike. staleness: commits that a result missed, mean. mb: megabytes down, up and relayed.
+    cut: a limit ended it. error: why the run could not be.
+    """
+
+    ended: str
+    end_s: float
+    times_s: tuple[float | None, ...]
+    best_accuracy: float
+    late_accuracy: float
+    busy: float
+    staleness: float | None
+    took_part: float
+    gini: float
+    visits: int
+    commits: int
+    mb: float
+    client_s: float
+    cpu_s: float
+    error: str = ""
+
+    @property
+    def cut(self) -> bool:
+        return self.ended == "budget"
+
+
+@dataclass
+class Cache:
+    """Outcomes by what they depend on, a line of JSON each; without a file they are forgotten.
+
+    Several processes may add to one file: a line is written at once. earlier_s: processor time that the outcomes took
+    which were found here.
+    """
+
+    path: Path | None
+    earlier_s: float = 0.0
+    _known: dict[str, Outcome] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                try:
+                    entry = json.loads(line)
+                    self._known[entry["key"]] = Outcome(**{**entry["outcome"], "times_s": _tuple(entry)})
+                except (ValueError, KeyError, TypeError):
+                    continue  # the line that was being written when a process was killed
+
+    def outcome(self, config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
+        """Of a run, made now or before."""
+        key = _key(config, levels, limits)
+        if (known := self._known.get(key)) is not None:
+            self.earlier_s += known.cpu_s
+            return known
+        made = self._known[key] = measured(config, levels, limits)
+        if self.path is not None:
+            line = json.dumps({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(made)})
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                os.write(descriptor, f"{line}\n".encode())
+            finally:
+                os.close(descriptor)
+        return made
+
+
+def cache_file(name: str) -> Path | None:
+    """Where outcomes of a study are kept: in the user's cache, which may be deleted at any time."""
+    folder = cache_folder()
+    if folder is None:
+        return None
+    try:
+        (folder / "studies").mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder / "studies" / f"{name}.jsonl"
+
+
+def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
+    """One run in this process, on one thread."""
+    began_s = time.process_time()
+    try:
+        summary, records, _ = run(config, watch=_ending(config, limits), quiet=True)
+    except FedtempoError as error:
+        spent = time.process_time() - began_s
+        never: tuple[None, ...] = (None,) * len(levels)
+        nothing = (0.0, 0.0, None, 0.0, 0.0, 0, 0, 0.0, 0.0)
+        return Outcome("refused", 0.0, never, 0.0, *nothing, round(spent, 3), str(error))
+    if summary["ended"] == "interrupted":
+        raise KeyboardInterrupt
+    visits = participation(records)
+    return Outcome(
+        ended=summary["ended"],
+        end_s=round(records.facts["elapsed_s"], 3),
+        times_s=tuple(
+            time_to_target(records.evaluations["time"], records.evaluations["accuracy"], level) for level in levels
+        ),
+        best_accuracy=round(summary["best_accuracy"] or 0.0, 4),
+        late_accuracy=round(late_accuracy(records), 4),
+        busy=round(summary["busy_ratio"]["mean"], 4),
+        staleness=None if (mean := summary["staleness"]["mean"]) is None else round(mean, 2),
+        took_part=round(float((visits > 0).mean()), 4),
+        gini=round(gini(visits), 4),
+        visits=summary["visits"],
+        commits=summary["commits"],
+        mb=round(sum(summary["bytes"].values()) / 1e6, 2),
+        client_s=round(client_seconds(records), 1),
+        cpu_s=round(time.process_time() - began_s, 3),
+    )
+
+
+def late_accuracy(records: Records, share: float = 0.1) -> float:
+    """Mean accuracy over the last share of the run: single evaluations jump. One that is not finite counts as 0."""
+    times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
+    return float(accuracies[times >= (1 - share) * times[-1]].mean())
+
+
+def gini(counts: npt.ArrayLike) -> float:
+    """Gini coefficient of counts: 0 where all are alike, near 1 where one has everything; 0 where there is nothing."""
+    values = np.sort(np.asarray(counts, dtype=np.float64))
+    if not values.sum():
+        return 0.0
+    ranks = np.arange(1, values.size + 1)
+    return float((2 * ranks - values.size - 1) @ values / (values.size * values.sum()))
+
+
+def _ending(config: Config, limits: Limits) -> Watch:
+    """Ends a run at its limits: its horizon stays what it is, since strategies plan by it."""
+
+    def watch(sim: Driven, evaluations: Evaluations) -> None:
+        loop = asyncio.get_running_loop()
+        if limits.seconds is not None:
+            loop.call_later(limits.seconds, sim.end, "budget")
+
+        def count() -> None:
+            if sim.visits_begun > limits.visits:
+                sim.end("budget")
+            else:
+                loop.call_later(config.run.evaluate_every, count)
+
+        count()
+
+    return watch
+
+
+def _key(config: Config, levels: Sequence[float], limits: Limits) -> str:
+    depends = {
+        "configuration": settings(config),
+        "levels": list(levels),
+        "limits": asdict(limits),
+        "versions": {name: versions()[name] for name in _COMPUTING},
+        "code": code_sha256(config),
+    }
+    return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _tuple(entry: dict[str, Any]) -> tuple[float | None, ...]:
+    return tuple(entry["outcome"]["times_s"])

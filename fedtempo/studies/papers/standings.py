@@ -1,0 +1,232 @@
+"""What the league's numbers say: places on each row, reasons, and who does well everywhere."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES
+from fedtempo.studies.papers.ranking import factor, first, median, ranks, tied, within
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A competitor on a row; numbers are medians over seeds.
+
+    times_s, early_s: to the target and to the early one, one a seed. factor: times later than the first, None where
+    nobody gets there; bound: the factor is a lower bound. leads: it is the first. level: not shown to be later than the
+    first. competes: False for who takes raw examples. at_work: clients busy at an instant. mb, visits, rate: megabytes,
+    visits and visits a second until the run ended.
+    """
+
+    label: str
+    times_s: Sequence[float | None]
+    early_s: Sequence[float | None]
+    factor: float | None
+    bound: bool
+    leads: bool
+    level: bool
+    competes: bool
+    chosen: Mapping[str, Any]
+    busy: float
+    at_work: float
+    staleness: float | None
+    took_part: float
+    gini: float
+    mb: float
+    visits: float
+    rate: float
+    best_accuracy: float
+
+    @property
+    def median_s(self) -> float:
+        return median(self.times_s)
+
+    @property
+    def reached(self) -> int:
+        return sum(time is not None for time in self.times_s)
+
+    @property
+    def lr(self) -> float:
+        return float(self.chosen["training.lr"])
+
+    @property
+    def words(self) -> str:
+        """ "45 s (40 to 52)", or in how many of the runs the target was reached where that is not all."""
+        known = [time for time in self.times_s if time is not None]
+        if not known:
+            return f"never ({self.best_accuracy:.0%} at best)"
+        span = f"{seconds(min(known))} to {seconds(max(known))}"
+        if self.reached == len(self.times_s):
+            return f"{seconds(self.median_s)} s ({span})"
+        middle = "never" if math.isinf(self.median_s) else f"{seconds(self.median_s)} s"
+        return f"{middle} ({self.reached} of {len(self.times_s)}: {span})"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of the league. places: by median time, those that never get there by their best accuracy."""
+
+    title: str
+    fleet: str
+    data: str
+    horizon_s: float
+    target: float
+    early: float
+    places: Sequence[Place]
+
+    def of(self, label: str) -> Place:
+        return next(place for place in self.places if place.label == label)
+
+    @property
+    def competing(self) -> list[Place]:
+        return [place for place in self.places if place.competes]
+
+    @property
+    def first(self) -> Place | None:
+        """None where nobody gets there."""
+        return next((place for place in self.competing if place.leads), None)
+
+    @property
+    def first_early(self) -> str | None:
+        """Who is first at the early target."""
+        return first({place.label: place.early_s for place in self.competing})
+
+    @property
+    def cheapest(self) -> Place | None:
+        """Who reaches the target on every seed with the fewest bytes."""
+        there = [place for place in self.competing if place.reached == len(place.times_s)]
+        return min(there, key=lambda place: place.mb, default=None)
+
+
+def seconds(value: float) -> str:
+    """Three digits are enough for a time."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def judged(facts: Facts) -> list[Standing]:
+    """Every row, as the league's JSON has it."""
+    return [_standing(facts, row) for row in facts["rows"]]
+
+
+def _standing(facts: Facts, row: Facts) -> Standing:
+    entrants, horizon_s, targets = row["entrants"], row["horizon_s"], facts["targets"][row["data"]]
+    times = {label: own["runs"]["target_s"] for label, own in entrants.items()}
+    competing = {label: own for label, own in times.items() if label not in NEEDS_EXAMPLES}
+    best, level = first(competing), tied(competing, horizon_s)
+    places = []
+    for label, own in entrants.items():
+        runs, by, bound = own["runs"], None, False
+        if best is not None:
+            by, bound = factor(times[label], times[best], horizon_s)
+        stale = [value for value in runs["staleness"] if value is not None]
+        places.append(
+            Place(
+                label=label,
+                times_s=times[label],
+                early_s=runs["early_s"],
+                factor=by,
+                bound=bound,
+                leads=label == best,
+                level=label in level,
+                competes=label in competing,
+                chosen=own["chosen"],
+                busy=statistics.median(runs["busy"]),
+                at_work=_rate(runs["client_s"], runs["end_s"]),
+                staleness=statistics.median(stale) if stale else None,
+                took_part=statistics.median(runs["took_part"]),
+                gini=statistics.median(runs["gini"]),
+                mb=statistics.median(runs["mb"]),
+                visits=statistics.median(runs["visits"]),
+                rate=_rate(runs["visits"], runs["end_s"]),
+                best_accuracy=max(runs["best_accuracy"]),
+            )
+        )
+    places.sort(key=lambda place: (place.median_s, -place.reached, place.label != best, -place.best_accuracy))
+    return Standing(row["title"], row["fleet"], row["data"], horizon_s, targets["target"], targets["early"], places)
+
+
+def _rate(amounts: Sequence[float], end_s: Sequence[float]) -> float:
+    """An amount a second: the median of the runs that lasted any time."""
+    return statistics.median([amount / end for amount, end in zip(amounts, end_s, strict=True) if end] or [0.0])
+
+
+def reason(ours: Place, other: Place) -> str:
+    """Why one is sooner than another: a time is the visits that are needed over those made in a second."""
+    more, faster = ours.visits / other.visits, ours.rate / other.rate if other.rate else math.inf
+    return (
+        f"{ours.label} needs {_times(more)} as many visits as {other.label} ({ours.visits:,.0f} and "
+        f"{other.visits:,.0f}) and makes {_times(faster)} as many a second "
+        f"({ours.at_work:.1f} and {other.at_work:.1f} clients at work)"
+    )
+
+
+def _times(value: float) -> str:
+    return f"{value:.2g} times"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A competitor over all rows in which it ran. factors: infinite where the median run never got there."""
+
+    label: str
+    rows: int
+    firsts: int
+    level: int
+    mean_rank: float
+    factors: Sequence[float]
+    within_2: float
+    within_5: float
+
+    @property
+    def worst(self) -> float:
+        return max(self.factors)
+
+
+def records(standings: Sequence[Standing]) -> list[Record]:
+    """Everyone who competes, the best first: by rows first or level, then by mean rank.
+
+    Rows in which nobody gets there are left out.
+    """
+    decided = [standing for standing in standings if standing.first is not None]
+    labels = list(dict.fromkeys(place.label for standing in decided for place in standing.competing))
+    placed = [ranks({place.label: place.times_s for place in standing.competing}) for standing in decided]
+    found = []
+    for label in labels:
+        own = [standing.of(label) for standing in decided if any(p.label == label for p in standing.competing)]
+        factors = [math.inf if place.bound or place.factor is None else place.factor for place in own]
+        found.append(
+            Record(
+                label=label,
+                rows=len(own),
+                firsts=sum(s.first is not None and s.first.label == label for s in decided),
+                level=sum(place.level for place in own),
+                mean_rank=statistics.fmean(rank[label] for rank in placed if label in rank),
+                factors=factors,
+                within_2=within({label: factors}, 2.0)[label],
+                within_5=within({label: factors}, 5.0)[label],
+            )
+        )
+    return sorted(found, key=lambda record: (-record.level / record.rows, record.mean_rank))
+
+
+def statement(facts: Facts) -> tuple[bool, str]:
+    """Whether one strategy is first or level with the first in every row, and who comes nearest."""
+    standings = judged(facts)
+    everywhere = [record for record in records(standings) if record.rows == len(standings)]
+    if not everywhere:
+        return False, "no row is decided"
+    best = everywhere[0]
+    holds = best.level == best.rows
+    missing = [
+        f"{standing.title} ({standing.first.label} is first)"
+        for standing in standings
+        if standing.first is not None and not standing.of(best.label).level
+    ]
+    words = f"{best.label}: first or level in {best.level} of {best.rows} rows"
+    return holds, words if holds else f"{words}; not in {'; '.join(missing)}"

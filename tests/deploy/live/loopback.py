@@ -1,0 +1,90 @@
+"""A grid without processes: each client answers in a thread of its own, one call at a time, as over a network."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fedtempo.deploy.client.answers import Answers
+from fedtempo.deploy.client.settings import parse_client
+from fedtempo.deploy.live.messages import Call, Failure, Reply
+
+Change = Callable[[Call, Reply], Reply | None]
+
+
+def digits_clients(count: int, **settings: Any) -> list[Answers]:
+    """Clients that share the digits as a simulation with seed 1 and partition iid deals them."""
+    data = {"source": "digits", "clients": count, "examples_per_client": 20}
+    return [
+        Answers(parse_client({"name": f"c{i}", "insecure": True, "data": {**data, "part": i}, **settings}))
+        for i in range(count)
+    ]
+
+
+class Loopback:
+    """Implements `Grid`. online: nodes that are there; a call to another ends as "gone", as does what it works on.
+
+    change: called for each reply before it goes back; it may take time, change the reply, or return None: no reply.
+    """
+
+    def __init__(self, clients: Sequence[Answers], change: Change = lambda call, reply: reply) -> None:
+        self.clients: dict[int, Answers] = {100 + i: client for i, client in enumerate(clients)}
+        self.online = set(self.clients)
+        self.change = change
+        self.calls: list[Call] = []
+        self._names = map(str, itertools.count())
+        self._threads: dict[int, ThreadPoolExecutor] = {}
+        self._open: dict[str, int] = {}
+        self.replies: dict[str, Reply] = {}
+        self._lock = threading.Lock()
+
+    def node_ids(self) -> list[int]:
+        return sorted(self.online)
+
+    def push(self, call: Call) -> str | None:
+        if call.node not in self.clients:
+            return None
+        name = next(self._names)
+        self.calls.append(call)
+        sent = json.loads(json.dumps(call.content))  # nothing else goes over a network
+        arrays = copy.deepcopy(call.arrays)
+        self._open[name] = call.node
+        thread = self._threads.setdefault(call.node, ThreadPoolExecutor(1))
+        thread.submit(self._work, name, call, sent, arrays)
+        return name
+
+    def _work(self, name: str, call: Call, sent: Mapping[str, Any], arrays: Any) -> None:
+        try:
+            content, sent_back = self.clients[call.node].answer(call.kind, sent, arrays)
+            reply: Reply | None = self.change(call, Reply(json.loads(json.dumps(content)), sent_back))
+        except Exception as error:  # noqa: BLE001  as a client's process that raises
+            reply = Reply(failure=Failure("failed", repr(error)))
+        with self._lock:
+            if reply is not None and call.node in self.online:
+                self.replies[name] = reply
+
+    def pull(self, names: Sequence[str]) -> dict[str, Reply]:
+        with self._lock:
+            come = {name: self.replies.pop(name) for name in names if name in self.replies}
+        for name in names:
+            if name not in come and self._open.get(name) not in self.online:
+                come[name] = Reply(failure=Failure("gone", "the node is offline, or the name not known"))
+        return come
+
+    def close(self) -> None:
+        for thread in self._threads.values():
+            thread.shutdown(wait=True)
+
+
+def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that happens in another thread."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.005)

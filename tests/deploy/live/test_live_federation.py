@@ -1,0 +1,507 @@
+"""The federation on real time and messages: the same bits as the simulation, and what becomes of clients that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtempo.deploy.client.answers import Answers
+from fedtempo.deploy.flower.measuring import Measure, as_toml, fleet_table
+from fedtempo.deploy.live import joining, reception
+from fedtempo.deploy.live.joining import meet
+from fedtempo.deploy.live.messages import Call, Failure, Reply
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Work
+from fedtempo.record import load_run
+from fedtempo.record.models import ModelFiles
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import run
+from fedtempo.runtime.runner import RunSettings
+from tests.deploy.live.deployments import TABLES, config
+from tests.deploy.live.loopback import Loopback, digits_clients
+
+
+def played(config: Config, tmp_path: Path, grid: Loopback) -> Any:
+    """Deploy and return the records."""
+    deploy_to_folder(config, tmp_path / "run", grid)
+    return load_run(tmp_path / "run")
+
+
+def outcomes(run: Any) -> list[str]:
+    return run.visits["outcome"].tolist()
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "sequential", "csgd"])
+def test_same_bits_as_the_simulation(strategy: str, tmp_path: Path, grid: Loopback) -> None:
+    settings = config(strategy__name=strategy)
+    simulated, records, _ = run(settings)
+    summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert summary["model_sha256"] == simulated["model_sha256"]
+    assert summary["visits"] == simulated["visits"]
+    deployed = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(deployed.evaluations["accuracy"], records.evaluations["accuracy"])
+    assert sorted(deployed.visits["loss"]) == sorted(records.visits["loss"])
+    assert (tmp_path / "run" / "models" / f"{summary['model_sha256']}.safetensors").exists()
+
+
+NETWORK = "tests.strategies.nets:both"
+
+
+def test_a_client_cannot_change_frozen_parameters_nor_make_a_variance_negative(tmp_path: Path) -> None:
+    changes = {"strategy.server_momentum": 0.9, "run.max_commits": 4}
+    settings = parse({**TABLES, "model": {"network": NETWORK}}).with_changes(changes)
+    simulated, _, _ = run(settings)
+
+    def tamper(call: Call, reply: Reply) -> Reply:
+        if call.kind != "train":
+            return reply
+        changed = reply.arrays[0].copy()
+        changed[-40:] += 1.0  # the frozen convolution
+        if call.node == 101 and call.content["visit"] > 2:
+            changed[-41] = -0.5  # the last variance
+        return replace(reply, arrays=(changed,))
+
+    summaries = []
+    for name, change in (("honest", lambda call, reply: reply), ("not", tamper)):
+        grid = Loopback(digits_clients(3, networks=[NETWORK]), change)
+        summaries.append(deploy_to_folder(settings, tmp_path / name, grid))
+        grid.close()
+    assert summaries[0]["model_sha256"] == simulated["model_sha256"]
+    records = load_run(tmp_path / "not")
+    assert outcomes(records).count("refused") == 2
+    assert {value["why"] for name, value in records.notes if name == "refused"} == {
+        "a running variance in it is negative"
+    }
+    frozen = [
+        ModelFiles(tmp_path / name / "models").read(summary["model_sha256"])[-40:].tobytes()
+        for name, summary in zip(("honest", "not"), summaries, strict=True)
+    ]
+    assert frozen[0] == frozen[1]
+
+
+def test_visits_are_recorded_with_their_times(tmp_path: Path, grid: Loopback) -> None:
+    def slow(call: Call, reply: Reply) -> Reply:
+        time.sleep(0.1)
+        return reply
+
+    grid.change = slow
+    visits = played(config(), tmp_path, grid).visits
+    assert set(visits["outcome"]) == {"done"}
+    assert np.all(visits["started"] <= visits["received"])
+    assert np.all(visits["received"] <= visits["computed"])
+    assert np.all(visits["computed"] <= visits["finished"])
+    assert np.all(visits["finished"] - visits["started"] >= 0.1)
+
+
+def test_a_client_that_leaves_in_a_visit_is_unavailable_and_may_return(tmp_path: Path, grid: Loopback) -> None:
+    seen: list[str] = []
+    back = threading.Event()
+
+    def leave(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train" and call.node == 100 and not back.is_set():
+            grid.online.discard(100)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable, match="offline"):
+            await fed.train(fed.clients[0], fed.model)
+        with pytest.raises(ClientUnavailable, match="not there"):
+            await fed.train(fed.clients[0], fed.model)
+        others = await fed.train_all(fed.clients, fed.model)
+        seen.extend(str(update.client.id) for update in others)
+        back.set()
+        grid.online.add(100)
+        for _ in range(100):
+            try:
+                seen.append((await fed.train(fed.clients[0], fed.model)).client.name)
+            except ClientUnavailable:
+                continue
+            return
+
+    grid.change = leave
+    records = played(config(script), tmp_path, grid)
+    assert seen == ["1", "2", "c0"]
+    assert outcomes(records).count("done") == 3
+
+
+def test_a_client_returns_as_another_node(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
+    async def script(fed: Federation) -> None:
+        grid.online.discard(101)
+        grid.clients[555] = clients[1]
+        grid.online.add(555)
+        for _ in range(100):
+            try:
+                await fed.train(fed.clients[1], fed.model)
+            except ClientUnavailable:
+                continue
+            return
+
+    played(config(script), tmp_path, grid)
+    assert [call.node for call in grid.calls if call.kind == "train"][-1] == 555
+
+
+def test_a_name_that_is_in_use_is_not_taken_over(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
+    async def script(fed: Federation) -> None:
+        grid.clients[666] = clients[1]
+        grid.online.add(666)
+        while not any(call.node == 666 for call in grid.calls):
+            await fed.sleep_until(fed.now + 0.05)
+        await fed.sleep_until(fed.now + 0.2)
+        await fed.train(fed.clients[1], fed.model)
+
+    played(config(script), tmp_path, grid)
+    assert [call.node for call in grid.calls if call.kind == "train"] == [101]
+
+
+def test_a_late_client_is_busy_until_it_answers(tmp_path: Path, grid: Loopback) -> None:
+    release = threading.Event()
+
+    def hang(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train" and call.node == 100:
+            release.wait(5)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable, match="no answer within"):
+            await fed.train(fed.clients[0], fed.model)
+        with pytest.raises(ClientUnavailable, match="busy"):
+            await fed.train(fed.clients[0], fed.model)
+        release.set()
+        update = await fed.train(fed.clients[0], fed.model)
+        assert update.started >= 0.3
+
+    grid.change = hang
+    records = played(config(script, deploy__deadline_floor_s=0.2, deploy__patience_s=1.0), tmp_path, grid)
+    assert outcomes(records) == ["late", "unavailable", "done"]
+
+
+def test_a_cancelled_visit_leaves_its_client_busy(tmp_path: Path, grid: Loopback) -> None:
+    def slow(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train":
+            time.sleep(0.5)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await fed.train(fed.clients[0], fed.model)
+        update = await fed.train(fed.clients[0], fed.model)
+        assert update.started >= 0.5
+
+    grid.change = slow
+    records = played(config(script), tmp_path, grid)
+    assert outcomes(records) == ["cancelled", "done"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda reply: replace(reply, arrays=(reply.arrays[0][:-1],)), "shape"),
+        (lambda reply: replace(reply, arrays=(reply.arrays[0].astype(np.float64),)), "float64"),
+        (lambda reply: replace(reply, arrays=reply.arrays * 2), "2 arrays"),
+        (lambda reply: replace(reply, arrays=(reply.arrays[0] * np.float32("nan"),)), "not finite"),
+        (lambda reply: replace(reply, arrays=(np.full_like(reply.arrays[0], np.inf),)), "not finite"),
+        (lambda reply: replace(reply, content={**reply.content, "num_examples": 10_000}), "10000 examples"),
+        (lambda reply: replace(reply, content={**reply.content, "statistics": {"loss": "low"}}), "not a finite"),
+        (lambda reply: replace(reply, content={**reply.content, "compute_s": None}), "compute_s"),
+        (lambda reply: replace(reply, content={}), "statistics"),
+    ],
+)
+def test_a_bad_update_is_refused(
+    spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable, match=why):
+            await fed.train(fed.clients[1], fed.model)
+        grid.change = lambda call, reply: reply
+        await fed.train(fed.clients[1], fed.model)  # for that visit alone
+
+    grid.change = lambda call, reply: spoil(reply) if call.kind == "train" else reply
+    records = played(config(script), tmp_path, grid)
+    assert outcomes(records) == ["refused", "done"]
+    assert records.notes[0][0] == "refused"
+    assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
+    (told,) = [
+        each.getMessage() for each in caplog.records if each.name == "fedtempo.client" and each.levelname == "WARNING"
+    ]
+    assert re.match(f"visit 1: the server refuses the update: .*{why}", told)
+    assert [call.node for call in grid.calls if call.kind == "notice"] == [101]
+
+
+def test_of_a_client_that_does_not_answer_the_log_tells_once(
+    tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(fed: Federation) -> None:
+        for why in ("no answer within", "busy", "busy"):
+            with pytest.raises(ClientUnavailable, match=why):
+                await fed.train(fed.clients[0], fed.model)
+        fed.commit((await fed.train(fed.clients[1], fed.model)).model)
+
+    grid.change = lambda call, reply: None if call.kind == "train" and call.node == 100 else reply
+    played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
+    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told == [
+        "client c0 does not answer: nothing came within 0.2 s from node 100, which is there; this is said once"
+    ]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_of_a_node_that_is_no_client_the_log_tells_once(
+    asks: bool,
+    tmp_path: Path,
+    grid: Loopback,
+    clients: list[Answers],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reception, "SILENT_S", 0.1)
+    monkeypatch.setattr(reception, "DESCRIBE_S", 0.2)
+
+    async def script(fed: Federation) -> None:
+        grid.clients[777] = clients[0]
+        grid.online.add(777)
+        while sum(call.node == 777 for call in grid.calls) < 3:
+            await fed.sleep_until(fed.now + 0.05)
+        await fed.sleep_until(fed.now + 0.15)
+        fed.commit((await fed.train(fed.clients[0], fed.model)).model)
+
+    def change(call: Call, reply: Reply) -> Reply | None:
+        return reply if call.node != 777 else Reply({"protocol": 0}) if asks else None
+
+    grid.change = change
+    assert outcomes(played(config(script), tmp_path, grid)) == ["done"]
+    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    if asks:
+        assert told.startswith("node 777 is not taken up: a client speaks version 0")
+    else:
+        assert told.startswith("node 777 is there and has not said who it is for 0.1 s: it asks for nothing")
+
+
+def test_before_a_run_it_is_told_who_asks_for_nothing(grid: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "SILENT_S", 0.1)
+    grid.change = lambda call, reply: None if call.node == 101 else reply
+    told: list[str] = []
+    assert len(meet(grid, 3, 1.0, at_least=2, say=told.append)) == 2
+    assert [line for line in told if "asks for nothing" in line] == [
+        "node 101 is there and has not said who it is for 0.1 s: it asks for nothing, or is busy"
+    ]
+
+
+@pytest.mark.parametrize(("failure", "tries"), [("crashed", 2), ("failed", 1)])
+def test_a_crashed_process_is_asked_once_more(failure: Any, tries: int, tmp_path: Path, grid: Loopback) -> None:
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable, match="gone wrong"):
+            await fed.train(fed.clients[2], fed.model)
+
+    grid.change = lambda call, reply: Reply(failure=Failure(failure, "gone wrong")) if call.kind == "train" else reply
+    played(config(script), tmp_path, grid)
+    assert sum(call.kind == "train" for call in grid.calls) == tries
+
+
+def test_phases_apart_and_a_visit_given_up_between_them(tmp_path: Path, grid: Loopback) -> None:
+    async def script(fed: Federation) -> None:
+        first, second = fed.clients[:2]
+        with await fed.download(first, fed.model):
+            pass
+        with pytest.raises(RunError, match="before compute"):
+            await fed.upload(await fed.download(second, fed.model))
+        visits = await fed.multicast([fed.clients[2], first], fed.model)
+        assert [visit.client.id for visit in visits] == [2, 0]
+        await fed.compute(visits[1], Work(epochs=2))
+        update = await fed.upload(visits[1])
+        assert update.statistics["loss"] > 0
+        visits[0].release()
+        whole = await fed.train(fed.clients[2], fed.model)
+        assert whole.model != update.model
+
+    records = played(config(script), tmp_path, grid)
+    assert outcomes(records) == ["cancelled", "cut", "cancelled", "done", "done"]
+
+
+def test_preparation_stands_outside_time(tmp_path: Path, grid: Loopback) -> None:
+    def slow(call: Call, reply: Reply) -> Reply:
+        time.sleep(0.1)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with fed.preparation():
+            await fed.train_all(fed.clients, fed.model)
+            assert fed.now == 0.0
+            prepared = time.monotonic()
+        assert fed.now <= time.monotonic() - prepared
+        await fed.sleep_until(0.2)
+        assert 0.2 <= fed.now <= time.monotonic() - prepared
+        assert fed.estimate(fed.clients[0]).visit_s >= 0.1
+
+    grid.change = slow
+    visits = played(config(script), tmp_path, grid).visits
+    assert visits["finished"].tolist() == [0.0] * 3
+
+
+def test_the_run_ends_at_its_horizon(tmp_path: Path, grid: Loopback) -> None:
+    def hang(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train":
+            time.sleep(0.6)
+        return reply
+
+    grid.change = hang
+    summary = deploy_to_folder(config(run__horizon=0.3, run__max_commits=None), tmp_path / "run", grid)
+    assert summary["ended"] == "horizon"
+    visits = load_run(tmp_path / "run").visits
+    assert set(visits["outcome"]) == {"cut"}
+    assert visits["finished"].tolist() == [0.3] * 3
+
+
+def test_the_run_ends_at_its_target(tmp_path: Path, grid: Loopback) -> None:
+    settings = config(run__stop_at_target=True, run__target_accuracy=0.01, run__max_commits=None)
+    summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert summary["ended"] == "target"
+    assert summary["time_to_target_s"] is not None
+
+
+def test_examples_of_clients_that_agree(tmp_path: Path) -> None:
+    sharing, keeping = digits_clients(2, share_examples=True)[0], digits_clients(2)[1]
+    grid = Loopback([sharing, keeping])
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ConsentError):
+            await fed.upload_examples(fed.clients[1], [1] * 10)
+        some = await fed.upload_examples(fed.clients[0], [1] * 10)
+        rest = await fed.upload_examples(fed.clients[0], [99] * 10)
+        assert sum(some.counts) + sum(rest.counts) == fed.clients[0].num_examples == 20
+        assert max(some.counts) == 1
+        assert not rest.cut
+        assert (await fed.upload_examples(fed.clients[0], [99] * 10)).size_bytes == 0
+        model = await fed.train_on_server(fed.model, [some, rest])
+        assert await fed.on_server(lambda a, b: float(np.abs(a - b).max()), model, fed.model) > 0
+
+    try:
+        played(config(script, data__clients=2), tmp_path, grid)
+    finally:
+        grid.close()
+
+
+def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
+    with pytest.raises(RunError, match="3 of 4 clients came"):
+        meet(grid, 4, 0.5)
+    assert len(meet(grid, 4, 0.5, at_least=2)) == 3
+
+
+def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(grid: Loopback) -> None:
+    dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
+    told: list[str] = []
+
+    def change(call: Call, reply: Reply) -> Reply | None:
+        if call.node == dead and dead_yet:
+            dead_yet.clear()
+            grid.online.discard(dead)
+            threading.Timer(0.3, grid.online.add, [dead]).start()
+            return None
+        return reply
+
+    dead_yet = [True]
+    grid.change = change
+    assert len(meet(grid, 3, 5.0, say=told.append)) == 3
+    assert len(told) == 3, "that it was away is nothing to tell"
+
+
+def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:
+    def slow(call: Call, reply: Reply) -> Reply:
+        time.sleep(0.2 if call.node == 101 else 0.0)
+        return reply
+
+    grid.change = slow
+    measured = replace(config(), strategy=Measure(2), run=RunSettings(max_commits=1))
+    records = played(measured, tmp_path, grid)
+    assert len(records.visits["client"]) == 6
+    tables = tomllib.loads(as_toml(records))
+    downloads = tables["fleet"]["link"]["download_s"]
+    assert downloads[1] > max(downloads[0], downloads[2])
+    summary, _, _ = run(parse({**TABLES, **tables}))
+    assert summary["visits"] == 9
+
+
+def test_a_client_without_a_visit_cannot_be_measured(tmp_path: Path, grid: Loopback) -> None:
+    grid.change = lambda call, reply: replace(reply, content={}) if call.node == 102 and call.kind == "train" else reply
+    records = played(replace(config(), strategy=Measure(1), run=RunSettings(max_commits=1)), tmp_path, grid)
+    with pytest.raises(RunError, match="client c2 made no visit"):
+        fleet_table(records)
+
+
+def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(tmp_path: Path, grid: Loopback) -> None:
+    release = threading.Event()
+
+    def hang(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train":
+            release.wait(10)
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await fed.train(fed.clients[0], fed.model)
+        with pytest.raises(ClientUnavailable, match="given up"):
+            await fed.train(fed.clients[0], fed.model)
+        assert fed.now >= 0.5
+        release.set()
+
+    grid.change = hang
+    played(config(script, deploy__deadline_floor_s=0.5), tmp_path, grid)
+
+
+@pytest.mark.parametrize("rules", [{"server.aggregation": "median"}, {"server.clip_norm": 0.01}])
+def test_averages_are_protected_as_in_the_simulation(rules: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
+    settings = config().with_changes(rules)
+    simulated, _, _ = run(settings)
+    assert simulated["model_sha256"] != run(config())[0]["model_sha256"]
+    assert deploy_to_folder(settings, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
+    with pytest.raises(ConfigError, match="no average"):
+        deploy_to_folder(config(strategy__name="sequential").with_changes(rules), tmp_path / "other", grid)
+
+
+def test_too_many_bad_updates_end_the_run(tmp_path: Path, grid: Loopback) -> None:
+    grid.change = lambda call, reply: replace(reply, content={}) if call.kind == "train" else reply
+    with pytest.raises(RunError, match="max_bad_updates = 1"):
+        deploy_to_folder(config(server__max_bad_updates=1), tmp_path / "run", grid)
+
+
+def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:
+    async def script(fed: Federation) -> None:
+        def broken(names: Any) -> Any:
+            raise OSError("no route")
+
+        grid.pull = broken  # type: ignore[method-assign]
+        await fed.train(fed.clients[0], fed.model)
+
+    with pytest.raises(RunError, match="no route"):
+        deploy_to_folder(config(script), tmp_path / "run", grid)
+
+
+def test_a_client_that_restarts_at_once_under_its_old_number_is_found_again(tmp_path: Path, grid: Loopback) -> None:
+    fails = [True]
+
+    def restart(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train" and fails:
+            fails.clear()
+            return Reply(failure=Failure("gone", "its node is offline"))
+        return reply
+
+    async def script(fed: Federation) -> None:
+        with pytest.raises(ClientUnavailable):
+            await fed.train(fed.clients[0], fed.model)
+        await fed.train(fed.clients[0], fed.model)
+
+    grid.change = restart
+    records = played(config(script, deploy__patience_s=5.0), tmp_path, grid)
+    assert outcomes(records) == ["unavailable", "done"]

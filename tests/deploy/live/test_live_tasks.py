@@ -1,0 +1,165 @@
+"""Clients of a deployment learn numbers and tokens too, to the same bits as a simulation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedtempo.deploy.client.answers import Answers
+from fedtempo.deploy.client.settings import parse_client
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.record import load_run
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.run import run
+from tests.deploy.live.deployments import config
+from tests.deploy.live.loopback import Loopback
+
+MODULE = """
+import numpy as np
+
+def numbers(columns=1):
+    x = np.random.default_rng(1).normal(size=(90, 3)).astype(np.float32)
+    y = (x @ np.arange(3.0 * columns).reshape(3, columns) + 3).astype(np.float32)
+    y = y[:, 0] if columns == 1 else y
+    return x[:60], y[:60], x[60:], y[60:]
+
+def tokens(symbols=6):
+    x = np.random.default_rng(1).integers(0, symbols, (90, 5))
+    return x[:60], (x[:60] + 1) % symbols, x[60:], (x[60:] + 1) % symbols
+"""
+LSTM = {"network": "char-lstm", "hidden": 8, "n_layers": 1, "every_step": True}
+
+
+@pytest.fixture(autouse=True)
+def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "live_data.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "live_data", raising=False)
+
+
+def settings(source: str, **changes: Any) -> Config:
+    """The small configuration on other data; for tokens with a network for sequences."""
+    base = config(data__source=source, **changes)
+    return base if source == "live_data:numbers" else parse({**base.given, "model": LSTM})
+
+
+@pytest.fixture
+def grids() -> Iterator[Any]:
+    opened: list[Loopback] = []
+
+    def grid(source: str, **options: Any) -> Loopback:
+        data = {"source": source, "clients": 3, "examples_per_client": 20, "options": options}
+        clients = [
+            Answers(parse_client({"name": f"c{i}", "insecure": True, "data": {**data, "part": i}})) for i in range(3)
+        ]
+        opened.append(Loopback(clients))
+        return opened[-1]
+
+    yield grid
+    for each in opened:
+        each.close()
+
+
+@pytest.mark.parametrize("source", ["live_data:numbers", "live_data:tokens"])
+def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
+    asked = settings(source)
+    simulated, records, _ = run(asked)
+    summary = deploy_to_folder(asked, tmp_path / "run", grids(source))
+    assert summary["model_sha256"] == simulated["model_sha256"]
+    assert summary["measure"] == simulated["measure"] != "accuracy"
+    deployed = load_run(tmp_path / "run")
+    for column in ("accuracy", "loss", "mae"):
+        np.testing.assert_array_equal(deployed.evaluations[column], records.evaluations[column])
+    assert deployed.facts["data"]["task"] == records.facts["data"]["task"]
+
+
+def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Path, grids: Any) -> None:
+    said: list[str] = []
+    grid = grids("digits")
+    with pytest.raises(RunError, match="0 of 3 clients came"):
+        deploy_to_folder(settings("live_data:numbers", deploy__wait_s=1.0), tmp_path / "run", grid, say=said.append)
+    assert any("has examples of shape (1, 8, 8), not (3,)" in line for line in said)
+    (tmp_path / "other_data.py").write_text(
+        MODULE.replace(".astype(np.float32)\n    y = y[", ".astype(np.int64) % 2\n    y = y[")
+    )
+    said.clear()
+    with pytest.raises(RunError, match="0 of 3 clients came"):
+        deploy_to_folder(
+            settings("live_data:numbers", deploy__wait_s=1.0),
+            tmp_path / "two",
+            grids("other_data:numbers"),
+            say=said.append,
+        )
+    assert any("has data that ask for classes, not for numbers" in line for line in said)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "why"),
+    [
+        ("live_data:numbers", {"columns": 2}, "its labels are 2 numbers each; the server's are 1"),
+        ("live_data:tokens", {"symbols": 9}, "its tokens go to 8; the server has 6 of them"),
+    ],
+)
+def test_labels_that_do_not_fit_the_server_s_are_refused(
+    source: str, options: dict[str, Any], why: str, tmp_path: Path, grids: Any
+) -> None:
+    asked = settings(source)
+    grid, refusals = grids(source, **options), []
+    answer = Answers.answer
+    for client in grid.clients.values():
+
+        def heard(kind: str, *rest: Any, client: Any = client) -> Any:
+            reply = answer(client, kind, *rest)
+            refusals.append(reply[0].get("refused"))
+            return reply
+
+        client.answer = heard  # type: ignore[method-assign]
+    deploy_to_folder(asked.with_changes({"run.horizon": 2.0}), tmp_path / "run", grid)
+    assert why in refusals
+
+
+@pytest.mark.parametrize("key", ["tell_labels", "share_examples"])
+def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
+    asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
+    with pytest.raises(
+        ConfigError, match=f"data.{key}: real clients count and share by classes, and live_data:numbers"
+    ):
+        deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
+
+
+def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
+    """A client's file lacks a class: its others keep their numbers."""
+    rng = np.random.default_rng(3)
+    kinds = ["ash", "birch", "cedar"]
+
+    def table(name: str, of: list[str], rows: int = 20) -> str:
+        lines = [f"{rng.normal(kinds.index(kind)):.3f},{rng.normal():.3f},{kind}" for kind in of for _ in range(rows)]
+        (tmp_path / name).write_text("\n".join(["height,width,tree", *lines]))
+        return f"table:{tmp_path / name}"
+
+    held = [["cedar"], ["birch", "cedar"], kinds]
+    clients = [
+        Answers(parse_client({"name": f"c{i}", "insecure": True, "tell_labels": True, "data": data}))
+        for i, of in enumerate(held)
+        if (data := {"source": table(f"client{i}.csv", of), "options": {"label": "tree"}})
+    ]
+    assert clients[0]._y.max() == 0
+    grid = Loopback(clients)
+    asked = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
+    deploy_to_folder(asked.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
+    assert set(clients[0]._y) == {2}
+    assert set(clients[1]._y) == {1, 2}
+    counts = np.array(load_run(tmp_path / "run").facts["label_histograms"])
+    assert (counts > 0).tolist() == [[False, False, True], [False, True, True], [True, True, True]]
+    stranger = {"source": table("stranger.csv", kinds).replace("server", "stranger"), "options": {"label": "tree"}}
+    (tmp_path / "stranger.csv").write_text((tmp_path / "stranger.csv").read_text().replace("ash", "willow"))
+    odd = Answers(parse_client({"name": "odd", "insecure": True, "data": stranger}))
+    reply, _ = odd.answer("describe", {"class_names": kinds}, ())
+    assert reply == {"refused": "its class 'willow' is none of the server's: ash, birch, cedar"}
+    grid.close()

@@ -1,0 +1,135 @@
+"""Real time in instants: what can be seen of the clock, and that recorded instants happen again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from fedtempo.deploy.live.loop import Instant, RunLoop, play
+
+
+def loop() -> RunLoop:
+    running = asyncio.get_running_loop()
+    assert isinstance(running, RunLoop)
+    return running
+
+
+def test_time_stands_still_between_instants_and_is_real() -> None:
+    async def main() -> None:
+        began = loop().run_s
+        time.sleep(0.05)
+        await asyncio.sleep(0)
+        assert loop().run_s == began
+        await asyncio.sleep(0.1)
+        assert 0.1 <= loop().run_s < 5.0
+
+    play(main())
+
+
+def test_who_never_waits_does_not_stop_the_clock() -> None:
+    async def main() -> None:
+        while loop().run_s < 0.02:
+            await asyncio.sleep(0)
+
+    play(main())
+
+
+def test_the_clock_stands_still_while_the_server_is_away() -> None:
+    async def main() -> None:
+        await asyncio.sleep(0.01)
+        away = time.monotonic()
+        loop().away_s = lambda: min(time.monotonic() - away, 0.3)
+        await asyncio.sleep(0.05)
+        assert time.monotonic() - away >= 0.34
+        assert 0.05 <= loop().run_s <= time.monotonic() - began - 0.3
+
+    began = time.monotonic()
+    play(main())
+
+
+def test_preparation_is_no_time_but_its_timers_work() -> None:
+    async def main() -> None:
+        run_timer = loop().call_at(0.5, lambda: seen.append("run"))
+        loop().stand_still()
+        await asyncio.sleep(0.6)
+        assert loop().run_s == 0.0
+        assert not seen
+        loop().begin()
+        assert loop().run_s == 0.0
+        run_timer.cancel()
+
+    seen: list[str] = []
+    play(main())
+
+
+def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant], list[str]]:
+    """Three events from another thread, one after another, and a timer between: what the run saw, and its instants."""
+    seen: list[tuple[float, Any]] = []
+    instants: list[Instant] = []
+    phases: list[str] = []
+
+    async def main() -> None:
+        over = loop().create_future()
+        started = []
+
+        def send() -> None:
+            for number in range(3):
+                time.sleep(0.02)
+                running.post(number)
+
+        def live() -> None:
+            phases.append("live")
+            started.append(threading.Thread(target=send))
+            started[0].start()
+
+        def deliver(event: Any) -> None:
+            seen.append((loop().now, event))
+            if len([each for each in seen if isinstance(each[1], int)]) == 3 + len([e for i in past for e in i.events]):
+                over.set_result(None)
+
+        running = loop()
+        running.follow(past, deliver=deliver, record=instants.append, go_live=live)
+        for _ in range(3):
+            await asyncio.sleep(0.015)
+            seen.append((loop().now, "timer"))
+        await over
+        started[0].join()
+
+    play(main())
+    return seen, instants, phases
+
+
+def test_recorded_instants_happen_again_and_then_it_goes_on() -> None:
+    first, instants, _ = record([])
+    assert [instant for instant in instants if instant.events]
+    assert [event for _, event in first if event != "timer"] == [0, 1, 2]
+    again, more, phases = record(instants)
+    assert again[: len(first)] == first, "the same times, to the bit"
+    assert phases == ["live"]
+    assert min(instant.time for instant in more) >= instants[-1].time
+
+
+def test_what_another_thread_calls_is_run() -> None:
+    async def main() -> None:
+        called = loop().create_future()
+        running = loop()
+        threading.Thread(target=lambda: running.call_soon_threadsafe(called.set_result, 5)).start()
+        assert await called == 5
+
+    play(main())
+
+
+def test_ctrl_c_ends_a_run_that_waits() -> None:
+    import os
+    import signal
+
+    async def main() -> None:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        await loop().create_future()
+
+    with pytest.raises(KeyboardInterrupt):
+        play(main())

@@ -1,0 +1,35 @@
+"""Parts of one's own, of every kind: the same bits wherever they are trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedtempo.runs.config import Config, load
+from fedtempo.runs.run import run
+from tests.parts.test_own_parts import OWN, configured, folder
+
+__all__ = ["folder"]
+
+
+@pytest.fixture
+def own(folder: Path) -> Config:
+    return load(configured(folder, OWN))
+
+
+def hashes(config: Config, **executor: object) -> tuple[str, str, float]:
+    changed = config.with_changes({f"executor.{name}": value for name, value in executor.items()})
+    summary, _, _ = run(changed)
+    return summary["model_sha256"], summary["events_sha256"], summary["final_loss"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_on_worker_processes(method: str, own: Config) -> None:
+    assert hashes(own, kind="processes", workers=2, start_method=method) == hashes(own, kind="inline")
+
+
+@pytest.mark.ray
+def test_on_ray(own: Config) -> None:
+    pytest.importorskip("ray")
+    assert hashes(own, kind="ray", workers=2) == hashes(own, kind="inline")

@@ -1,0 +1,142 @@
+"""A run's running totals: what its tables give, however its rows were batched, and at a memory that does not grow."""
+
+import tracemalloc
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedtempo.errors import RunError
+from fedtempo.record import Recorder, summarise
+from fedtempo.record import active_groups as module
+from fedtempo.record.active_groups import Alive
+from fedtempo.record.measures import busy_ratios, group_spans, groups_alive, participation
+from fedtempo.record.running_totals import Tally, totals_of
+
+times = st.floats(0, 50).map(lambda value: round(value, 3))
+groups = st.one_of(st.none(), st.integers(0, 3), st.just(10**12))
+visits = st.tuples(
+    st.integers(0, 4),
+    groups,
+    st.one_of(st.none(), times),
+    times,
+    st.sampled_from(["done", "cut", "unavailable", "cancelled", "late"]),
+    st.integers(0, 9),
+)
+
+
+def recorded(some, batches=(), commits=(), **settings):
+    """A recorder that holds these visits, written after each number of rows in `batches`."""
+    recorder = Recorder(None, **settings)
+    for name, value in {"strategy": "demo", "seed": 1, "n_clients": 6, "elapsed_s": 100.0, "ended": "horizon"}.items():
+        recorder.fact(name, value)
+    for version, staleness in enumerate(commits, start=1):
+        recorder.commit(version, 1.0, staleness)
+    for number, (client, group, started, length, outcome, examples) in enumerate(some):
+        finished = length if started is None else started + length
+        recorder.visit((number, client, group, 0, 0.0, started, None, None, finished, outcome, examples, None))
+        if number in batches:
+            recorder.flush()
+    return recorder
+
+
+@given(st.lists(visits, max_size=20), st.sets(st.integers(0, 20)), st.lists(st.integers(0, 7), max_size=5))
+def test_a_running_summary_is_that_of_the_tables(rows, batches, commits):
+    recorder, other = recorded(rows, batches, commits), recorded(rows, (), commits)
+    running = recorder.summary()
+    assert running == other.summary() == summarise(recorder.records())
+    recorder.close()
+    other.close()
+
+
+@given(st.lists(visits, max_size=20))
+def test_totals_are_what_the_measures_say(rows):
+    recorder = recorded(rows)
+    records = recorder.records()
+    recorder.close()
+    totals = totals_of(records, 100.0)
+    reached = totals.busy_s.size
+    assert np.allclose(totals.busy_s / 100.0, busy_ratios(records)[:reached], rtol=1e-12)
+    assert not busy_ratios(records)[reached:].any()
+    assert totals.visits_done.tolist() == participation(records)[:reached].tolist()
+    starts, ends = group_spans(records)
+    assert totals.alive_s == pytest.approx((ends - starts).sum())
+    assert totals.most_alive == groups_alive(records)[1].max()
+
+
+def spans_of(some):
+    """Starts and ends of the groups of some visits (group, start, end)."""
+    found = {}
+    for number, (group, start, end) in enumerate(some):
+        name = ("alone", number) if group is None else group
+        known = found.get(name, (start, end))
+        found[name] = min(known[0], start), max(known[1], end)
+    return np.array(list(found.values())).reshape(-1, 2).T
+
+
+@given(st.lists(st.tuples(groups, times, times), max_size=40), st.integers(0, 6), st.integers(1, 9))
+def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
+    """Against the definition: group after group, the most at any start."""
+    some = sorted(((group, start, start + length) for group, start, length in some), key=lambda visit: visit[2])
+    alive, numbers = Alive(), [-1 if group is None else group for group, _, _ in some]
+    happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(some)])
+    with mock.patch.object(module, "HELD", held):
+        for first in range(0, len(some), batch):
+            rows = slice(first, first + batch)
+            until = some[rows][-1][2]
+            while happens and happens[0][0] <= until:  # all that had started when the last of these ended
+                start, _, i = happens.pop(0)
+                if numbers[i] >= 0:
+                    alive.begun(numbers[i], start)
+            _, started, finished = zip(*some[rows])
+            alive.add(np.array(numbers[rows]), np.array(started), np.array(finished))
+    starts, ends = spans_of(some)
+    most = max((int(((starts <= at) & (at < ends)).sum()) for at in starts), default=0)
+    assert alive.most(1e9) == most
+    assert alive.seconds(1e9) == pytest.approx((ends - starts).sum(), rel=1e-14)
+    alive.close()
+
+
+def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(monkeypatch):
+    monkeypatch.setattr(module, "HELD", 10)
+    alive = Alive()
+    alive.add(np.array([7]), np.array([1.0]), np.array([2.0]))
+    alive.add(np.arange(100, 200), np.full(100, 3.0), np.full(100, 4.0))
+    assert (alive.most(9.0), alive.seconds(9.0)) == (100, 101.0)
+    alive.begun(7, 8.0)
+    alive.add(np.array([7]), np.array([8.0]), np.array([9.0]))
+    assert (alive.most(9.0), alive.seconds(9.0)) == (101, 108.0)
+    alive.close()
+
+
+@pytest.mark.parametrize("group", ["none", "new", "few"])
+def test_memory_does_not_grow_with_visits(group, monkeypatch):
+    monkeypatch.setattr(module, "HELD", 20_000)
+    tally, some = Tally(), np.arange(5_000)
+    most = []
+    tracemalloc.start()
+    for batch in range(40):
+        numbers = {"none": np.full(5_000, -1), "new": some + 5_000 * batch, "few": some % 5}[group]
+        tally.add_visits(some % 50, numbers, some + 5e3 * batch, some + 5e3 * batch + 2.5, some * 0, some)
+        if batch in (19, 39):
+            most.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.reset_peak()
+    tracemalloc.stop()
+    totals = tally.totals(1e9)
+    assert totals.visits_done.tolist() == [4_000] * 50
+    assert totals.most_alive == {"none": 3, "new": 3, "few": 5}[group]
+    assert most[1] < 1.02 * most[0]
+    tally.close()
+
+
+@given(st.lists(visits, max_size=20), st.lists(st.integers(0, 7), max_size=5))
+def test_without_rows_the_summary_is_the_same(rows, commits):
+    recorder, other = recorded(rows, (), commits, rows=False), recorded(rows, (), commits)
+    assert recorder.summary() == other.summary()
+    with pytest.raises(RunError, match="demo: its rows were left out, and its totals come when it ends: resume it"):
+        summarise(recorder.records())
+    assert recorder.records().visits["number"].size == recorder.records().commits["version"].size == 0
+    recorder.close()
+    other.close()

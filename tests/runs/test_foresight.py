@@ -1,0 +1,153 @@
+"""What is told of a run before it starts, and what is refused because it would not end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from fedtempo.errors import ConfigError
+from fedtempo.runs import foresight, launch
+from fedtempo.runs.config import parse
+from fedtempo.runs.foresight import VisitTimes, check_length, duration, visit_times
+from fedtempo.runs.run import run
+from fedtempo.runs.world import build_world, training_of
+
+TABLES: dict[str, Any] = {
+    "run": {"horizon": 10.0, "evaluate_every": 2.0},
+    "data": {"clients": 10},
+    "model": {"network": "logistic"},
+    "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
+    "strategy": {"name": "fedavg"},
+    "executor": {"kind": "inline"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"training.epochs": 10**20}, "training.epochs = 100000000000000000000: input should be less than or equal to"),
+        ({"training.batch_size": 10**12}, "training.batch_size = 1000000000000: input should be less than or equal to"),
+        ({"training.steps": 10**12}, "training.steps = 1000000000000: input should be less than or equal to"),
+        ({"run.max_commits": 10**12}, "run.max_commits = 1000000000000: input should be less than or equal to"),
+        ({"run.horizon": 1e308}, "horizon = 1e\\+308: must be at most 1e\\+30 s"),
+    ],
+)
+def test_values_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(TABLES).with_changes(changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"run.horizon": 1e9, "fleet.compute.speed": 0.001},
+            r"run.horizon = 1e\+09: about 1e\+13 visits, each of 0.001 s on the run's clock and .* years of real time; "
+            "shorten the run or its visits",
+        ),
+        ({"run.horizon": 1e30}, r"run.horizon = 1e\+30: about 1e\+31 visits"),
+        ({"training.epochs": 2 * 10**9}, "about 100 visits, each of 1 s on the run's clock and .* steps; .* years"),
+        ({"run.evaluate_every": 1e-9}, r"run.evaluate_every = 1e-09: about 1e\+10 evaluations; .* at most 1e\+09"),
+        ({"run.evaluate_every": 1e-300}, r"run.evaluate_every = 1e-300: about 1e\+301 evaluations"),
+        (
+            {"run.horizon": 1e9, "fleet.compute.speed": 0.001, "executor.kind": "none"},
+            r"about 1e\+13 visits",
+        ),
+    ],
+)
+def test_runs_that_would_not_end_are_refused_before_they_start(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(parse(TABLES).with_changes(changes))
+
+
+def test_a_long_run_is_told_of_and_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = checked({"run.horizon": 1e6})
+    assert len(said) == 1
+    assert said[0].startswith("run.horizon = 1e+06: about 1e+07 visits, each of 1 s on the run's clock and ")
+    assert said[0].endswith(" of real time, by a rough estimate")
+    # What ends at its target may end at any time: it is told of and never refused.
+    target = {"run.target_accuracy": 0.9, "run.stop_at_target": True}
+    assert len(checked({"run.horizon": 1e9, "fleet.compute.speed": 0.001, **target})) == 1
+
+
+def checked(changes: dict[str, Any]) -> list[str]:
+    said: list[str] = []
+    config = parse(TABLES).with_changes(changes)
+    world = build_world(config)
+    times = visit_times(world, config.training, 1000)
+    check_length(
+        config,
+        world,
+        training_of(config, world),
+        times,
+        lambda: launch.make_job(config, world),
+        lambda: launch._pace(config, times.longest_s),
+        said.append,
+    )
+    return said
+
+
+def test_the_schedule_says_how_many_visits_there_will_be() -> None:
+    """One client a round is a tenth of the visits of all, and a strategy that rests makes fewer still."""
+    everybody, one = (launch._pace(parse(TABLES).with_changes(c), 1.0) for c in ({}, {"strategy.clients_per_round": 1}))
+    assert everybody is not None
+    assert one is not None
+    assert everybody.visits == pytest.approx(10, rel=0.1)
+    assert everybody.commits == pytest.approx(one.commits, rel=0.1) == pytest.approx(one.visits, rel=0.1)
+    assert (
+        "about 1e+06 visits" in checked({"run.horizon": 1e6, "strategy.clients_per_round": 1, "training.epochs": 99})[0]
+    )
+
+
+def test_a_fleet_of_many_clients_of_which_few_train_is_no_long_run(caplog: pytest.LogCaptureFixture) -> None:
+    changes = {"strategy.clients_per_round": 1, "run.horizon": 2e4, "data.clients": 1000, "run.evaluate_every": 1e4}
+    assert checked(changes) == []
+
+
+def test_what_is_large_and_possible_runs_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        for changes in (
+            {"training.batch_size": 2**31 - 1},
+            {"run.max_commits": 2**31 - 1},
+            {"run.evaluate_every": 1e308},
+            {"run.checkpoint_every": 1e308},
+            {"run.horizon": None, "run.max_commits": 3},
+        ):
+            config = parse(TABLES).with_changes(changes)
+            assert run(config)[0]["visits"] >= 30
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_ordinary_runs_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(foresight, "_measured_s", never)
+    monkeypatch.setattr(launch, "_pace", never)
+    assert run(parse(TABLES))[0]["visits"] == 100
+
+
+def test_times_of_visits() -> None:
+    config = parse(TABLES).with_changes(
+        {
+            "fleet.compute.speed": [float(i) for i in range(1, 11)],
+            "fleet.link": {"kind": "fixed", "download_s": 0.5, "upload_s": 0.5},
+        }
+    )
+    assert visit_times(build_world(config), config.training, 10) == VisitTimes(2.0, 6.5, 11.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (30.0, "about 30 seconds"),
+        (7200.0, "about 2 hours"),
+        (1e6, "about 12 days"),
+        (1e10, "about 317 years"),
+        (1e30, "about 3e+22 years"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,43 @@
+"""What a run's bits depend on is what is hashed before it is resumed, or taken from the cache."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import fedtempo
+from fedtempo.runs.identity import deciding_files
+
+ONE_RUN = """
+import sys
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import run
+run(parse({
+    "run": {"horizon": 5.0},
+    "data": {"source": "digits", "clients": 4, "examples_per_client": 10, "test_examples": 20},
+    "model": {"network": "mlp", "hidden": [4]},
+    "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": {"kind": "lte"}, "estimates": "exact"},
+    "strategy": {"name": "STRATEGY"},
+    "executor": {"kind": "EXECUTOR"},
+}))
+print(*(module.__file__ for name, module in sys.modules.items() if name.startswith("fedtempo") and module.__file__))
+"""
+
+
+def test_every_module_between_configuration_and_bits_is_hashed() -> None:
+    root = Path(fedtempo.__file__).parent
+    hashed = {path.relative_to(root).as_posix() for path in deciding_files()}
+    needed: set[str] = set()
+    for strategy, executor in (("fedhusky", "inline"), ("psfl", "processes")):
+        script = ONE_RUN.replace("STRATEGY", strategy).replace("EXECUTOR", executor)
+        printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        needed |= {Path(file).relative_to(root).as_posix() for file in printed.split()}
+    assert {"runs/world.py", "runs/launch.py", "parts/construct.py", "learning/stack.py"} <= needed
+    assert needed <= hashed
+
+
+def test_what_only_shows_or_compares_does_not_keep_a_run_from_being_resumed() -> None:
+    root = Path(fedtempo.__file__).parent
+    rooms = {path.relative_to(root).parts[0] for path in deciding_files()}
+    assert not rooms & {"api", "cli", "report", "studies"}

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedtempo.strategies.planning.fixed_rate import PacedPlanner
+from fedtempo.strategies.planning.schedule import paced_schedule
+
+
+def test_interval_is_that_of_the_slowest_cluster() -> None:
+    planner = PacedPlanner([4, 4, 3, 6], [0, 0, 1, 1], 2, 100, pace=0.5)
+    assert planner.interval == pytest.approx(1 / (0.5 * 0.5))  # both clusters serve 1/2 group a tick
+    planner.set_duration(3, 12)
+    assert planner.interval == pytest.approx(1 / (0.5 * (1 / 3 + 1 / 12)))
+    half = PacedPlanner([4, 4, 3, 6], [0, 0, 1, 1], 2, 100, pace=0.5, length=1)
+    assert half.interval == pytest.approx(2)
+
+
+def test_the_client_that_is_free_soonest_goes_and_ties_go_by_load() -> None:
+    planner = PacedPlanner([5, 5, 5], [0, 0, 0], 1, 100, past_busy=[3, 2, 2])
+    rng = np.random.default_rng(0)
+    for expected in [(1, 0), (2, 0), (0, 0), (1, 5)]:
+        plan = planner.plan(0, rng)
+        assert plan.stops == (expected,)
+        planner.book(plan)
+    assert plan.z == 2 + 5  # of client 2, booked once
+
+
+def test_waits_beyond_the_limit_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    patient = PacedPlanner([5], [0], 1, 100, max_wait=5)
+    for wanted in (True, True, False):
+        plan = patient.plan(0, rng)
+        assert bool(plan) == wanted
+        patient.book(plan)
+    assert patient.plan(0, rng).status == "unknown"
+
+
+def test_short_groups_serve_the_least_served_clusters() -> None:
+    planner = PacedPlanner([2, 3, 4, 5], [0, 1, 2, 3], 4, 10_000, length=2)
+    rng = np.random.default_rng(3)
+    served = np.zeros(4, int)
+    for t0 in range(0, 400, 20):
+        plan = planner.plan(t0, rng)
+        planner.book(plan)
+        served[[client for client, _ in plan.stops]] += 1
+        assert served.max() - served.min() <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([None, 0, 7]))
+def test_groups_keep_every_rule(seed: int, length: int, max_wait: int | None) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = (np.arange(12) % 4).tolist()
+    planner = PacedPlanner(rng.integers(3, 15, 12).tolist(), cluster, 4, 200, length=length, max_wait=max_wait)
+    visits = []
+    for plan in paced_schedule(planner, rng):
+        begins, ends = [b for _, b in plan.stops], [b + d for (_, b), d in zip(plan.stops, plan.durations)]
+        assert len({cluster[client] for client, _ in plan.stops}) == length
+        assert all(begin >= end for begin, end in zip(begins[1:], ends))
+        assert plan.end == ends[-1] <= 200
+        visits += [(client, begin, begin + d) for (client, begin), d in zip(plan.stops, plan.durations)]
+    visits.sort()
+    assert all(a[0] != b[0] or a[2] <= b[1] for a, b in itertools.pairwise(visits))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pace": 0.0}, "pace = 0.0"),
+        ({"length": 3}, r"length = 3 must lie in 1..2"),
+        ({"max_wait": -1}, "max_wait = -1"),
+    ],
+)
+def test_unusable_arguments_are_named(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PacedPlanner([1, 2], [0, 1], 2, 10, **change)

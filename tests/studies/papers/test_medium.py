@@ -1,0 +1,54 @@
+"""Every entry with training at its medium scale: its first study is one that can be dealt, built and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedtempo.runs.config import Config
+from fedtempo.runs.run import run
+from fedtempo.studies.papers import psfl
+from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.reproduction import Asked
+from fedtempo.studies.tuning import trials
+
+UNTRAINED = ("fedhusky/fig4", "csgd/fig4")  # of how data are dealt
+TRAINED = [name for name, each in EXPERIMENTS.items() if each.data and each.printed and name not in UNTRAINED]
+
+
+class _Stopped(Exception):
+    """Raised in place of a study's runs."""
+
+
+@pytest.mark.slow
+@pytest.mark.fashion_mnist
+@pytest.mark.parametrize("name", TRAINED)
+def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+
+    def stop(function: Any, configs: Sequence[Config], *, workers: int = 2) -> None:
+        asked.extend(configs)
+        raise _Stopped
+
+    monkeypatch.setattr(trials, "in_processes", stop)
+    data = None if name == "csgd/table5" else "fashion-mnist"
+    with pytest.raises(_Stopped):
+        EXPERIMENTS[name].reproduce(Asked("medium", tmp_path, data))
+    assert len({config.run.seed for config in asked}) >= 1
+    summary, _, _ = run(asked[0].with_changes({"run.horizon": 20.0, "run.max_commits": 1, "executor.kind": "inline"}))
+    assert summary["final_accuracy"] > 0
+
+
+def test_psfls_table_1_can_have_every_number_of_clients_that_the_paper_has() -> None:
+    base = psfl._settings(Asked("medium", Path(), "fashion-mnist"))
+    for clients in psfl._TABLE_ONE:
+        lengths = {length: clients // length for length in psfl._LENGTHS[clients]}
+        config = psfl.with_lengths(base, clients, lengths)
+        for length, width in lengths.items():
+            strategy = config.for_comparison(f"S{length}").strategy
+            assert (strategy.width, strategy.length) == (width, length)  # type: ignore[attr-defined]
