@@ -168,14 +168,14 @@ def die_at(config: Config, folder: Path, visits: int) -> None:
 
     def watch(sim: Driven, _: Any) -> None:
         assert isinstance(sim, Simulation)
-        hold = sim._visits._hold
+        hold = sim._visits.hold
 
         def counted(*arguments: Any) -> Any:
             if sim.visits_begun > visits:
                 os.kill(os.getpid(), signal.SIGKILL)
             return hold(*arguments)
 
-        sim._visits._hold = counted  # type: ignore[method-assign,assignment]
+        sim._visits.hold = counted  # type: ignore[method-assign,assignment]
 
     Run(config, watch=watch).complete(folder)
 

@@ -20,7 +20,6 @@ from fedtempo.record import Records, Run, comparison, load_run, summarise
 from fedtempo.record.models import ModelFiles
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
-from fedtempo.report.html import write_report
 from fedtempo.report.markup import element, join
 from fedtempo.report.table import run_rows, run_title
 from fedtempo.studies.compare import PLAN
@@ -89,8 +88,25 @@ class Result(Pictures):
 
     def report(self, path: Path | str) -> Path:
         """Write the page about the run, self-contained, which any browser shows. Raises RunError where it cannot be."""
+        from fedtempo.report.html import write_report
+
         write_report(path, [self.as_run()])
         return Path(path)
+
+    def export(self, to: str = "parquet", folder: Path | str | None = None) -> list[Path]:
+        """Write the tables as "parquet" or "csv" files (`fedtempo export`); return their paths.
+
+        folder: where to write; `tables` in the run's folder if None. Raises ConfigError for another format, or if the
+        run is in memory and no folder is given.
+        """
+        from fedtempo.record.export import export
+
+        if folder is None and self.folder is None:
+            raise ConfigError("folder: name one; the run is in memory")
+        target = Path(folder) if folder is not None else Path(self.folder or "") / "tables"
+        if folder is None and target.is_symlink():
+            raise ConfigError(f"{target} leads to {target.resolve()}: name another folder")
+        return export(self.as_run(), to, target)
 
     def as_run(self) -> Run:
         """The records with what belongs to them, as `fedtempo.record.load_run` reads a folder."""
@@ -173,6 +189,8 @@ class Comparison(Pictures):
 
     def report(self, path: Path | str) -> Path:
         """Write the page about all runs, self-contained, which any browser shows."""
+        from fedtempo.report.html import write_report
+
         write_report(path, [result.as_run() for result in self], self.facts)
         return Path(path)
 

@@ -16,14 +16,13 @@ from rich.table import Table
 
 from fedtempo.api import experiment as api
 from fedtempo.api.experiment import Experiment
-from fedtempo.api.results import Comparison, Result
+from fedtempo.api.results import Comparison, Result, open_run
 from fedtempo.cli import logs
 from fedtempo.cli.progress import sigterm_interrupts, terminal
 from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import RunFolder, default_name, load_run
-from fedtempo.record.export import export as export_tables
 from fedtempo.record.folder import unused
 from fedtempo.record.prediction import prediction
 from fedtempo.report import words
@@ -237,14 +236,11 @@ def report(console: Console, folders: list[Path], out: Path | None) -> None:
 
 
 def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
-    """A run's tables as files."""
-    target = out or folder / "tables"
-    if out is None and target.is_symlink():
-        raise ConfigError(f"{target} leads to {target.resolve()}: name a folder with --out")
-    run = load_run(folder)
-    for path in export_tables(run, to, target):
+    """Write a run's tables as files."""
+    result = open_run(folder)
+    for path in result.export(to, out):
         console.print(f"{path}", soft_wrap=True)
-    if not run.has_rows:
+    if not result.as_run().has_rows:
         console.print('no visits and commits: the run left their rows out (run.record = "totals")', soft_wrap=True)
 
 

@@ -38,6 +38,11 @@ class Present:
     def __init__(self, failure: float = 0.0) -> None:
         self._failure = failure
 
+    @property
+    def never_fails(self) -> bool:
+        """Whether no visit fails."""
+        return self._failure == 0
+
     def available_until(self, client: int, t: float) -> float:
         return math.inf
 

@@ -257,7 +257,7 @@ class Recorder:
             self._commits_hash.update(_bytes(values))
             self._tally.add_commits(values[:, 2].astype(np.int64))
         if self._rows:
-            visits.sort()  # by number, as they lie in the table: whole pages are written once
+            visits.sort(key=operator.itemgetter(0))  # by number, as they lie in the table: whole pages are written once
         else:
             visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})

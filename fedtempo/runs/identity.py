@@ -41,11 +41,12 @@ _COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
 
 def identity(config: Config, data_sha256: str) -> dict[str, Any]:
     """All that a run's result depends on, as JSON values: a run is resumed only where it is the same."""
+    installed = versions()
     return {
         "label": config.label,
         "configuration": settings(config),
         "data": {"sha256": data_sha256},
-        "versions": {**{name: versions()[name] for name in _COMPUTING}, "code": code_sha256(config)},
+        "versions": {**{name: installed[name] for name in _COMPUTING}, "code": code_sha256(config)},
     }
 
 

@@ -52,7 +52,8 @@ class Averaging:
             )
         self._server, self._recorder, self._rng = server, recorder, rng
         self._private = server.privacy is not None
-        self._guards = self._private or server.aggregation != "mean" or server.clip_norm is not None
+        self.guards = self._private or server.aggregation != "mean" or server.clip_norm is not None
+        """Whether settings protect the average: without, nothing here does anything but average."""
         self._raw: WeakKeyDictionary[Model, Client | None] = WeakKeyDictionary()
         self._averages = 0
         self._took_part: Counter[Client] = Counter()
@@ -67,7 +68,7 @@ class Averaging:
         move them far either.
         """
         server, privacy = self._server, self._server.privacy
-        if not self._guards:
+        if not self.guards:
             return average, {"models": models, "weights": weights}, partial(average, weights=weights)
         if privacy is None:
             how: dict[str, Any] = {"weights": weights, "aggregation": server.aggregation, "trim": server.trim}
@@ -98,12 +99,12 @@ class Averaging:
 
     def arrived(self, model: Model, client: Client) -> None:
         """A client sent this model."""
-        if self._guards:
+        if self.guards:
             self._raw[model] = client
 
     def derived(self, function: Callable[..., Any], given: Iterable[Model], result: Any) -> None:
         """The server worked `result` out by `function` from the models given."""
-        if self._guards and function not in PROTECTED and any(model in self._raw for model in given):
+        if self.guards and function not in PROTECTED and any(model in self._raw for model in given):
             for model in result if isinstance(result, tuple) else (result,):
                 if isinstance(model, Model):
                     self._raw[model] = None
@@ -120,7 +121,7 @@ class Averaging:
 
     def may_commit(self, model: Model) -> None:
         """Raises ConfigError where this may not become the global model."""
-        if self._guards:
+        if self.guards:
             self._must_not_be_raw([model], "commits models that are no average of clients'")
 
     def may_gather(self) -> None:

@@ -22,14 +22,21 @@ class Turns:
         self._taken = True
         return True
 
-    async def take(self) -> None:
-        """Wait for all who came before; cancellation gives up the place, and passes the turn on if it had just come."""
-        if self.take_if_free():
-            return
-        turn = asyncio.get_running_loop().create_future()
+    def queue(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        """Queue for a turn that somebody has. The future is done when it comes; cancel it to leave the queue."""
+        turn = loop.create_future()
         if self._waiting is None:
             self._waiting = deque()
         self._waiting.append(turn)
+        return turn
+
+    async def take(self) -> None:
+        """Wait for all who came before; cancellation gives up the place, and passes the turn on if it had just come."""
+        if not self.take_if_free():
+            await self.taken(self.queue(asyncio.get_running_loop()))
+
+    async def taken(self, turn: asyncio.Future[None]) -> None:
+        """Wait for a turn of `queue`, as `take` does."""
         try:
             await turn
         except asyncio.CancelledError:

@@ -14,7 +14,7 @@ def models_in(values: Iterable[Any]) -> list[Model]:
     for value in values:
         if isinstance(value, Model):
             found.append(value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple) and not are_numbers(value):
             found.extend(models_in(value))
     return found
 
@@ -29,7 +29,9 @@ def located(value: Any) -> Any:
     if isinstance(value, Model):
         return value.location
     if isinstance(value, list | tuple):
-        return list(value) if are_numbers(value) else [located(item) for item in value]
+        if are_numbers(value):
+            return list(value)
+        return [item.location if isinstance(item, Model) else located(item) for item in value]
     if isinstance(value, Mapping):
         return {key: located(item) for key, item in value.items()}
     return value

@@ -11,8 +11,7 @@ import contextlib
 import math
 from bisect import bisect_right
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
@@ -22,6 +21,7 @@ from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.batch import Batch
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
@@ -34,6 +34,7 @@ from fedtempo.runtime.limits import Tolerance
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.visits import UNLIMITED, Visits
+from fedtempo.runtime.work import resolve
 
 T = TypeVar("T")
 
@@ -86,6 +87,12 @@ class Simulation(Central):
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
+        self._undisturbed = (
+            self._visits.undisturbed
+            and not (self._uplink or self._downlink)
+            and not (self._tolerance.deadlines or self._tolerance.faulty)
+        )
+        """Whether nothing but an end of the run or an error can make a visit take longer, or end it before."""
 
     # What a strategy sees -------------------------------------------------------------------------------------------
 
@@ -119,6 +126,15 @@ class Simulation(Central):
             visit.release()
             raise
         return self._arrived(visit)
+
+    async def train_all(
+        self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
+    ) -> list[Update]:
+        if not self._undisturbed:
+            return await super().train_all(clients, model, work, group=group)
+        self._averaging.may_send(model)
+        phases = partial(self._pass_phases, training=resolve(self._training, work))
+        return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -205,7 +221,7 @@ class Simulation(Central):
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         if not any(each.size_bytes for each in examples):
             raise RunError("training at the server needs at least one example")
-        training = self._training if work is None else resolve(self._training, work)
+        training = resolve(self._training, work)
         self._server_visits += 1
         rows = self._raw_examples().rows(examples)
         pending = self._executor.train_rows(model.location, rows, self._server_visits, training)
@@ -272,8 +288,9 @@ class Simulation(Central):
 
     def _compute(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
         """The executor begins with it at once."""
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
-        training = self._training if work is None else resolve(self._training, work)
+        client, stay = visit.client, visit.state
+        state = self._states[client.id]
+        training = resolve(self._training, work)
         examples, mean_s = state.planned(training)
         state.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
@@ -283,9 +300,10 @@ class Simulation(Central):
         stay.compute_s = state.as_configured_s(seconds, examples)
         if self._tolerance.deadlines:
             self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
-        fails_at = self._fleet.availability.failure_point(client.id, state.failures)
-        if fails_at is not None:
-            return self._fail(visit, seconds * fails_at)
+        if not self._visits.undisturbed:
+            fails_at = self._fleet.availability.failure_point(client.id, state.failures)
+            if fails_at is not None:
+                return self._fail(visit, seconds * fails_at)
         stay.faulty = fault is not None
         if fault == "hang":
             stay.silent = True
@@ -307,16 +325,32 @@ class Simulation(Central):
         raise ClientUnavailable(visit.client, f"it failed while computing at t = {self.now:g} s")
 
     def _send(self, visit: Visit, to: Client | None) -> Coroutine[Any, Any, None] | None:
-        client, stay, state = visit.client, visit.state, self._states[visit.client.id]
+        client, stay = visit.client, visit.state
         if stay.training is None or visit.computed is None:
             raise RunError(f"client {client.id}: upload before compute")
-        stay.upload_s = seconds = state.upload_s * stay.link_factor
+        stay.upload_s = seconds = self._states[client.id].upload_s * stay.link_factor
         if to is not None:
             neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
             if direct is not None and direct <= seconds + neighbour.download_s:
                 stay.neighbour = neighbour  # else the server relays
                 return self._visits.phase(visit, direct, "sending", None)
         return self._visits.phase(visit, seconds, "sending", self._uplink)
+
+    def _pass_phases(self, visit: Visit, training: Training) -> None:
+        """`_receive`, `_compute` and `_send` of a visit that nothing can delay or end early."""
+        client, stay = visit.client, visit.state
+        state = self._states[client.id]
+        if not state.takes_delivered(visit.received):
+            stay.download_s = state.download_s * stay.link_factor
+            self._recorder.traffic(self._size_bytes)
+        examples, mean_s = state.planned(training)
+        seconds = mean_s * self._compute_factors.next(client.id)
+        stay.compute_s = state.as_configured_s(seconds, examples)
+        stay.upload_s = state.upload_s * stay.link_factor
+        state.visits += 1
+        computed = self._visits.pass_all(visit, stay.download_s, seconds, stay.upload_s)
+        stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
+        visit.computed = computed
 
     def _arrived(self, visit: Visit) -> Update:
         """The model was sent, and the clock is where the visit is."""
@@ -332,13 +366,16 @@ class Simulation(Central):
         model = Model(visit.received.version, trained.location)
         if stay.neighbour is not None:
             stay.neighbour.deliver(model)
-        self._averaging.arrived(model, client)
-        stay.statistics, told = trained.statistics, self._averaging.statistics(trained.statistics)
+        stay.statistics = told = trained.statistics
+        if self._averaging.guards:
+            self._averaging.arrived(model, client)
+            told = self._averaging.statistics(told)
         if told:
             self._recorder.told(statistics=len(told))
         computed = visit.computed
         assert computed is not None
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
+        now = self._loop.now
+        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, now)
         self._visits.end(visit, "done")
         return update
 
@@ -356,19 +393,3 @@ class Simulation(Central):
         if self._examples is None:
             raise RunError("this run has no data: examples cannot be uploaded")
         return self._examples
-
-
-@lru_cache(maxsize=4096)
-def resolve(training: Training, work: Work) -> Training:
-    """The configured training with what this visit does differently."""
-    changes: dict[str, Any] = {
-        name: value
-        for name, value in vars(work).items()
-        if value is not None and name not in ("lr_scale", "statistics")
-    }
-    if work.lr_scale is not None:
-        changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
-    if work.epochs is not None and work.steps is None:
-        changes["steps"] = None
-    changes["statistics"] = training.statistics | work.statistics
-    return replace(training, **changes)

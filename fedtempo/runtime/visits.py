@@ -45,6 +45,8 @@ class Visits:
         """link_factors: each visit's times on the link over their means."""
         self._loop, self._states, self._availability = loop, states, availability
         self._stays = isinstance(availability, Present)
+        self.undisturbed = isinstance(availability, Present) and availability.never_fails
+        """Whether every client stays, and none fails."""
         self._link_factors = link_factors
         self._recorder, self._horizon = recorder, horizon
         self.begun = 0
@@ -56,10 +58,9 @@ class Visits:
         """Wait for the client's turn and hold it for a visit."""
         visit = self.begin_if_free(client, model, group, trains=trains)
         if visit is None:
-            self.begun += 1
-            stay = Stay(self.begun, group, self._loop.now, trains)
-            await self._states[client.id].turns.take()
-            visit = self._hold(client, model, stay)
+            stay, turn = self.queue(client, group, trains=trains)
+            await self._states[client.id].turns.taken(turn)
+            visit = self.hold(client, model, stay)
         return visit
 
     def begin_if_free(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit | None:
@@ -67,9 +68,21 @@ class Visits:
         if not self._states[client.id].turns.take_if_free():
             return None
         self.begun += 1
-        return self._hold(client, model, Stay(self.begun, group, self._loop.now, trains))
+        return self.hold(client, model, Stay(self.begun, group, self._loop.now, trains))
 
-    def _hold(self, client: Client, model: Model, stay: Stay) -> Visit:
+    def queue(self, client: Client, group: int | None, *, trains: bool = True) -> tuple[Stay, asyncio.Future[None]]:
+        """Let a visit wait for its client's turn: what is known of it by now, and a future for the turn.
+
+        The turn must lead to `hold` or `give_turn`; cancel the future to leave the queue before it has come.
+        """
+        self.begun += 1
+        return Stay(self.begun, group, self._loop.now, trains), self._states[client.id].turns.queue(self._loop)
+
+    def give_turn(self, client: Client) -> None:
+        """Pass a client's turn on without a visit."""
+        self._states[client.id].turns.give()
+
+    def hold(self, client: Client, model: Model, stay: Stay) -> Visit:
         """The client's turn has come."""
         stay.at = now = self._loop.now
         visit = Visit(client, model, now, self._give_up)
@@ -77,7 +90,11 @@ class Visits:
         self._held.add(visit)
         if stay.group is not None:
             self._recorder.begun(stay.group, now)
-        self._count_instant()
+        if now != self._instant:
+            self._instant, self._at_instant = now, 0
+        self._at_instant += 1
+        if self._at_instant > _STUCK:
+            self._stuck()
         stay.link_factor = self._link_factors.next(client.id)
         return visit
 
@@ -99,6 +116,24 @@ class Visits:
             return None
         obstacle = self._obstacle(visit, seconds, doing)
         return None if obstacle is None else self._slow_phase(visit, seconds, doing, obstacle)
+
+    def pass_all(self, visit: Visit, download_s: float, compute_s: float, upload_s: float) -> float:
+        """Let all phases of a visit that has just begun go by; return when its client has computed.
+
+        Only for visits that nothing can delay or end early.
+        """
+        visit_s = download_s + compute_s + upload_s
+        if not (download_s >= 0.0 and compute_s >= 0.0 and upload_s >= 0.0 and visit_s < math.inf):
+            for seconds, doing in (download_s, "receiving"), (compute_s, "computing"), (upload_s, "sending"):
+                if not 0.0 <= seconds < math.inf:
+                    self._no_time(visit, seconds, doing)
+        if self.preparing:
+            download_s = compute_s = upload_s = 0.0
+        stay = visit.state
+        stay.received_at = received = stay.at + download_s
+        computed: float = received + compute_s
+        stay.at = computed + upload_s
+        return computed
 
     async def _slow_phase(self, visit: Visit, seconds: float, doing: str, needs: asyncio.Semaphore | Obstacle) -> None:
         """A phase that needs a channel, or that something ends."""
@@ -130,8 +165,7 @@ class Visits:
         """Let time go by for a client; where something ends that, what, and only so much time goes by."""
         client, stay = visit.client, visit.state
         if not (0.0 <= seconds < math.inf or stay.silent):
-            visit.release()
-            raise RunError(f"client {client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
+            self._no_time(visit, seconds, doing)
         if self.preparing:
             return "late" if stay.silent else None
         now = self._loop.now
@@ -147,6 +181,10 @@ class Visits:
         stay.at = begins + seconds
         stay.patience_s -= seconds
         return None
+
+    def _no_time(self, visit: Visit, seconds: float, doing: str) -> NoReturn:
+        visit.release()
+        raise RunError(f"client {visit.client.id}: {doing} takes {seconds!r} s; it must be finite and not negative")
 
     async def _give_way(self, visit: Visit, obstacle: Obstacle, doing: str) -> NoReturn:
         """ClientUnavailable, at the instant at which the client leaves or the server has waited enough."""
@@ -165,8 +203,9 @@ class Visits:
         if visit not in self._held:
             return  # cut when the run ended
         visit.finish()
-        self._held.discard(visit)
+        self._held.remove(visit)
         stay: Stay = visit.state
+        client = visit.client
         ended, received, computed = self._loop.now, stay.received_at, visit.computed
         if outcome != "done":
             ended = self.end_s
@@ -174,7 +213,7 @@ class Visits:
         self._recorder.visit(
             (
                 stay.number,
-                visit.client.id,
+                client.id,
                 stay.group,
                 visit.received.version,
                 stay.queued,
@@ -183,11 +222,11 @@ class Visits:
                 computed,
                 ended,
                 outcome,
-                visit.client.num_examples if stay.trains else 0,
+                client.num_examples if stay.trains else 0,
                 stay.statistics.get("loss") if stay.statistics else None,
             )
         )
-        self._states[visit.client.id].turns.give()
+        self._states[client.id].turns.give()
 
     def close(self) -> None:
         """No visit after this: those still held are recorded as cut."""
@@ -211,17 +250,12 @@ class Visits:
         else:
             self.end(visit, "cut" if self._closing else "cancelled")
 
-    def _count_instant(self) -> None:
+    def _stuck(self) -> NoReturn:
         """A strategy that begins visits without end while time stands still is an error, not a hang."""
-        now = self._loop.now
-        if now != self._instant:
-            self._instant, self._at_instant = now, 0
-        self._at_instant += 1
-        if self._at_instant > _STUCK:
-            raise RunError(
-                f"{_STUCK:,} visits began at t = {now:g} s and time did not move: visits take no time on this fleet; "
-                "give it a link or a computing time, or end the run by max_commits"
-            )
+        raise RunError(
+            f"{_STUCK:,} visits began at t = {self._instant:g} s and time did not move: visits take no time on this "
+            "fleet; give it a link or a computing time, or end the run by max_commits"
+        )
 
 
 def _if_passed(instant: float | None, ended: float) -> float | None:

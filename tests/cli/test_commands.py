@@ -18,7 +18,7 @@ from rich.console import Console
 
 from fedtempo.cli import app
 from fedtempo.cli import runs as commands
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import load_run
 
 ROOT = Path(__file__).parents[2]
@@ -310,8 +310,14 @@ def test_the_demo_is_the_comparison_that_it_names(
     quick: bool, seeds: list[int], horizon: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun: list[Any] = []
-    monkeypatch.setattr(commands.comparing, "begin", lambda *given, **_: begun.append(given))
-    assert commands.demo(Console(width=200), quick, Path("somewhere")) == commands.INTERRUPTED
+
+    def begin(*given: Any) -> None:
+        begun.append(given[:4])
+        raise Interrupted("stop here")
+
+    monkeypatch.setattr("fedtempo.studies.compare.begin", begin)
+    with pytest.raises(Interrupted):
+        commands.demo(Console(width=200), quick, Path("somewhere"))
     ((folder, base, labels, numbers),) = begun
     assert (folder, base.run.horizon, numbers) == (Path("somewhere"), horizon, seeds)
     named = capsys.readouterr().out

@@ -136,7 +136,7 @@ def test_importing_fedtempo_or_asking_for_help_loads_nothing_heavy() -> None:
         "began = time.process_time()\n"
         "import fedtempo\n"
         "took = time.process_time() - began\n"
-        "from fedtempo import cli\n"
+        "from fedtempo.cli import app as cli\n"
         "sys.argv = ['fedtempo', '--help']\n"
         "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as out:\n"
         "    cli.main()\n"

@@ -17,7 +17,7 @@ HEAVY = ("torch", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.integ
 
 PROGRAM = """
 import contextlib, io, json, sys
-from fedtempo import cli
+from fedtempo.cli import app as cli
 
 cases, heavy = json.load(sys.stdin)
 answers = []

@@ -24,7 +24,6 @@ import numpy as np
 from fedtempo.cli import runs
 from fedtempo.cli.app import main
 from fedtempo.record import load_run
-from fedtempo.runs import resume
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import Run
 from fedtempo.runs.world import build_world
@@ -34,7 +33,7 @@ from fedtempo.runtime.simulation import Simulation
 from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
-__all__ = ["BaseProcess", "Config", "build_world", "replace", "resume", "runs"]
+__all__ = ["BaseProcess", "Config", "build_world", "replace", "runs"]
 _SERVER: Any = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.crash.lives"])
 

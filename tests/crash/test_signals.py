@@ -63,7 +63,7 @@ def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
     life.join()
     assert time.perf_counter() - began < 10.0  # two seconds on a quiet machine
     assert life.exitcode == code
-    assert f"fedtempo resume {folder} goes on" in " ".join(output.read_text().split()).replace("`", "")
+    assert f"fedtempo resume {folder} continues it" in " ".join(output.read_text().split()).replace("`", "")
     run = load_run(folder)
     assert run.summary is not None
     assert run.summary["ended"] == "interrupted"

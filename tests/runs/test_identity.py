@@ -12,7 +12,7 @@ from fedtempo.runs.identity import deciding_files
 ONE_RUN = """
 import sys
 from fedtempo.runs.config import parse
-from fedtempo.runs.launch import run
+from fedtempo.runs.run import run
 run(parse({
     "run": {"horizon": 5.0},
     "data": {"source": "digits", "clients": 4, "examples_per_client": 10, "test_examples": 20},

@@ -39,6 +39,57 @@ def test_timers_run_by_time_then_in_the_order_they_were_set(delays: list[int]) -
     assert ran == sorted((delay, order) for order, delay in enumerate(delays))
 
 
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=8), max_size=8), st.integers(0, 7))
+def test_timers_of_a_series_run_as_if_set_one_by_one(groups: list[list[int]], cancelled_at: int) -> None:
+    """Series and single timers take turns; all series are cancelled by a timer that was set last."""
+
+    def ran(*, series: bool) -> list[tuple[float, int]]:
+        log: list[tuple[float, int]] = []
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, clock.VirtualLoop)
+            timers: list[asyncio.TimerHandle] = []
+            for number, group in enumerate(groups):
+                times = [float(time) for time in sorted(group)]
+
+                def note(number: int = number) -> None:
+                    log.append((loop.now, number))
+
+                if series:
+                    timers.append(loop.call_each(times, note))
+                else:
+                    timers.extend(loop.call_at(time, note) for time in times)
+                loop.call_at(times[0], log.append, (times[0], -number))
+            loop.call_at(cancelled_at + 0.5, lambda: [timer.cancel() for timer in timers])
+            await asyncio.sleep(10)
+            assert loop.now == 10.0
+
+        clock.run(main())
+        return log
+
+    assert ran(series=True) == ran(series=False)
+
+
+def test_a_series_has_one_place_among_the_timers_and_leaves_it() -> None:
+    async def main() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.VirtualLoop)
+        ran: list[float] = []
+        series = loop.call_each([float(time) for time in range(1000)], lambda: ran.append(loop.now))
+        held = len(loop._timers)
+        await asyncio.sleep(500.5)
+        series.cancel()
+        series.cancel()
+        assert loop._cancelled_timers == 1
+        await asyncio.sleep(1000.0)
+        assert ran == list(range(501))
+        assert loop._cancelled_timers == 0
+        return held, loop.now
+
+    assert clock.run(main()) == (1, 1500.5)
+
+
 def test_ties_between_many_tasks_keep_their_order() -> None:
     woken: list[int] = []
 
@@ -215,8 +266,14 @@ def test_a_timer_needs_a_finite_time(when: float) -> None:
     async def main() -> None:
         asyncio.get_running_loop().call_at(when, print)
 
-    with pytest.raises(ValueError, match="finite time"):
-        clock.run(main())
+    async def series() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, clock.VirtualLoop)
+        loop.call_each([1.0, when], print)
+
+    for each in (main, series):
+        with pytest.raises(ValueError, match="finite time"):
+            clock.run(each())
 
 
 def test_what_a_callback_raises_reaches_the_loops_handler_and_the_rest_goes_on() -> None:

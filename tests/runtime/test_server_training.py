@@ -17,7 +17,7 @@ from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.runtime.simulation import resolve
+from fedtempo.runtime.work import resolve
 from tests.runtime.world import play
 
 LABELS = [np.array([0, 0, 1, 2, 0]), np.array([1, 1, 2]), np.array([2, 0]), np.array([1])]

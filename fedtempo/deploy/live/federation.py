@@ -32,7 +32,7 @@ from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.simulation import resolve
+from fedtempo.runtime.work import resolve
 
 if TYPE_CHECKING:
     from fedtempo.deploy.live.server import Server
@@ -215,7 +215,7 @@ class LiveFederation(Central):
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         if not any(each.size_bytes for each in examples):
             raise RunError("training at the server needs at least one example")
-        training = self._training if work is None else resolve(self._training, work)
+        training = resolve(self._training, work)
         self._server_visits += 1
         x, y = self._uploads.gathered(examples)
         return Model(model.version, await self._server.train_on(model.location, x, y, self._server_visits, training))
@@ -286,7 +286,7 @@ class LiveFederation(Central):
         """What a client must know to train, and how long that is expected to take, seconds."""
         state = self._states[visit.client.id]
         state.visits += 1
-        training = self._training if work is None else resolve(self._training, work)
+        training = resolve(self._training, work)
         content = {
             "stay": visit.state.number,
             "job": self._job,
@@ -300,9 +300,7 @@ class LiveFederation(Central):
 
     def _note_training(self, visit: Visit, sent: Sent, took_s: float, work: Work | None) -> None:
         visit.state.statistics, visit.state.compute_s = sent.statistics, min(sent.compute_s, took_s)
-        visit.state.examples = (self._training if work is None else resolve(self._training, work)).examples_per_visit(
-            visit.client.num_examples
-        )
+        visit.state.examples = resolve(self._training, work).examples_per_visit(visit.client.num_examples)
 
     def _done(self, visit: Visit, location: Any, upload_s: float) -> Update:
         """The visit has brought back a model."""

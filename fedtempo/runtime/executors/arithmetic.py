@@ -55,7 +55,9 @@ def apply(
         if isinstance(value, location_type):
             return parameters(value)
         if isinstance(value, list | tuple):
-            return list(value) if are_numbers(value) else [resolved(item) for item in value]
+            if are_numbers(value):
+                return list(value)
+            return [parameters(item) if isinstance(item, location_type) else resolved(item) for item in value]
         if isinstance(value, Mapping):
             return {key: resolved(item) for key, item in value.items()}
         return value

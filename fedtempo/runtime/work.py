@@ -1,0 +1,30 @@
+"""What one visit trains: the configured training, and what a strategy asks for in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from fedtempo.federation import Work
+from fedtempo.learning.training import Training
+
+
+def resolve(training: Training, work: Work | None) -> Training:
+    """Return the configured training with the changes of this visit; None changes nothing."""
+    return training if work is None else _changed(training, work)
+
+
+@lru_cache(maxsize=4096)
+def _changed(training: Training, work: Work) -> Training:
+    changes: dict[str, Any] = {
+        name: value
+        for name, value in vars(work).items()
+        if value is not None and name not in ("lr_scale", "statistics")
+    }
+    if work.lr_scale is not None:
+        changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
+    if work.epochs is not None and work.steps is None:
+        changes["steps"] = None
+    changes["statistics"] = training.statistics | work.statistics
+    return replace(training, **changes)
