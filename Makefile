@@ -12,7 +12,7 @@ PIP_FLAGS ?=
 # they know, and AVX2 where there is AVX-512. Tests that compare what was trained must pass with each.
 OLDEST := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott 'NPY_DISABLE_CPU_FEATURES=X86_V4 X86_V3'
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4
-NUMERIC := tests/deploy/client tests/docs tests/studies tests/fleet tests/golden tests/learning tests/parts tests/runs tests/runtime tests/strategies tests/test_*.py
+NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet tests/golden tests/learning tests/parts tests/runs tests/runtime tests/strategies tests/test_*.py
 
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"

@@ -62,7 +62,8 @@ def test_what_counts_as_divergence(lr: float, diverged: str | None) -> None:
 
 
 def test_a_step_that_is_lost_in_rounding_leaves_the_model_where_it_was() -> None:
-    summary = ran({"training.lr": 1e-30})
+    # With one client a round, since the average of ten equal models may be off by a rounding.
+    summary = ran({"training.lr": 1e-30, "strategy.clients_per_round": 1})
     assert (summary["diverged"], summary["still_since_s"]) == (None, 0.0)
     assert summary["warnings"] == ["the model stands still since t = 0 s: versions 0 to 10 have exactly the same loss"]
 
