@@ -241,11 +241,11 @@ def test_a_comparison_in_a_folder_is_the_same(experiment: Experiment, comparison
 @pytest.mark.parametrize(
     ("strategies", "seeds", "said"),
     [
-        ("fedavg,fedavg", 1, "a name is there twice"),
+        ("fedavg,fedavg", 1, "duplicate name 'fedavg'"),
         ([], 1, "name at least one"),
-        ("fedavg", [1, 1], "a seed is there twice"),
+        ("fedavg", [1, 1], "duplicate seed 1"),
         ("fedavg", [], "give at least one"),
-        ("fedavg", [1.5], "no whole number"),
+        ("fedavg", [1.5], "is not a whole number >= 0"),
         ("nonsense", 1, "no such strategy"),
     ],
 )
@@ -314,7 +314,7 @@ def test_pictures_are_figures_and_files(comparison: Comparison, result: Result, 
         result.figure("acuracy")
     with pytest.raises(ConfigError, match="nothing to draw"):
         result.figure("places")
-    with pytest.raises(ConfigError, match="no such picture"):
+    with pytest.raises(ConfigError, match="no such figure"):
         result.save_figure("labels", tmp_path / "labels.png")
 
 

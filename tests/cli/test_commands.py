@@ -193,12 +193,12 @@ def test_compare_shares_the_world_and_writes_the_table_as_json(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--strategies", "fedavg,fedavg"], "a name is there twice"),
+        (["--strategies", "fedavg,fedavg"], "duplicate name 'fedavg'"),
         (["--strategies", ","], "name at least one"),
         (["--strategies", "fedavgg"], "did you mean 'fedavg'"),
-        (["--strategies", "fedavg", "--seeds", "3-1"], "runs backwards"),
+        (["--strategies", "fedavg", "--seeds", "3-1"], "is a descending range"),
         (["--strategies", "fedavg", "--seeds", "a"], "write whole numbers like 1-5"),
-        (["--strategies", "fedavg", "--seeds", "1,1"], "a seed is there twice"),
+        (["--strategies", "fedavg", "--seeds", "1,1"], "duplicate seed 1"),
     ],
 )
 def test_compare_refuses_what_it_cannot_compare(

@@ -60,7 +60,7 @@ def test_names(name: str, module: str, class_name: str, tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_my_idea.py").write_text("mine")
-    with pytest.raises(ConfigError, match=r"test_my_idea.py is there already"):
+    with pytest.raises(ConfigError, match=r"test_my_idea.py already exists; choose another name or folder"):
         new.write("strategy", "my-idea", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_my_idea.py"]
     assert (tmp_path / "test_my_idea.py").read_text() == "mine"

@@ -203,7 +203,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
         }
     )
     assert changed.fleet.compute.variation == 0.1
-    with pytest.raises(ConfigError, match="nothing is overwritten"):
+    with pytest.raises(ConfigError, match="nothing was overwritten"):
         fleet_arguments.fleet(["import", "capacity.json", "--out", "phones.toml"], standalone_mode=False)
 
 

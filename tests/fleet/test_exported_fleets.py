@@ -74,7 +74,7 @@ def test_each_format_holds_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyP
     import pyarrow.parquet as pq
 
     assert pq.read_table("fleet.parquet").column("compute_s").to_pylist() == seconds
-    for out, said in (("fleet.csv", "nothing is overwritten"), ("fleet.xlsx", "can be written as")):
+    for out, said in (("fleet.csv", "nothing was overwritten"), ("fleet.xlsx", "can be written as")):
         with pytest.raises(ConfigError, match=said):
             fleet_arguments.fleet(["export", "config.toml", "--out", out], standalone_mode=False)
 

@@ -25,10 +25,10 @@ _ALSO = {"model": "network"}
 
 
 def write(kind: str, name: str, folder: Path = Path()) -> list[Path]:
-    """The file of a new part and that of its test, in `folder`; what they are called follows from `name`.
+    """Write a new part and its test into `folder`, named after `name`; return their paths.
 
-    kind: of `KINDS`. name: like "my-idea" or "MyIdea". Raises ConfigError for another kind, for what is no name of a
-    module, or hides one of Python's, and where either file is there already.
+    kind: one of `KINDS`. name: such as "my-idea" or "MyIdea". Raises ConfigError for another kind, for a name that is
+    not a module name or hides one of Python's modules, and if either file exists.
     """
     kind = _ALSO.get(kind, kind)
     if kind not in KINDS:

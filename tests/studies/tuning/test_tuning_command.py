@@ -175,7 +175,7 @@ def test_the_command_prints_tables_and_lines(
     assert len(asked) == 2 * (4 + 2)
     for wrong, message in [
         (["--lr", "a:b"], "--lr a:b: write the largest and the smallest"),
-        (["--seeds", "1,1"], "a seed is there twice"),
+        (["--seeds", "1,1"], "duplicate seed 1"),
         (["--budget", "1"], "--budget 1: must be above 2"),
     ]:
         assert fedtempo(monkeypatch, "tune", path, "--strategies", "fedavg", *wrong) == 2
