@@ -169,9 +169,11 @@ class Comparison(Pictures):
         return frames.frame([_row(result) for result in self])
 
     def table(self) -> DataFrame:
-        """Return one row per strategy, over its seeds: time to target (median, s; NaN if that seed did not reach it),
-        how many seeds reached it, how many diverged, means of accuracy, busy ratio, staleness, visits, commits and bytes
-        moved."""
+        """Return one row per strategy, over its seeds.
+
+        Time to target (median, s; NaN if that seed did not reach it), how many seeds reached it, how many diverged,
+        means of accuracy, busy ratio, staleness, visits, commits and bytes moved.
+        """
         facts = self.facts["strategies"]
         return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
 
