@@ -197,7 +197,7 @@ def test_compare_shares_the_world_and_writes_the_table_as_json(
         (["--strategies", ","], "name at least one"),
         (["--strategies", "fedavgg"], "did you mean 'fedavg'"),
         (["--strategies", "fedavg", "--seeds", "3-1"], "is a descending range"),
-        (["--strategies", "fedavg", "--seeds", "a"], "write whole numbers like 1-5"),
+        (["--strategies", "fedavg", "--seeds", "a"], "write whole numbers such as 1-5"),
         (["--strategies", "fedavg", "--seeds", "1,1"], "duplicate seed 1"),
     ],
 )
