@@ -1,4 +1,4 @@
-"""Check that a built site is self-contained: no files from other sites, no broken links, a description for each picture.
+"""Check that a built site is self-contained: no files from other sites, no broken links, and a text for each picture.
 
 python -m tools.site.check site
 """
