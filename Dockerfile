@@ -1,18 +1,21 @@
 # docker build -t fedtempo .
 # docker run --rm --shm-size 1g -v "$PWD:/work" fedtempo run configs/fedhusky.toml
-# Build arguments. BASE: an image with Python and pip, where Docker Hub cannot be reached. EXTRAS: what else is installed,
-# comma-separated, as in `--build-arg EXTRAS=ray,hf`; deploy/compose.yaml needs Flower. PIP_FLAGS: where pip finds PyTorch.
+#
+# Build arguments:
+#   BASE       an image with Python and pip, if you cannot reach Docker Hub
+#   EXTRAS     comma-separated extras to install, as in `--build-arg EXTRAS=ray,hf`; deploy/compose.yaml needs flower
+#   PIP_FLAGS  options for pip, which say where to find PyTorch
 ARG BASE=python:3.11-slim
 FROM $BASE
 ARG EXTRAS=flower
 ARG PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 ENV FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1 FLWR_HOME=/state
-# Dependencies first, with a package that is empty: where only the code changes, they stay.
+# Install the dependencies first, with an empty package, so that this layer is reused if only the code changes.
 COPY pyproject.toml README.md LICENSE /src/
 RUN mkdir /src/fedtempo && touch /src/fedtempo/__init__.py \
  && pip install --no-cache-dir $PIP_FLAGS "/src[$EXTRAS]" && pip uninstall --yes fedtempo && rm -rf /src
 COPY . /src
-# /state: whoever the container runs as (`--user`) may write there. HOME and USER are for users that it does not know.
+# /state is writable for any user (`--user`). HOME and USER are for users without an entry in the image's /etc/passwd.
 RUN pip install --no-cache-dir --no-deps /src && rm -rf /src \
  && useradd --home-dir /state fedtempo && mkdir --mode 1777 /state && mkdir /work && chown fedtempo /work
 ENV HOME=/state USER=fedtempo

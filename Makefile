@@ -1,15 +1,15 @@
-# `make demo` and `make test` do everything on a fresh machine; the environment is made when it is first needed. Targets of
-# several steps end with a line that says how it went (tools/steps.sh).
+# `make demo` and `make test` work on a fresh machine: they create the environment when it is first needed. Targets with
+# several steps end with a line that summarises the result (tools/steps.sh).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Where pip finds PyTorch. On x86-64 Linux the plain index serves a CUDA build of several GB; for the CPU build use
+# Options for pip, which say where to find PyTorch. On x86-64 Linux, the default is a CUDA build of several GB; for the CPU build use
 #   make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
 PIP_FLAGS ?=
 
-# Other instructions than a processor's best, so that PyTorch, MKL, oneDNN, OpenBLAS and NumPy round otherwise: the oldest that
-# they know, and AVX2 where there is AVX-512. Tests that compare what was trained must pass with each.
+# Settings that keep PyTorch, MKL, oneDNN, OpenBLAS and NumPy from using the CPU's best instructions, so that they round
+# differently: the oldest that they support, and AVX2 on CPUs with AVX-512. Tests that compare trained models must pass with each.
 OLDEST := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Prescott 'NPY_DISABLE_CPU_FEATURES=X86_V4 X86_V3'
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4
 NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet tests/golden tests/learning tests/parts tests/runs tests/runtime tests/strategies tests/test_*.py
@@ -26,7 +26,7 @@ demo:
 test:
 	@sh tools/steps.sh "make test" $(INSTALL) $(LINT) "tests, 5 to 10 minutes" "$(BIN)/python -m pytest -n 2"
 
-# The tests that train, or whose results could hang on rounding, with other instructions.
+# Tests that train, or whose results could depend on rounding, with other CPU instructions.
 test-numeric:
 	@sh tools/steps.sh "make test-numeric" $(INSTALL) \
 	  "do the oldest instructions round otherwise?" "env $(OLDEST) $(BIN)/python -m tools.rounding --must-differ" \
@@ -34,19 +34,19 @@ test-numeric:
 	  "does AVX2 round otherwise?" "env $(AVX2) $(BIN)/python -m tools.rounding" \
 	  "tests with AVX2" "env $(AVX2) $(BIN)/python -m pytest -n 2 $(NUMERIC)"
 
-# What needs Fashion-MNIST, and is skipped elsewhere; of the slow ones none.
+# Tests that need Fashion-MNIST and that `make test` skips without it, except slow ones.
 test-fashion-mnist: $(READY)
 	$(BIN)/python -m pytest -rs -m 'fashion_mnist and not slow' tests/data tests/studies tests/cli
 
-# Real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with what comes about.
+# Tests with real processes on 127.0.0.1. The slow ones deploy every strategy, and compare predictions with deployments.
 test-deploy: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
-	.venv-flower/bin/python -m pytest tests/cli/test_help.py  # it has other versions of Typer and Click
+	.venv-flower/bin/python -m pytest tests/cli/test_help.py  # this environment has other versions of Typer and Click
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
 
-# deploy/compose.yaml in containers; needs a Docker daemon and takes minutes. BUILD_FLAGS: for `docker build`.
+# Run deploy/compose.yaml in containers. Needs a Docker daemon and takes minutes. BUILD_FLAGS: options for `docker build`.
 BUILD_FLAGS ?=
 test-docker: $(READY)
 	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
@@ -54,8 +54,8 @@ test-docker: $(READY)
 test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py
 
-# The pages below site/, from docs/ and from the code. --strict: a link that leads nowhere is an error. The notebooks run in
-# a kernel of Jupyter's, as a reader would run them.
+# Build the site in site/ from docs/ and the code. --strict makes broken links an error. The notebooks run in a Jupyter kernel,
+# as a reader would run them.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs build --strict --quiet
@@ -65,24 +65,24 @@ docs: .venv-docs/.ready
 docs-serve: .venv-docs/.ready
 	.venv-docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8800
 
-# The wheel and the source distribution in dist/, each tried in an environment of its own.
+# Build the wheel and the source distribution in dist/, and try each in a separate environment.
 package: $(READY)
 	$(BIN)/python -m tools.package dist $(PIP_FLAGS)
 
-# What a release must pass.
+# Everything that a release must pass.
 ci: test docs package
 	$(BIN)/python -m pytest -m slow tests/docs
 
 lint:
 	@sh tools/steps.sh "make lint" $(INSTALL) $(LINT)
 
-# What is known against every pinned release. AUDIT_FLAGS=--strict: one about which nobody can be asked is a failure too.
+# Check every pinned release for known problems. AUDIT_FLAGS=--strict: releases that cannot be checked are a failure, too.
 AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
 	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-docs.lock
 
-# A peer that cannot be installed is a figure without a value.
+# If a peer cannot be installed, its figure has no value.
 bench: $(READY)
 	-PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m benchmarks.peers.environments
 	$(BIN)/python -m benchmarks.run
@@ -94,18 +94,18 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@echo "Making the environment $(VENV) with $$($(PYTHON) --version)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV), once: 1.7 GB and some minutes with the CPU build of PyTorch," \
-	  "several GB more with the CUDA build. What pip says follows."
+	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV), once: 1.7 GB and several minutes with the CPU build of PyTorch," \
+	  "several GB more with the CUDA build. The output of pip follows."
 	@$(BIN)/python -m pip install --disable-pip-version-check $(PIP_FLAGS) -r requirements.lock
 	@echo "Installing fedtempo itself, from this folder."
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 	@echo "The environment is ready."
 
-# Flower needs older versions of some packages, Ray takes 250 MB, and nobody else needs MkDocs: their environments lie over
-# the other one.
+# Flower needs older versions of some packages, Ray takes 250 MB, and only the docs need MkDocs. So each has an environment on
+# top of the main one.
 .venv-%/.ready: requirements-%.lock $(READY)
-	@echo "Making the environment $(@D) over $(VENV): $$(grep -c == $<) packages, once. What pip says follows."
+	@echo "Making the environment $(@D) over $(VENV): $$(grep -c == $<) packages, once. The output of pip follows."
 	@$(BIN)/python -m venv --without-pip $(@D)
 	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
 	  > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth

@@ -1,4 +1,4 @@
-"""From measured times to a fleet: a distribution is fitted to them, and a plan says what it means for strategies."""
+"""Fit a distribution to measured times, and plan strategies on a fleet with these times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedtempo.fleet.fitting import fit
 
 
 def measure(path: Path) -> None:
-    """Stands for your own measurements: seconds of each visit of sixty devices."""
+    """Write invented measurements in place of your own: seconds per visit of sixty devices."""
     rng = np.random.default_rng(1)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -28,7 +28,7 @@ def main(folder: Path = Path("example-fleet"), horizon_s: float = 500.0) -> Plan
     measure(folder / "times.csv")
 
     best, *others = fit(column_of(folder / "times.csv", "seconds", client="device"))
-    print(best.table(), f"KS = {best.ks:.3f}, p = {best.p}, instead of {[each.kind for each in others]}")
+    print(best.table(), f"KS = {best.ks:.3f}, p = {best.p}, chosen over {[fitted.kind for fitted in others]}")
 
     experiment = Experiment(
         strategy="fedavg",

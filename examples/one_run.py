@@ -1,4 +1,4 @@
-"""One run from Python: a strategy on a fleet, its curve as a table, its picture as a file."""
+"""Run one strategy from Python, print its curve as a table, and save a figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedtempo import Experiment, Result
 def main(folder: Path = Path("example-one-run"), horizon_s: float = 300.0) -> Result:
     experiment = Experiment(
         strategy="fedhusky",
-        fleet={"preset": "fedhusky"},  # visits of 1 to 10 s, a server in the air
+        fleet={"preset": "fedhusky"},  # visits of 1 to 10 s, a server in the air above the clients
         data={"source": "digits", "clients": 20, "examples_per_client": 40, "tell_labels": True},
         training={"lr": 0.3, "batch_size": 5},
         run={"horizon": horizon_s, "target_accuracy": 0.8},
@@ -24,7 +24,7 @@ def main(folder: Path = Path("example-one-run"), horizon_s: float = 300.0) -> Re
 
     folder.mkdir(exist_ok=True)
     result.save_figure("accuracy", folder / "accuracy.png")
-    experiment.save(folder / "experiment.toml")  # `fedtempo run` takes it
+    experiment.save(folder / "experiment.toml")  # for `fedtempo run`
     return result
 
 

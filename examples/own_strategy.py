@@ -1,4 +1,4 @@
-"""A strategy of your own in a dozen lines, compared with others over two seeds."""
+"""Write a strategy in a dozen lines, and compare it with others on two seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedtempo import Comparison, Experiment, Federation
 
 @dataclass(frozen=True)
 class FastestFirst:
-    """Train the fastest few clients, over and over."""
+    """Train only the fastest clients."""
 
     count: int = 5
 

@@ -1,4 +1,4 @@
-"""A fair comparison: each strategy's learning rate is tuned on seeds that the comparison does not use."""
+"""Compare strategies fairly: tune the learning rate of each on a seed that the comparison does not use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(
     print(tuning.table())
     print(tuning.best)
 
-    # In a folder it is what `fedtempo compare` leaves: runs, comparison.json, report.html; and it can be resumed.
+    # With a folder, this writes what `fedtempo compare` writes (runs, comparison.json, report.html) and can be resumed.
     comparison = tuning.experiment.compare(STRATEGIES, seeds=range(1, 3), folder=folder)
     print(comparison.headline)
     return comparison

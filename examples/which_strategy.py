@@ -1,4 +1,4 @@
-"""Which strategy for this fleet? Short trainings of several, what they cost, and what would change the answer."""
+"""Recommend a strategy for a fleet from short trainings, with its cost and what would change the answer."""
 
 from __future__ import annotations
 

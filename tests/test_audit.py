@@ -1,4 +1,4 @@
-"""`make audit` tells what is known against pinned releases, and never that nothing is where nobody could be asked."""
+"""`make audit` reports known problems of pinned releases, and never calls a release clean that it could not check."""
 
 import json
 import subprocess
@@ -110,7 +110,7 @@ def test_the_exit_code_and_the_last_line(run):
     code, printed = run("some-thing==1.0")
     assert code == 0
     assert (
-        "NOT CHECKED for advisories, nobody could be asked about them: 1 releases: some-thing 1.0 (newest: 1.2)."
+        "NOT CHECKED for advisories, because the index has no page of them: 1 releases: some-thing 1.0 (newest: 1.2)."
         in printed
     )
     assert run("some-thing==1.0", arguments=["--strict"])[0] == 1

@@ -1,1 +1,1 @@
-"""What developers of this project run beside the tests."""
+"""Programs for developers of this project, besides the tests."""

@@ -1,14 +1,16 @@
-"""What is known against the releases that are pinned: `make audit`.
+"""Check pinned releases for known problems: `make audit`.
 
     python -m tools.audit [--strict] requirements.lock ...
 
-Every pin is looked up in the package index that pip uses: it must be there and not yanked, its project not quarantined.
-Advisories come from pip-audit, which asks about each release by its version. Where the index has no such page, as a
-mirror may not, its page about the project tells the advisories of the newest release, so a pin that is the newest is
-asked about there. For the rest there is no answer, and the last line says so.
+Every pin is looked up in the package index that pip uses. It must exist and not be yanked, and its project must not be
+quarantined.
 
-Exit code: 1 where anything is known against a pin, or it could not be looked up; with --strict also where there is no
-answer about one; else 0.
+Advisories come from pip-audit, which asks the index for the page of each release. Some indexes, such as mirrors, have
+no such pages, but their page of a project lists the advisories of its newest release. There, a pin is checked only if
+it is the newest release. The last line names the pins that could not be checked.
+
+Exit code: 1 if a pin has a known problem or could not be looked up, or, with --strict, if it could not be checked for
+advisories; else 0.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import requests
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
-from pip._internal.models.index import PyPI  # the index of a pip that nobody configured
+from pip._internal.models.index import PyPI  # pip's default index
 
 _FILES = {"Accept": "application/vnd.pypi.simple.v1+json"}
 _PATIENCE_S = 60
@@ -36,9 +38,10 @@ _PATIENCE_S = 60
 
 @dataclass
 class Pin:
-    """One pinned release, and what was found. advisories: None where nobody could be asked.
+    """One pinned release, and its known problems.
 
-    newest: the newest release for good (no pre-release) that is not yanked. faults: what is wrong with it.
+    newest: the newest final release (no pre-release) that is not yanked. advisories: None if it could not be checked.
+    faults: other problems.
     """
 
     name: str
@@ -52,7 +55,7 @@ class Pin:
 
 
 def pins(lines: Iterable[str]) -> Iterator[Pin]:
-    """The pins of a requirements file. Raises ValueError for a line that is none."""
+    """Yield the pins of a requirements file. Raises ValueError for a line that is not a pin."""
     for line in lines:
         text = line.partition("#")[0].strip()
         if not text:
@@ -65,7 +68,7 @@ def pins(lines: Iterable[str]) -> Iterator[Pin]:
 
 
 def look_up(pin: Pin, files: dict[str, Any]) -> None:
-    """Note what the index says of a pin. files: its page of the project's files (PEP 691, 700, 792)."""
+    """Record what the index says about a pin. files: its page of the project's files (PEP 691, 700, 792)."""
     whole: set[Version] = set()
     yanked: dict[Version, str] = {}
     for file in files["files"]:
@@ -84,7 +87,7 @@ def look_up(pin: Pin, files: dict[str, Any]) -> None:
 
 
 def release(filename: str) -> Version | None:
-    """The version that a file is of; None for one of another kind."""
+    """Return the version in the name of a wheel or source distribution, None for other files."""
     try:
         if filename.endswith(".whl"):
             return parse_wheel_filename(filename)[1]
@@ -94,7 +97,7 @@ def release(filename: str) -> Version | None:
 
 
 def ask_pip_audit(pinned: Mapping[tuple[str, Version], Pin], file: Path) -> None:
-    """Note the advisories that pip-audit finds of a requirements file."""
+    """Record the advisories that pip-audit finds for a requirements file."""
     command = [
         sys.executable,
         "-m",
@@ -107,35 +110,37 @@ def ask_pip_audit(pinned: Mapping[tuple[str, Version], Pin], file: Path) -> None
     answer = subprocess.run([*command, "-r", str(file)], capture_output=True, text=True, check=False)  # noqa: S603  ours
     try:
         found = json.loads(answer.stdout)["dependencies"]
-    except ValueError:  # it stopped: its last line says why
+    except ValueError:  # it failed, and its last line says why
         print(answer.stderr.strip().rpartition("\n")[2], file=sys.stderr)
         return
     for about in found:
-        if "vulns" in about:  # or else the reason why it was skipped
+        if "vulns" in about:  # otherwise the entry says why it was skipped
             pin = pinned[canonicalize_name(about["name"]), Version(about["version"])]
             pin.advisories = [each["id"] for each in about["vulns"]]
 
 
 def ask_project(pin: Pin, project: dict[str, Any]) -> None:
-    """Note the advisories that the index's page about a project tells of its newest release, where that is the pin."""
+    """Record the advisories on the index's page of a project, if the pin is the release that the page is about."""
     if Version(project["info"]["version"]) == pin.version:
         told = reversed(project["vulnerabilities"])
-        known = {frozenset({each["id"], *each["aliases"]}): each for each in told}  # each once, by its first name
+        known = {
+            frozenset({each["id"], *each["aliases"]}): each for each in told
+        }  # once per advisory, under its first name
         pin.advisories = [each["id"] for each in known.values() if not each.get("withdrawn")]
 
 
 def page(address: str, **headers: str) -> dict[str, Any]:
-    """A page of the index. Raises requests.RequestException."""
+    """Return a page of the index. Raises requests.RequestException."""
     answer = requests.get(address, headers=headers, timeout=_PATIENCE_S)
     answer.raise_for_status()
     return dict(answer.json())
 
 
 def main(arguments: list[str]) -> int:
-    """Audit and print; returns the exit code."""
-    parser = argparse.ArgumentParser(description="What is known against the releases that are pinned.")
+    """Audit the files and print the result; return the exit code."""
+    parser = argparse.ArgumentParser(description="Check pinned releases for known problems.")
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--strict", action="store_true", help="fail also where there is no answer about a release")
+    parser.add_argument("--strict", action="store_true", help="also fail if a release cannot be checked for advisories")
     asked = parser.parse_args(arguments)
     pinned = {(pin.name, pin.version): pin for file in asked.files for pin in pins(file.read_text().splitlines())}
     index = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/")
@@ -157,17 +162,19 @@ def main(arguments: list[str]) -> int:
 
 
 def report(pinned: list[Pin], *, strict: bool) -> int:
-    """Print what was found; returns the exit code."""
+    """Print all problems; return the exit code."""
     for pin in pinned:
         for fault in [*pin.faults, *(f"advisory {name}" for name in pin.advisories or [])]:
             print(f"{pin}: {fault}")
     known = sum(bool(pin.faults or pin.advisories) for pin in pinned)
     unanswered = [pin for pin in pinned if pin.advisories is None]
-    print(f"{len(pinned)} releases looked up, {known} with something known against them.")
-    print(f"Advisories: an answer about {len(pinned) - len(unanswered)} releases.")
+    print(f"{len(pinned)} releases looked up, {known} with known problems.")
+    print(f"{len(pinned) - len(unanswered)} releases checked for advisories.")
     if unanswered:
         names = ", ".join(f"{pin} (newest: {pin.newest})" for pin in unanswered)
-        print(f"NOT CHECKED for advisories, nobody could be asked about them: {len(unanswered)} releases: {names}.")
+        print(
+            f"NOT CHECKED for advisories, because the index has no page of them: {len(unanswered)} releases: {names}."
+        )
     return int(bool(known or (strict and unanswered)))
 
 

@@ -1,9 +1,9 @@
-"""Build the wheel and the source distribution, and try each in an environment that has nothing else: `make package`.
+"""Build the wheel and the source distribution, and try each in an otherwise empty environment: `make package`.
 
     python -m tools.package [FOLDER] [pip's options, such as --extra-index-url ...]
 
-The two files are left in FOLDER, `dist` by default. Both are built without an isolated environment, by the setuptools
-that is pinned; the wheel is made of the source distribution, so that it lacks what that lacks.
+The two files are written to FOLDER (default: dist). Both are built without build isolation, by the pinned setuptools.
+The wheel is built from the source distribution, so a file that is missing there is missing in the wheel, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ name = "fedavg"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Raises CalledProcessError, or AssertionError, where something does not work."""
+    """Build and try the package. Raises CalledProcessError or AssertionError if something does not work."""
     folder = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else ROOT / "dist"
     pip_options = [each for each in arguments if Path(each) != folder]
     source, wheel = build(folder.resolve())
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The source distribution and the wheel, made anew in `folder`."""
+    """Build the source distribution and the wheel in `folder`, replacing old ones, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("fedtempo-*.tar.gz"), *folder.glob("fedtempo-*.whl")]:
         old.unlink()
@@ -71,7 +71,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def try_out(python: Path, folder: Path) -> None:
-    """Ask this environment's fedtempo for its version, what it lacks, a small run and the demo, outside the source."""
+    """Try the fedtempo of an environment outside the source tree: version, doctor, a small run, a plan, the demo."""
     folder.mkdir()
     (folder / "small.toml").write_text(SMALL, encoding="utf-8")
     program = python.with_name("fedtempo")
@@ -92,7 +92,7 @@ def try_out(python: Path, folder: Path) -> None:
 
 
 def _call(*command: str | Path, cwd: Path | None = None) -> str:
-    """What a program printed; shows what it complained about where it fails."""
+    """Return what a program prints; if it fails, show its error output."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     ended = subprocess.run(  # noqa: S603  this project's own programs, and pip
         [str(part) for part in command],

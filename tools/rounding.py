@@ -1,10 +1,10 @@
-"""Whether this process rounds otherwise than one without the switches of the numeric libraries.
+"""Check whether the switches of numeric libraries change how this process rounds.
 
     ATEN_CPU_CAPABILITY=default python -m tools.rounding
 
-computes the same in this process and in one whose libraries choose their instructions
-themselves, and prints which libraries' results differ. With --must-differ the exit code on x86-64 is 1 if none does:
-then the switches have no effect, and tests under them prove nothing.
+This repeats a computation in a process without the switches, in which the libraries choose their CPU instructions
+themselves, and prints the libraries whose results differ. With --must-differ, the exit code on x86-64 is 1 if none
+differs: the switches then have no effect, and tests that use them prove nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SWITCHES = (
 
 
 def results() -> dict[str, str]:
-    """Return a hash for each library's results: PyTorch's own kernels, MKL's, oneDNN's, NumPy's and OpenBLAS's."""
+    """Return a hash of the results of each library: PyTorch's own kernels, MKL, oneDNN, NumPy and OpenBLAS."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((256, 300))
     single = torch.from_numpy(x.astype(np.float32))
@@ -55,7 +55,7 @@ def main() -> int:
     )
     usual, here = answer.stdout.split(), results()
     differ = [name for (name, value), other in zip(here.items(), usual, strict=True) if value != other]
-    print(f"rounding differs from the usual in: {', '.join(differ) or 'nothing'} (of {', '.join(here)})")
+    print(f"rounding differs from the default in: {', '.join(differ) or 'nothing'} (of {', '.join(here)})")
     return int("--must-differ" in sys.argv and platform.machine() == "x86_64" and not differ)
 
 

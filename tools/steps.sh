@@ -1,10 +1,10 @@
 #!/bin/sh
-# Run named steps in order and end with one line that says how it went.
+# Run named steps in order, and end with one line that summarises the result.
 #
 #   sh tools/steps.sh TITLE NAME COMMAND [NAME COMMAND ...]
 #
-# Each COMMAND is a line for the shell. The first that fails ends it all, and its exit code is this script's; so does Ctrl-C
-# once the command that it reaches too has ended.
+# Each COMMAND is a line for the shell. The first failure ends the script with the exit code of that command. Ctrl-C ends it,
+# too, after the current command, which also receives the signal, has ended.
 title=$1
 shift
 total=$(($# / 2)) step=0 began=$(date +%s)

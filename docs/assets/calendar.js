@@ -1,6 +1,6 @@
-// Lets time pass in the calendars: they are whole as they stand, and play when they are seen for the first time.
+// Animate the calendars. They are complete without this script, and play when they first become visible.
 "use strict";
-const REAL_SECONDS = 14; // that a whole calendar takes
+const REAL_SECONDS = 14; // duration of a whole calendar
 
 for (const figure of document.querySelectorAll("figure.calendar")) {
   const { left, scale, seconds } = Object.fromEntries(Object.entries(figure.dataset).map(([k, v]) => [k, Number(v)]));

@@ -1,7 +1,7 @@
-"""Makes patients.csv of the breast cancer data that scikit-learn brings along (Wolberg, Street and Mangasarian, 1995).
+"""Write patients.csv from the breast cancer data in scikit-learn (Wolberg, Street and Mangasarian, 1995).
 
-569 tumours, ten measurements of their cells' nuclei (the means), and whether the tumour is malignant. Which hospital
-has which patient is not in the data: here three hospitals of different sizes share them at random.
+The data are 569 tumours: ten measurements of cell nuclei (means), and whether the tumour is malignant. They contain no
+hospitals; each patient is assigned at random to one of three hospitals of different sizes.
 """
 
 import csv

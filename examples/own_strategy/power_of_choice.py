@@ -13,10 +13,10 @@ from fedtempo.strategies.rounds import train_round
 
 @dataclass(frozen=True)
 class PowerOfChoice:
-    """Draw candidates by their shares of the data; train those with the highest losses when they last trained."""
+    """Draw candidates by their shares of the data; train those whose last training had the highest loss."""
 
-    candidates: Annotated[int, Ge(1), Doc("clients drawn each round, d")] = 20
-    clients_per_round: Annotated[int, Ge(1), Doc("those of them that train, m")] = 10
+    candidates: Annotated[int, Ge(1), Doc("candidates drawn in each round, d")] = 20
+    clients_per_round: Annotated[int, Ge(1), Doc("candidates that train, m")] = 10
 
     async def run(self, fed: Federation) -> None:
         losses: dict[int, float] = {}

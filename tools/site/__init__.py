@@ -1,1 +1,1 @@
-"""What the site is made of besides the pages in docs/: pictures, code and tables that come from the program."""
+"""Parts of the site that are generated from the program: calendars, code, tables and reference pages."""

@@ -1,6 +1,6 @@
-"""Calendars of a small fleet as SVG: who works when under a strategy, drawn from a run without training.
+"""SVG calendars of a small fleet: which client works when under a strategy, drawn from a run without training.
 
-Each picture is whole as it stands; docs/assets/calendar.js lets time pass in it.
+Each picture is complete without JavaScript; docs/assets/calendar.js animates it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fedtempo.runs.run import run
 
 SECONDS = 40.0
 VISIT_S = [1.0, 1.4, 1.8, 2.3, 2.9, 3.6, 4.4, 5.2, 6.0]
-"""Computing time of each client, from the fastest to the slowest; sending takes 0.25 s down and 0.35 s up besides."""
+"""Computing time of each client, from fastest to slowest. A download takes another 0.25 s, an upload 0.35 s."""
 
 _WIDTH, _LEFT, _TOP, _ROW, _BAR = 860, 92, 26, 24, 16
 _BOTTOM = _TOP + _ROW * len(VISIT_S)
@@ -51,7 +51,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def three_kinds(each: int = 90) -> Dataset:
-    """A data set with three classes and nothing to learn: for schedules."""
+    """Return a data set with three classes and nothing to learn, for schedules without training."""
     labels = np.arange(3 * each) % 3
     examples = np.zeros((3 * each, 4), np.float32)
     return from_arrays("three kinds", examples, labels, examples, labels)
@@ -59,7 +59,7 @@ def three_kinds(each: int = 90) -> Dataset:
 
 @lru_cache(maxsize=32)
 def _records(strategy: str) -> tuple[dict[str, Any], Records]:
-    """The summary and the records of a strategy on the small fleet."""
+    """Run a strategy on the small fleet; return its summary and records."""
     config = parse(
         {
             "run": {"horizon": SECONDS},
@@ -87,7 +87,7 @@ def _records(strategy: str) -> tuple[dict[str, Any], Records]:
 
 
 def measures(strategy: str) -> dict[str, float]:
-    """What the calendar amounts to: the mean busy ratio, commits, visits, the mean staleness of commits."""
+    """Return the measures of a calendar: mean busy ratio, commits, visits, mean staleness of commits."""
     summary, _ = _records(strategy)
     return {
         "busy": summary["busy_ratio"]["mean"],
@@ -98,7 +98,7 @@ def measures(strategy: str) -> dict[str, float]:
 
 
 def calendar_figure(strategy: str) -> str:
-    """The calendar of a strategy as one HTML element, with a text that says the same to who does not see it."""
+    """Return the calendar of a strategy as one HTML element, with a description for screen readers."""
     records, told = _records(strategy)[1], measures(strategy)
     columns = ("client", "group", "base_version", "started", "received", "computed", "finished")
     visits = zip(*(records.visits[column].tolist() for column in columns), strict=True)
@@ -123,7 +123,7 @@ def calendar_figure(strategy: str) -> str:
 
 
 def _axes() -> Iterator[str]:
-    """A line and a number every five seconds, and how long each client computes."""
+    """Draw a line and a number every five seconds, and the computing time of each client."""
     for second in range(0, int(SECONDS) + 1, 5):
         x, unit = _x(second), "" if second else " s"
         yield f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 4}" y2="{_BOTTOM}"/>'
@@ -139,7 +139,7 @@ def _commit(number: int, time: float) -> str:
 
 
 def _bar(row: tuple[Any, ...]) -> str:
-    """One visit: what it receives and sends is paler than what it computes."""
+    """Draw one visit; download and upload are paler than computing."""
     client, group, version, started, received, computed, finished = row
     end = min(finished, SECONDS)
     y = _TOP + _ROW * client
@@ -147,7 +147,7 @@ def _bar(row: tuple[Any, ...]) -> str:
     phases = [(started, received, 0.45), (received, computed, 1.0), (computed, finished, 0.45)]
     rects = []
     for begins, ends, opacity in phases:
-        if begins != begins or begins >= end:  # NaN: the visit did not come so far
+        if begins != begins or begins >= end:  # NaN: the visit did not reach this phase
             continue
         ends = end if ends != ends else min(ends, end)
         x, width = _x(begins), max((ends - begins) * _SCALE - 0.6, 0.4)

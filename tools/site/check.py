@@ -1,4 +1,4 @@
-"""Whether a built site stands by itself: nothing from elsewhere, no link that leads nowhere, a text for every picture.
+"""Check that a built site is self-contained: no files from other sites, no broken links, and a text for each picture.
 
 python -m tools.site.check site
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("iframe", "src"), ("source", "src")}
-"""What a browser fetches by itself, unlike a link that a reader may follow."""
+"""Elements that a browser loads by itself, unlike links that a reader may follow."""
 
 
 class Page(HTMLParser):
-    """A page's links, what it loads, its anchors, and what is wrong with its pictures."""
+    """The links of a page, the files that it loads, its anchors, and flaws such as pictures without a description."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def flaws(site: Path) -> Iterator[str]:
-    """What is wrong, one line each."""
+    """Yield one line per flaw of the site."""
     pages = {path: Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
     for path, page in pages.items():
         where = path.relative_to(site)

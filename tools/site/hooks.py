@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site; see `hooks` in mkdocs.yml."""
+"""Functions that MkDocs calls while it builds the site; see `hooks` in mkdocs.yml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.site.reference import PAGES as GENERATED
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add pages that the program writes, pages that lie outside docs/, and whatever pages link to."""
+    """Add generated pages, pages outside docs/, and all files that pages link to."""
     for path, page in PAGES.items():
         if page != "index.md":
             files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
@@ -27,7 +27,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put pieces into their places, and turn links to files of the repository into links to where the site has them."""
+    """Expand the pieces of a page, and turn links between files of the repository into links of the site."""
     if page.file.src_uri in GENERATED:
         return markdown
     try:
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _add(files: Files, config: Any, path: str) -> None:
-    """Have a file on the site, or a folder's files with a list of them, unless they are there."""
+    """Add a file to the site, or the files of a folder with a page that lists them, unless they have been added."""
     full = ROOT / path
     if full.is_dir():
         page = folder_page(path)
@@ -51,6 +51,6 @@ def _add(files: Files, config: Any, path: str) -> None:
 
 
 def _listed(folder: Path, title: str) -> str:
-    """A page with a link to each file of a folder."""
+    """Return a page with a link to each file of a folder."""
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     return "\n".join([f"# {title}", "", *(f"- [{name}]({name})" for name in names)]) + "\n"

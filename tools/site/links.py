@@ -1,4 +1,4 @@
-"""Links between files of the repository, as links between pages of the site."""
+"""Turn links between files of the repository into links between pages of the site."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "README.md": "index.md",
 }
-"""Files outside docs/ that are pages of the site, and where."""
+"""Files outside docs/ that become pages of the site, and the paths of these pages."""
 
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 
 def site_path(repository_path: str) -> str:
-    """Where the site has a file or folder of the repository."""
+    """Return the path on the site of a file or folder of the repository."""
     if repository_path in PAGES:
         return PAGES[repository_path]
     if repository_path.startswith("docs/"):
@@ -30,14 +30,14 @@ def site_path(repository_path: str) -> str:
 
 
 def repository_path(site_page: str) -> str:
-    """Where the repository has a page of the site."""
+    """Return the path in the repository of a page of the site."""
     if site_page.startswith("files/"):
         return site_page.removeprefix("files/")
     return next((path for path, page in PAGES.items() if page == site_page and page != "index.md"), f"docs/{site_page}")
 
 
 def linked(markdown: str, source: str) -> Iterator[str]:
-    """Files and folders of the repository that a file of it, `source`, links to and that exist."""
+    """Yield the existing files and folders of the repository that the text of its file `source` links to."""
     for link in _LINK.finditer(markdown):
         path = _resolved(link["target"], source)
         if path is not None:
@@ -45,7 +45,7 @@ def linked(markdown: str, source: str) -> Iterator[str]:
 
 
 def rewritten(markdown: str, source: str) -> str:
-    """The text with links as they must be on the site. source: the file of the repository that the text is from."""
+    """Return the text with its links rewritten for the site. source: the file in the repository that it is from."""
     here = posixpath.dirname(site_path(source))
 
     def rewrite(link: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ def rewritten(markdown: str, source: str) -> str:
 
 
 def folder_page(path: str) -> str:
-    """The page that lists a folder of the repository."""
+    """Return the path of the page that lists a folder of the repository."""
     return f"{site_path(path).rstrip('/')}/files.md"
 
 

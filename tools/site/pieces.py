@@ -1,9 +1,9 @@
-"""What pages ask for in comments, `<!-- site: WHAT ARGUMENTS -->`: code, tables and calendars out of the program.
+"""Pieces that pages include with comments, `<!-- site: WHAT ARGUMENTS -->`: code, tables and calendars of the program.
 
-- `code MODULE:NAME ...`: the source of classes, functions or methods; of a class without its docstring
-- `fields NAME`: the fields of a part, as `fedtempo describe NAME` has them
-- `calendar STRATEGY`: who works when on a small fleet
-- `compared STRATEGY ...`: the measures of their calendars as a table
+- `code MODULE:NAME ...`: the source of classes, functions or methods; for a class, without its docstring
+- `fields NAME`: the fields of a part, as `fedtempo describe NAME` prints them
+- `calendar STRATEGY`: which client works when, on a small fleet
+- `compared STRATEGY ...`: the measures of their calendars, as a table
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PIECE = re.compile(r"^<!-- site: (?P<what>\w+)(?P<arguments>[^\n]*?) -->$", re.
 
 
 def expanded(markdown: str) -> str:
-    """The text with every piece in its place. Raises ValueError for one that nobody knows, or that is not there."""
+    """Return the text with all pieces inserted. Raises ValueError for an unknown or missing piece."""
 
     def expand(found: re.Match[str]) -> str:
         piece = PIECES.get(found["what"])
@@ -41,7 +41,7 @@ def expanded(markdown: str) -> str:
 
 
 def code(*names: str) -> str:
-    """Sources one after the other in one block, titled with the file that they are from."""
+    """Return the sources of several objects in one block, titled with the file of the first."""
     objects = [_found(name) for name in names]
     title = importlib.import_module(names[0].partition(":")[0]).__name__.replace(".", "/") + ".py"
     text = "\n\n".join(map(_source, objects))
@@ -49,12 +49,12 @@ def code(*names: str) -> str:
 
 
 def fields(name: str) -> str:
-    """A table of a part's fields; a preset of that name has none."""
+    """Return a table of the fields of a part. A preset with the same name has no fields and is ignored."""
     return fields_table(next(part for _, part in parts_named(name) if dataclasses.is_dataclass(part)))
 
 
 def fields_table(part: Any) -> str:
-    """The fields of a dataclass: name, type and limits, default, meaning."""
+    """Return a table of the fields of a dataclass: name, type and limits, default, meaning."""
     hints = typing.get_type_hints(part, include_extras=True)
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
     for field in dataclasses.fields(part):
@@ -65,7 +65,7 @@ def fields_table(part: Any) -> str:
 
 
 def compared(*strategies: str) -> str:
-    """Measures of calendars."""
+    """Return a table of the measures of calendars."""
     rows = ["| strategy | busy | visits | new models | staleness |", "|---|--:|--:|--:|--:|"]
     for strategy in strategies:
         told = measures(strategy)
@@ -92,7 +92,7 @@ def _found(name: str) -> Any:
 
 
 def _source(found: Any) -> str:
-    """The source, without decorators; a class without its docstring, which the page tells."""
+    """Return the source, without decorators, and for a class without its docstring, which the page replaces."""
     text = textwrap.dedent(inspect.getsource(found)).rstrip()
     if not inspect.isclass(found):
         return text

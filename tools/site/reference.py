@@ -1,4 +1,4 @@
-"""Pages of the reference that are made of the program itself: commands, the configuration, parts by name."""
+"""Reference pages generated from the program: commands, the configuration, parts by name."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _INTROS = {
     "networks": "In a configuration: `[model] network = ...`; `module:Class` names your own.",
     "partitions": "In a configuration: `[data] partition = { kind = ... }`.",
     "links": "In a configuration: `[fleet] link = { kind = ... }`.",
-    "distributions": "Wherever each client has its own number: `[fleet] compute`, rates of a link.",
+    "distributions": "For numbers that differ between clients: `[fleet] compute`, rates of a link.",
     "availability": "In a configuration: `[fleet] availability = { kind = ... }`.",
-    "estimates": "What the server believes of visits: `[fleet] estimates = ...`.",
-    "fleets": "In a configuration: `[fleet] preset = ...`; the tables that it stands for are shown.",
+    "estimates": "What the server knows about the length of visits: `[fleet] estimates = ...`.",
+    "fleets": "In a configuration: `[fleet] preset = ...`; each entry shows the tables that it stands for.",
     "sources": "In a configuration: `[data] source = ...`, with `[data] options = { ... }`.",
 }
 
 
 def commands() -> str:
-    """Every command: what it does, how it is called, its arguments and options."""
+    """Return the page of commands: what each does, its usage, arguments and options."""
     lines = [
         "# Commands",
         "",
-        "`fedtempo COMMAND --help` says the same on the terminal. `fedtempo --install-completion` makes the shell "
-        "complete commands and options ([installing](../install.md#shell-completion)).",
+        "`fedtempo COMMAND --help` prints the same in the terminal. After `fedtempo --install-completion`, the shell "
+        "completes commands and options ([installing](../install.md#shell-completion)).",
     ]
     for words, command in _walk(typer.main.get_command(app.app), ("fedtempo",)):
         lines += ["", f"## `{' '.join(words)}`", "", inspect.cleandoc(command.help or ""), ""]
@@ -52,12 +52,12 @@ def commands() -> str:
 
 
 def configuration() -> str:
-    """The tables of a configuration and of a client's file."""
+    """Return the page of all sections of a configuration and of a client's file."""
     lines = [
         "# Configuration",
         "",
-        "A configuration is one TOML file. What has no default must be given; an unknown key is an error, which names "
-        "the nearest known one. `fedtempo describe NAME` prints what stands here.",
+        "A configuration is one TOML file. Keys without a default are required. An unknown key is an error that names "
+        "the most similar known key. `fedtempo describe NAME` prints the same tables.",
     ]
     for name, part in SECTIONS.items():
         lines += ["", f"## `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", fields_table(part)]
@@ -65,8 +65,8 @@ def configuration() -> str:
 
 
 def parts() -> str:
-    """All that has a name, with its fields."""
-    lines = ["# Parts by name", "", "What `fedtempo list` lists, with the settings of each."]
+    """Return the page of all parts that a configuration can name, with their fields."""
+    lines = ["# Parts by name", "", "All parts that `fedtempo list` names, with their settings."]
     for kind, known in kinds().items():
         if kind == "sections" or not known:
             continue
@@ -74,7 +74,7 @@ def parts() -> str:
         if kind == "strategies":
             continue
         for name, part in sorted(known.items()):
-            if isinstance(part, EntryPoint):  # of a package that happens to be installed here
+            if isinstance(part, EntryPoint):  # of a package that is installed only here
                 continue
             lines += ["", f"### `{name}`", "", inspect.cleandoc(part.__doc__ or ""), "", _settings(kind, part)]
     return "\n".join(lines) + "\n"
@@ -96,7 +96,7 @@ def _settings(kind: str, part: Any) -> str:
 
 
 def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Commands that do something, with the words that call them."""
+    """Yield all commands (not groups of commands), with the words that call them."""
     below = getattr(command, "commands", None)
     if below is None:
         yield words, command
@@ -105,7 +105,7 @@ def _walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 
 def _plain(default: Any) -> str:
-    """A default as a reader would type it; nothing where there is none."""
+    """Return a default as a reader would type it, or an empty string if there is none."""
     if callable(default) or default in (None, False, (), []):
         return ""
     return f"`{getattr(default, 'value', default)}`"
