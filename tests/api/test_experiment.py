@@ -144,7 +144,7 @@ def test_classes_of_ones_own_go_in_as_they_are(experiment: Experiment) -> None:
     class Hidden(OneByOne):
         pass
 
-    with pytest.raises(ConfigError, match="is not at the top of a module"):
+    with pytest.raises(ConfigError, match="is not at the top level of a module"):
         experiment.with_(strategy=Hidden())
 
 
