@@ -11,8 +11,8 @@ from rich.text import Text
 
 from fedtempo.studies.papers import reproduce as reproducing
 from fedtempo.studies.papers.index import write_index
-from fedtempo.studies.papers.registry import EXPERIMENTS
-from fedtempo.studies.papers.reproduction import SCALES, Experiment, Row, named
+from fedtempo.studies.papers.registry import EXHIBITS
+from fedtempo.studies.papers.reproduction import SCALES, Exhibit, Row, named
 
 
 def reproduce(
@@ -27,11 +27,11 @@ def reproduce(
 ) -> None:
     """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
     if ids:
-        print(*(name for name, experiment in EXPERIMENTS.items() if experiment.printed), sep="\n")
+        print(*(name for name, experiment in EXHIBITS.items() if experiment.printed), sep="\n")
         return
     if list_only or what is None:
-        printed = [experiment for experiment in EXPERIMENTS.values() if experiment.printed]
-        others = [experiment for experiment in EXPERIMENTS.values() if not experiment.printed]
+        printed = [experiment for experiment in EXHIBITS.values() if experiment.printed]
+        others = [experiment for experiment in EXHIBITS.values() if not experiment.printed]
         console.print(_experiments_table(f"the papers' {len(printed)} figures and tables", printed))
         console.print(_experiments_table("beside the papers", others))
         return
@@ -48,7 +48,7 @@ def index_results(console: Console, folder: Path) -> None:
     console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
 
 
-def _experiments_table(title: str, experiments: Iterable[Experiment]) -> Table:
+def _experiments_table(title: str, experiments: Iterable[Exhibit]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
     for column in ("name", "in the paper", "what", "the paper's data", *(f"{scale}, min" for scale in SCALES)):
         table.add_column(

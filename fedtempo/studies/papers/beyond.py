@@ -14,7 +14,7 @@ from fedtempo.studies.papers.league_entrants import Row as Cell
 from fedtempo.studies.papers.league_entrants import flattened
 from fedtempo.studies.papers.race import Race, Target, as_comparison, reference, run_race, run_to_the_end
 from fedtempo.studies.papers.ranking import ratio
-from fedtempo.studies.papers.reproduction import Asked, Budget, Experiment, Row
+from fedtempo.studies.papers.reproduction import Asked, Budget, Exhibit, Row
 from fedtempo.studies.papers.standings import seconds
 from fedtempo.studies.tuning.trials import Changes, in_processes
 
@@ -188,8 +188,8 @@ def _words(times: Sequence[float | None]) -> str:
     return span if len(known) == len(times) else f"{span} ({len(known)} of {len(times)})"
 
 
-EXPERIMENTS = (
-    Experiment(
+EXHIBITS = (
+    Exhibit(
         "all/beyond",
         "FedHusky taken further, one change at a time",
         beyond,

@@ -1,176 +1,166 @@
-"""What is beyond the papers as a page: all that it says of measurements is computed from `beyond.json`."""
+"""The page about what goes beyond the papers, computed from `beyond.json`."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from fedtempo.studies.papers.page_parts import markdown_table, settings_in_words
-from fedtempo.studies.papers.ranking import Ratio, median, ratio
+from fedtempo.studies.papers.pages import render
+from fedtempo.studies.papers.ranking import Ratio, Times, median, ratio
 from fedtempo.studies.papers.standings import seconds
 
 Facts = Mapping[str, Any]
 
-_HEAD = """# Beyond the papers: FedHusky taken further
 
-FedHusky's paper mixes whole groups into the global model, and [to the letter it learns slowly](fedhusky.md). What
-fedtempo runs by default keeps the paper's groups and calendars, and commits every hop with a correction for its
-cluster. This page asks what each part of that is worth, and what is better still. It is written by `fedtempo
-reproduce --index` from the numbers that `{command}` left in [all/beyond](all/beyond/result.md).
+@dataclass(frozen=True)
+class Result:
+    """A variant in one cell; numbers are medians over seeds.
 
-## The algorithm
+    is_first: it is the cell's first variant, which the ratio compares with. times: "42.5 s (35 to 80)". mb: megabytes.
+    """
 
-```text
-server: model w, version t; a remembered change m_c for each c, and the mean of all m; c is a cluster, or a client
-whenever a client is to train (a planned group hops to it, a paced group does, or it is simply free):
-    x, v  =  w, t                                        what it receives, and its version
-    d     =  train(x) - x                                its change, one visit later
-    gap   =  t - v                                       commits that it missed
-    beta  =  gain / (1 + max(gap, mean gap))^exponent    at most 1
-    w    +=  beta * (d - m_c + mean of all m)
-    m_c  +=  memory * (d - m_c)                          the first time m_c = d
-    t    +=  1
-```
+    is_first: bool
+    times: str
+    median_s: float
+    ratio: Ratio
+    visits: float
+    busy: float
+    staleness: float | None
+    took_part: float
+    mb: float
+    chosen: Mapping[str, Any]
 
-`planned` has the exact planner's groups, a memory for each cluster, gain 2, exponent 1. `free` has neither groups
-nor clusters: everyone trains all the time, with a memory for each client, gain 1, exponent 0.75. It is told nothing
-of the clients' data, and is `preset = "free"` of [fedhusky](../strategies/fedhusky.md).
+    @property
+    def sooner(self) -> bool:
+        return self.ratio.high < 1
 
-Why whoever is free may train: let c be visited with any frequencies p_c, and let g_c(w) be its mean change at w.
-Where memories have settled, m_c = g_c(w), and the mean step is the sum over c of p_c (g_c - m_c + mean of m), the
-mean of all g, whatever p is. A fast client does not pull the model to its labels, so nobody has to wait in order to
-keep the balance. Without the correction the mean step is the sum of p_c g_c. What this leaves out: memories lag
-behind while w moves fast, most for slow clients, and each has the noise of a visit in it.
+    @property
+    def later(self) -> bool:
+        return self.ratio.low > 1
 
-What is not new in it: memories that reduce variance are SAGA's (Defazio et al., NeurIPS 2014), for each client in
-rounds FedVARP's (Jhunjhunwala et al., UAI 2022), in a buffer CA2FL's (Wang et al., ICLR 2024).
+    @property
+    def differs(self) -> bool:
+        """Whether the interval of the ratio excludes 1."""
+        return self.sooner or self.later
 
-## How it is made fair
 
-- **One change at a time** against the first variant of a cell (`{first}` where there is nothing else); same
-  clients, data, initial models, local work and seeds in a cell.
-- **Same budget**: every variant has two settings of its own, each with the cell's learning rates, on the tuning's
-  seed; the best then runs on seeds that the tuning did not see. The variants' defaults were chosen before, on
-  digits, with seeds 11 to 16 and the four fleets of the [league](league.md).
-- **Targets** are 95 % of what tuned FedAvg ends with in the cell, or in that of two labels where the data are the
-  same.
-- **Ratios** are geometric means over seeds of a variant's time over the first one's on the same seed, with
-  Student's 95 % interval for the mean of logarithms. A run that does not reach the target counts as one at the
-  horizon, and the ratio is a lower bound then (>). Intervals are not corrected for the number of comparisons.
-"""
+@dataclass(frozen=True)
+class CellResults:
+    """The variants that were tried in one cell. facts: the cell's entry in `beyond.json`."""
 
-_LIMITS = """## What to know before quoting this
+    facts: Facts
 
-- Small networks and few examples, so that hundreds of runs fit on two cores; the convolutional and the recurrent
-  network are small too.
-- The tuning has one seed. Where two settings are close, the choice is a coin's.
-- Servers know mean times exactly but where a cell says otherwise. Variants with clusters by labels are told the
-  clients' histograms. Arithmetic at the server takes no time.
-- A memory for each client is a model's size for each at the server.
-- What is not kept lives beside the experiment and is no option of a strategy.
-"""
+    @property
+    def title(self) -> str:
+        return str(self.facts["title"])
+
+    @cached_property
+    def results(self) -> dict[str, Result]:
+        """By label, the first variant first."""
+        tried: Mapping[str, Facts] = self.facts["tried"]
+        first = next(iter(tried))
+        base = tried[first]["runs"]["target_s"]
+        return {label: _result(facts, base, self.facts["horizon_s"], label == first) for label, facts in tried.items()}
+
+    @property
+    def by_time(self) -> list[tuple[str, Result]]:
+        """Labels and results, the least median time first."""
+        return sorted(self.results.items(), key=lambda item: item[1].median_s)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """In how many cells a variant was compared with the first one, and in how many it proved sooner or later."""
+
+    label: str
+    cells: int
+    sooner: int
+    later: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, lowest and highest value over seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.fmean(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Accuracy of a variant at the horizon. difference: from the cell's first variant, None for that one."""
+
+    cell: str
+    label: str
+    accuracy: Spread
+    difference: Spread | None
+    chosen: Mapping[str, Any]
 
 
 def beyond_page(facts: Facts, command: str) -> str:
-    """The page, from what is in `beyond.json`."""
-    first = next(iter(facts["variants"]))
-    parts = [
-        _HEAD.format(command=command, first=first),
-        "## What each change is worth\n\nTimes to the target over those of the first variant of the cell, whose own\n"
-        "time stands in its place; bold: the interval excludes 1.\n",
-        _matrix(facts),
-        "![ratios of times with intervals](all/beyond/beyond.png)\n",
-        "## What was kept\n",
-        _kept(facts),
-        *([_ends(facts)] if facts["ends"] else []),
-        *(_cell(cell) for cell in facts["cells"]),
-        _LIMITS,
-    ]
-    return "\n".join(parts)
+    """Return the page as Markdown.
 
-
-def _ratio(cell: Facts, label: str) -> Ratio:
-    base = next(iter(cell["tried"].values()))["runs"]["target_s"]
-    return ratio(cell["tried"][label]["runs"]["target_s"], base, cell["horizon_s"])
-
-
-def _matrix(facts: Facts) -> str:
-    rows = []
-    for label in facts["variants"]:
-        cells = []
-        for cell in facts["cells"]:
-            if label not in cell["tried"]:
-                cells.append("")
-                continue
-            if label == next(iter(cell["tried"])):
-                cells.append(_times(cell["tried"][label]["runs"]["target_s"]))
-                continue
-            found = _ratio(cell, label)
-            cells.append(f"**{found.words}**" if found.high < 1 or found.low > 1 else found.words)
-        if any(cells):
-            rows.append([f"`{label}`", *cells])
-    return markdown_table(["variant", *(cell["title"] for cell in facts["cells"])], rows)
-
-
-def _kept(facts: Facts) -> str:
-    rows = []
-    for label, variant in facts["variants"].items():
-        found = [_ratio(cell, label) for cell in facts["cells"] if label in list(cell["tried"])[1:]]
-        if not found:
-            continue
-        sooner, later = sum(each.high < 1 for each in found), sum(each.low > 1 for each in found)
-        rows.append([f"`{label}`", variant["title"], str(len(found)), str(sooner), str(later), variant["kept"]])
-    return markdown_table(["variant", "what it is", "cells", "sooner in", "later in", "kept as"], rows)
-
-
-def _ends(facts: Facts) -> str:
-    rows = []
-    for cell in facts["ends"]:
-        tried = cell["tried"]
-        base = next(iter(tried))
-        for label, own in tried.items():
-            late = own["runs"]["late_accuracy"]
-            above = [a - b for a, b in zip(late, tried[base]["runs"]["late_accuracy"], strict=True)]
-            more = "" if label == base else f"{statistics.fmean(above):+.3f} ({min(above):+.3f} to {max(above):+.3f})"
-            span = f"{statistics.fmean(late):.3f} ({min(late):.3f} to {max(late):.3f})"
-            rows.append([cell["title"], f"`{label}`", span, more, settings_in_words(own["chosen"])])
-    words = (
-        "## How high it ends\n\nAccuracy over the last tenth of the horizon, tuned for that: mean over seeds, least "
-        "and greatest, and the difference on the same seeds.\n\n"
-    )
-    return words + markdown_table(["cell", "variant", "accuracy at the end", "more than the first", "settings"], rows)
-
-
-def _cell(cell: Facts) -> str:
-    budget, rows = cell["budget"], []
-    for label, own in sorted(cell["tried"].items(), key=lambda item: median(item[1]["runs"]["target_s"])):
-        runs = own["runs"]
-        stale = [value for value in runs["staleness"] if value is not None]
-        rows.append(
-            [
-                f"`{label}`",
-                _times(runs["target_s"]),
-                _ratio(cell, label).words,
-                f"{statistics.median(runs['visits']):,.0f}",
-                f"{statistics.median(runs['busy']):.1%}",
-                f"{statistics.median(stale):.1f}" if stale else "-",
-                f"{statistics.median(runs['took_part']):.0%}",
-                f"{statistics.median(runs['mb']):,.0f}",
-                settings_in_words(own["chosen"]),
-            ]
-        )
-    head = ["variant", "time to the target", "ratio", "visits", "busy", "staleness", "took part", "MB", "settings"]
-    rates = ", ".join(f"{lr:g}" for lr in budget["lr"])
-    return (
-        f"## {cell['title']}\n\n{cell['clients']} clients, {cell['data']}, {cell['network']}; target "
-        f"{cell['target']:.0%}, FedAvg ends with {cell['reference']:.1%}; rates {rates}, tuned on seed "
-        f"{', '.join(map(str, budget['tuning_seeds']))}, compared on seeds {', '.join(map(str, budget['seeds']))}.\n\n"
-        + markdown_table(head, rows)
+    facts: the contents of `beyond.json`. command: what wrote that file.
+    """
+    cells = [CellResults(cell) for cell in facts["cells"]]
+    return render(
+        "beyond",
+        command=command,
+        first=next(iter(facts["variants"])),
+        variants=facts["variants"],
+        cells=cells,
+        tried={label for cell in cells for label in cell.results},
+        tallies=[tally for label in facts["variants"] if (tally := _tally(label, cells)).cells],
+        ends=[ending for cell in facts["ends"] for ending in _endings(cell)],
     )
 
 
-def _times(times: Sequence[float | None]) -> str:
+def _result(facts: Facts, base: Times, horizon_s: float, is_first: bool) -> Result:
+    runs = facts["runs"]
+    staleness = [value for value in runs["staleness"] if value is not None]
+    return Result(
+        is_first=is_first,
+        times=_times(runs["target_s"]),
+        median_s=median(runs["target_s"]),
+        ratio=ratio(runs["target_s"], base, horizon_s),
+        visits=statistics.median(runs["visits"]),
+        busy=statistics.median(runs["busy"]),
+        staleness=statistics.median(staleness) if staleness else None,
+        took_part=statistics.median(runs["took_part"]),
+        mb=statistics.median(runs["mb"]),
+        chosen=facts["chosen"],
+    )
+
+
+def _tally(label: str, cells: Sequence[CellResults]) -> Tally:
+    compared = [cell.results[label] for cell in cells if label in cell.results and not cell.results[label].is_first]
+    return Tally(
+        label, len(compared), sum(result.sooner for result in compared), sum(result.later for result in compared)
+    )
+
+
+def _endings(cell: Facts) -> list[Ending]:
+    tried = cell["tried"]
+    first = next(iter(tried))
+    base = tried[first]["runs"]["late_accuracy"]
+    endings = []
+    for label, facts in tried.items():
+        late = facts["runs"]["late_accuracy"]
+        difference = None if label == first else Spread.of([a - b for a, b in zip(late, base, strict=True)])
+        endings.append(Ending(cell["title"], label, Spread.of(late), difference, facts["chosen"]))
+    return endings
+
+
+def _times(times: Times) -> str:
+    """Return "42.5 s (35 to 80)", with the number of seeds that reached the target if not all did."""
     known = [time for time in times if time is not None]
     if not known:
         return "never"

@@ -14,7 +14,7 @@ from fedtempo.runs.world import build_world
 from fedtempo.strategies.planning.pipeline import lower_hull, relaxed_sizes
 from fedtempo.studies.papers.figures import draw_bars, draw_lines
 from fedtempo.studies.papers.panels import leave_comparison, lrs, median_to, said, study_panels
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, Verdict, claim, drawn, number
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, Verdict, claim, drawn, number
 from fedtempo.studies.tuning.study import plain_study
 
 _CHANNELS = (1, 2, 4, 8)
@@ -184,13 +184,13 @@ def table_5(asked: Asked) -> list[Row]:
 
 _MNIST, _WRITERS, _ROLES = ("mnist",), ("femnist",), ("shakespeare",)
 
-EXPERIMENTS = (
-    Experiment(
+EXHIBITS = (
+    Exhibit(
         "csgd/example1", "sizes of clusters from a convex hull", example_1, (0.1, 0.1, 0.1), (), "Example 1, Fig. 3"
     ),
-    Experiment("csgd/fig4", "examples that clients hold", figure_4, (0.2, 0.2, 1), _WRITERS, "Fig. 4"),
-    Experiment("csgd/table2", "rounds to the target, convolutions", table_2, (0.2, 3, 400), _MNIST, "Table II"),
-    Experiment("csgd/table3", "rounds to the target, perceptron", table_3, (0.2, 2, 300), _MNIST, "Table III"),
-    Experiment("csgd/table4", "rounds to the target, digits by writer", table_4, (0.2, 2, 400), _WRITERS, "Table IV"),
-    Experiment("csgd/table5", "rounds to the target, roles of plays", table_5, (0.3, 2, 2000), _ROLES, "Table V"),
+    Exhibit("csgd/fig4", "examples that clients hold", figure_4, (0.2, 0.2, 1), _WRITERS, "Fig. 4"),
+    Exhibit("csgd/table2", "rounds to the target, convolutions", table_2, (0.2, 3, 400), _MNIST, "Table II"),
+    Exhibit("csgd/table3", "rounds to the target, perceptron", table_3, (0.2, 2, 300), _MNIST, "Table III"),
+    Exhibit("csgd/table4", "rounds to the target, digits by writer", table_4, (0.2, 2, 400), _WRITERS, "Table IV"),
+    Exhibit("csgd/table5", "rounds to the target, roles of plays", table_5, (0.3, 2, 2000), _ROLES, "Table V"),
 )

@@ -26,7 +26,7 @@ from fedtempo.studies.papers.panels import (
     said,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, claim, drawn, number
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number
 from fedtempo.studies.tuning.study import Study
 
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
@@ -193,10 +193,10 @@ def _lr(study: Study, label: str) -> str:
     return f"lr {study.chosen(label)['training.lr']:g}"
 
 
-EXPERIMENTS = (
-    Experiment("psfl/direction", "parallel sequences reach the target sooner", psfl, (4, 40, 900), ("cifar10",)),
-    Experiment("psfl/limits", "where parallel sequences do not pay", psfl_limits, (1, 20, 200), ("cifar10",)),
-    Experiment("fch/direction", "the adjusted loss ends higher", fch, (2, 40, 900), ("cifar10",)),
-    Experiment("csgd/direction", "more clusters need fewer rounds", csgd, (1, 20, 200), ("mnist",)),
-    Experiment("hybrid-fl/direction", "uploads help, one class a client", hybrid_fl, (3, 60, 3000), ("cifar10",)),
+EXHIBITS = (
+    Exhibit("psfl/direction", "parallel sequences reach the target sooner", psfl, (4, 40, 900), ("cifar10",)),
+    Exhibit("psfl/limits", "where parallel sequences do not pay", psfl_limits, (1, 20, 200), ("cifar10",)),
+    Exhibit("fch/direction", "the adjusted loss ends higher", fch, (2, 40, 900), ("cifar10",)),
+    Exhibit("csgd/direction", "more clusters need fewer rounds", csgd, (1, 20, 200), ("mnist",)),
+    Exhibit("hybrid-fl/direction", "uploads help, one class a client", hybrid_fl, (3, 60, 3000), ("cifar10",)),
 )

@@ -26,7 +26,7 @@ from fedtempo.studies.papers.panels import (
     said,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, Verdict, claim, drawn, number, spread
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, Verdict, claim, drawn, number, spread
 from fedtempo.studies.tuning.study import Study, plain_study
 
 _OTHERS = ("fedavg", "fedprox", "oort")
@@ -295,12 +295,12 @@ def table_2(asked: Asked) -> list[Row]:
 
 _BOTH = ("cifar10", "emnist")
 
-EXPERIMENTS = (
-    Experiment("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (0.5, 2, 200), _BOTH, "Fig. 1"),
-    Experiment("fch/fig3", "accuracy over rounds, clients alike", figure_3, (0.4, 1, 200), _BOTH, "Fig. 3"),
-    Experiment("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.3, 1, 200), _BOTH, "Fig. 4"),
-    Experiment("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (0.3, 1, 200), _BOTH, "Fig. 5"),
-    Experiment("fch/fig6", "accuracy over time with stragglers", figure_6, (0.4, 1, 200), _BOTH, "Fig. 6"),
-    Experiment("fch/table1", "final accuracies", table_1, (0.5, 2, 400), _BOTH, "Table 1"),
-    Experiment("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (0.4, 1, 200), _BOTH, "Table 2"),
+EXHIBITS = (
+    Exhibit("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (0.5, 2, 200), _BOTH, "Fig. 1"),
+    Exhibit("fch/fig3", "accuracy over rounds, clients alike", figure_3, (0.4, 1, 200), _BOTH, "Fig. 3"),
+    Exhibit("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.3, 1, 200), _BOTH, "Fig. 4"),
+    Exhibit("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (0.3, 1, 200), _BOTH, "Fig. 5"),
+    Exhibit("fch/fig6", "accuracy over time with stragglers", figure_6, (0.4, 1, 200), _BOTH, "Fig. 6"),
+    Exhibit("fch/table1", "final accuracies", table_1, (0.5, 2, 400), _BOTH, "Table 1"),
+    Exhibit("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (0.4, 1, 200), _BOTH, "Table 2"),
 )

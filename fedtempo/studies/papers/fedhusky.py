@@ -15,7 +15,7 @@ from fedtempo.report.series import cluster_positions
 from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
 from fedtempo.studies.papers.panels import leave_comparison
-from fedtempo.studies.papers.reproduction import Asked, Budget, Experiment, Row, Verdict, claim, drawn, number, spread
+from fedtempo.studies.papers.reproduction import Asked, Budget, Exhibit, Row, Verdict, claim, drawn, number, spread
 from fedtempo.studies.tuning.study import Study, plain_study, tuned_study
 from fedtempo.studies.tuning.trials import Grid
 
@@ -306,12 +306,12 @@ def variants(asked: Asked) -> list[Row]:
 
 _BOTH = ("mnist", "fashion-mnist")
 
-EXPERIMENTS = (
-    Experiment("fedhusky/fig4", "label distributions of clients", figure_4, (0.1, 0.2, 0.2), _BOTH, "Fig. 4"),
-    Experiment("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (1.8, 27, 200), _BOTH, "Fig. 5"),
-    Experiment("fedhusky/fig6", "busy ratio of each client", figure_6, (0.3, 3, 3), (), "Fig. 6"),
-    Experiment("fedhusky/fig7", "groups alive over time", figure_7, (0.2, 3, 3), (), "Fig. 7"),
-    Experiment("fedhusky/fig8", "calendars of five clients, 100 seconds", figure_8, (0.2, 0.2, 0.2), (), "Fig. 8"),
-    Experiment("fedhusky/positions", "which cluster comes when in a group", positions, (0.2, 3, 3)),
-    Experiment("fedhusky/variants", "variants of FedHusky and competitors, tuned", variants, (15, 40, 120), _BOTH),
+EXHIBITS = (
+    Exhibit("fedhusky/fig4", "label distributions of clients", figure_4, (0.1, 0.2, 0.2), _BOTH, "Fig. 4"),
+    Exhibit("fedhusky/fig5", "accuracy against time, four strategies", figure_5, (1.8, 27, 200), _BOTH, "Fig. 5"),
+    Exhibit("fedhusky/fig6", "busy ratio of each client", figure_6, (0.3, 3, 3), (), "Fig. 6"),
+    Exhibit("fedhusky/fig7", "groups alive over time", figure_7, (0.2, 3, 3), (), "Fig. 7"),
+    Exhibit("fedhusky/fig8", "calendars of five clients, 100 seconds", figure_8, (0.2, 0.2, 0.2), (), "Fig. 8"),
+    Exhibit("fedhusky/positions", "which cluster comes when in a group", positions, (0.2, 3, 3)),
+    Exhibit("fedhusky/variants", "variants of FedHusky and competitors, tuned", variants, (15, 40, 120), _BOTH),
 )

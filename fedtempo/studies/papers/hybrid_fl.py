@@ -10,7 +10,7 @@ from fedtempo.record import write_json
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.figures import draw_lines
 from fedtempo.studies.papers.panels import late_accuracies, leave_comparison, lrs, points
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, claim, drawn, number
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number
 from fedtempo.studies.tuning.study import Study, run_settings
 from fedtempo.studies.tuning.trials import Trial, tune
 
@@ -187,9 +187,9 @@ def table_1(asked: Asked) -> list[Row]:
 
 _CIFAR, _BOTH = ("cifar10",), ("cifar10", "fashion-mnist")
 
-EXPERIMENTS = (
-    Experiment("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 1, 3000), _BOTH, "Fig. 3"),
-    Experiment("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 1, 2000), _CIFAR, "Fig. 4"),
-    Experiment("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 1, 2000), _CIFAR, "Fig. 5"),
-    Experiment("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 1, 2000), _BOTH, "Table I"),
+EXHIBITS = (
+    Exhibit("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 1, 3000), _BOTH, "Fig. 3"),
+    Exhibit("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 1, 2000), _CIFAR, "Fig. 4"),
+    Exhibit("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 1, 2000), _CIFAR, "Fig. 5"),
+    Exhibit("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 1, 2000), _BOTH, "Table I"),
 )

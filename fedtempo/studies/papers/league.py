@@ -10,7 +10,7 @@ from fedtempo.studies.papers.cache import Cache, cache_file
 from fedtempo.studies.papers.league_entrants import REFERENCE_FLEET, SETTINGS, budget, most_visits, rows
 from fedtempo.studies.papers.league_figures import draw_times
 from fedtempo.studies.papers.race import Race, Target, as_comparison, reference, run_race
-from fedtempo.studies.papers.reproduction import Asked, Budget, Experiment, Row, claim
+from fedtempo.studies.papers.reproduction import Asked, Budget, Exhibit, Row, claim
 from fedtempo.studies.papers.standings import judged, statement
 from fedtempo.studies.tuning.trials import in_processes
 
@@ -82,8 +82,8 @@ def _rows(facts: Mapping[str, Any]) -> list[Row]:
     return [*said, claim("a strategy that is first or level with the first in every row", "open", words, holds)]
 
 
-EXPERIMENTS = (
-    Experiment(
+EXHIBITS = (
+    Exhibit(
         "all/league", "all systems on the same fleets and data", league, (2, 20, 1500), ("digits", "fashion-mnist")
     ),
 )

@@ -16,43 +16,48 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, overall
+from fedtempo.studies.papers.pages import render
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, overall
 from fedtempo.studies.tuning.trials import kept_workers
 
 RESULT = "result.json"
 
 
-def run_experiment(experiment: Experiment, asked: Asked) -> tuple[str, Sequence[Row]]:
+def run_exhibit(exhibit: Exhibit, asked: Asked) -> tuple[str, Sequence[Row]]:
     """Pictures, `result.json` and `result.md` in the folder that was asked for; returns the title and the rows."""
     began_s = _computed_s()
     with kept_workers():
-        rows = experiment.reproduce(asked)
-    setting = measured_with(asked.folder) if experiment.data else {}
-    title = experiment.titled(asked.scale, setting.get("data.source", []))
+        rows = exhibit.reproduce(asked)
+    setting = measured_with(asked.folder) if exhibit.data else {}
+    title = exhibit.titled(asked.scale, setting.get("data.source", []))
     result = {
-        "experiment": experiment.name,
+        "experiment": exhibit.name,
         "title": title,
         "scale": asked.scale,
         "setting": setting,
-        "command": command(experiment, asked),
+        "command": command(exhibit, asked),
         "cpu_s": round(_computed_s() - began_s + sum(asked.earlier_s), 1),
         "environment": environment(None),
         "verdict": overall(rows),
         "rows": [asdict(row) for row in rows],
     }
     write_json(asked.folder / RESULT, result)
-    pictures = "\n".join(f"![{path.stem}]({path.name})" for path in sorted(asked.folder.glob("*.png")))
-    means = "; ".join(f"{key}: {', '.join(map(str, values))}" for key, values in setting.items())
-    made = f"Made by `{result['command']}`" + (f" with {means}" if means else "")
-    page = f"# {title}\n\n{made}.\n\n{pictures}\n\n{markdown(rows)}"
+    page = render(
+        "result",
+        title=title,
+        command=result["command"],
+        setting=setting,
+        pictures=[path.name for path in sorted(asked.folder.glob("*.png"))],
+        rows=rows,
+    )
     (asked.folder / "result.md").write_text(page, encoding="utf-8")
     return title, rows
 
 
-def command(experiment: Experiment, asked: Asked) -> str:
+def command(exhibit: Exhibit, asked: Asked) -> str:
     """What makes this result, wherever it is put."""
     data = f" --data {asked.data}" if asked.data else ""
-    return f"fedtempo reproduce {experiment.name} --scale {asked.scale}{data}"
+    return f"fedtempo reproduce {exhibit.name} --scale {asked.scale}{data}"
 
 
 _TOLD = ("data.source", "data.clients", "model.network")
@@ -69,24 +74,15 @@ def measured_with(folder: Path) -> dict[str, list[Any]]:
     return found
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| quantity | paper | measured | ratio | verdict | remark |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        cells = (row.quantity, row.paper, row.measured, row.ratio, row.verdict or "", row.remark)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
 @contextmanager
-def in_place_of(folder: Path, experiment: Experiment) -> Iterator[Path]:
+def in_place_of(folder: Path, exhibit: Exhibit) -> Iterator[Path]:
     """An empty folder that becomes `folder` in the end; where that fails, what was there before stays.
 
-    Raises ConfigError where `folder` holds something else than a result of this experiment.
+    Raises ConfigError where `folder` holds something else than a result of this exhibit.
     """
     try:
-        if folder.exists() and read_result(folder / RESULT).get("experiment") != experiment.name:
-            raise ConfigError(f"{folder} holds something else than a result of {experiment.name}: it is left alone")
+        if folder.exists() and read_result(folder / RESULT).get("experiment") != exhibit.name:
+            raise ConfigError(f"{folder} holds something else than a result of {exhibit.name}: it is left alone")
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:

@@ -25,7 +25,7 @@ from fedtempo.studies.papers.panels import (
     slug,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Experiment, Row, claim, drawn, number, spread
+from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number, spread
 from fedtempo.studies.tuning.study import Study, plain_study
 
 _OTHERS = ("fedavg", "sequential")
@@ -368,14 +368,14 @@ def figure_9(asked: Asked) -> list[Row]:
 
 _CIFAR, _THREE = ("cifar10",), ("cifar10", "cifar100", "ham10000")
 
-EXPERIMENTS = (
-    Experiment("psfl/fig1", "parallel, sequential and mixed training", figure_1, (0.3, 1, 120), _CIFAR, "Fig. 1"),
-    Experiment("psfl/fig3", "test accuracy over time", figure_3, (0.3, 3, 300), _THREE, "Fig. 3"),
-    Experiment("psfl/fig4", "test loss over time", figure_4, (0.3, 3, 300), _THREE, "Fig. 4"),
-    Experiment("psfl/fig5", "time to several accuracies", figure_5, (0.3, 3, 300), _THREE, "Fig. 5"),
-    Experiment("psfl/fig6", "times of rounds under three ways to sample", figure_6, (0.2, 2, 2), (), "Fig. 6"),
-    Experiment("psfl/fig7", "the best length of sequences", figure_7, (0.4, 1, 300), _CIFAR, "Fig. 7"),
-    Experiment("psfl/fig8", "accuracy under three ways to deal the data", figure_8, (0.7, 2, 300), _CIFAR, "Fig. 8"),
-    Experiment("psfl/fig9", "accuracy with more clients a round", figure_9, (0.5, 2, 500), _CIFAR, "Fig. 9"),
-    Experiment("psfl/table1", "best structures, by Eq. 21 and by training", table_1, (0.5, 2, 500), _CIFAR, "Table I"),
+EXHIBITS = (
+    Exhibit("psfl/fig1", "parallel, sequential and mixed training", figure_1, (0.3, 1, 120), _CIFAR, "Fig. 1"),
+    Exhibit("psfl/fig3", "test accuracy over time", figure_3, (0.3, 3, 300), _THREE, "Fig. 3"),
+    Exhibit("psfl/fig4", "test loss over time", figure_4, (0.3, 3, 300), _THREE, "Fig. 4"),
+    Exhibit("psfl/fig5", "time to several accuracies", figure_5, (0.3, 3, 300), _THREE, "Fig. 5"),
+    Exhibit("psfl/fig6", "times of rounds under three ways to sample", figure_6, (0.2, 2, 2), (), "Fig. 6"),
+    Exhibit("psfl/fig7", "the best length of sequences", figure_7, (0.4, 1, 300), _CIFAR, "Fig. 7"),
+    Exhibit("psfl/fig8", "accuracy under three ways to deal the data", figure_8, (0.7, 2, 300), _CIFAR, "Fig. 8"),
+    Exhibit("psfl/fig9", "accuracy with more clients a round", figure_9, (0.5, 2, 500), _CIFAR, "Fig. 9"),
+    Exhibit("psfl/table1", "best structures, by Eq. 21 and by training", table_1, (0.5, 2, 500), _CIFAR, "Table I"),
 )

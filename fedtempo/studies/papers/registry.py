@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fedtempo.studies.papers import beyond, csgd, directions, fch, fedhusky, hybrid_fl, league, psfl
-from fedtempo.studies.papers.reproduction import Experiment
+from fedtempo.studies.papers.reproduction import Exhibit
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
+EXHIBITS: dict[str, Exhibit] = {
+    exhibit.name: exhibit
     for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league, beyond)
-    for experiment in module.EXPERIMENTS
+    for exhibit in module.EXHIBITS
 }
 """By name. Those of the papers are the ones with `printed`."""

@@ -13,7 +13,7 @@ from fedtempo.record import default_name
 from fedtempo.record.folder import unused
 from fedtempo.report.markup import element, join
 from fedtempo.studies.compare import new_folder
-from fedtempo.studies.papers.output import in_place_of, run_experiment
+from fedtempo.studies.papers.output import in_place_of, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Asked, Row, Scale, Verdict, overall
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Reproduction:
 
 def reproducible() -> dict[str, str]:
     """What `reproduce` takes, and what each is: {"fedhusky/fig5": "accuracy against time, four strategies", ...}."""
-    from fedtempo.studies.papers.registry import EXPERIMENTS
+    from fedtempo.studies.papers.registry import EXHIBITS
 
-    return {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+    return {name: experiment.title for name, experiment in EXHIBITS.items()}
 
 
 def reproduce(
@@ -86,15 +86,15 @@ def reproduce(
     its start with `if __name__ == "__main__"`. Raises ConfigError for what there is not, or a folder that holds
     something.
     """
-    from fedtempo.studies.papers.registry import EXPERIMENTS
+    from fedtempo.studies.papers.registry import EXHIBITS
 
-    if what not in EXPERIMENTS:
-        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXPERIMENTS)}")
+    if what not in EXHIBITS:
+        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXHIBITS)}")
     if scale not in get_args(Scale):
         raise ConfigError(f"scale {scale}: it can be {', '.join(SCALES)}")
     if folder is not None and results is not None:
         raise ConfigError("out and results both say where the result goes: give one of them")
-    experiment = EXPERIMENTS[what]
+    experiment = EXHIBITS[what]
     with contextlib.ExitStack() as stack:
         if results is not None:
             kept = Path(results) / what
@@ -102,5 +102,5 @@ def reproduce(
         else:
             name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
             kept = place = new_folder(unused(_RUNS / name) if folder is None else Path(folder))
-        title, rows = run_experiment(experiment, Asked(scale, place, data))
+        title, rows = run_exhibit(experiment, Asked(scale, place, data))
     return Reproduction(what, title, rows, kept)

@@ -167,7 +167,7 @@ def named(sources: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Exhibit:
     """A figure or table that can be run: `reproduce(asked)` writes pictures into the folder, returns rows.
 
     minutes: roughly what the scales take on two cores. data: the sources that the paper has, none where nothing depends

@@ -93,6 +93,27 @@ class Standing:
         return next((place for place in self.competing if place.leads), None)
 
     @property
+    def level_with_first(self) -> list[str]:
+        """Strategies that are not shown to be later than the first, which is left out."""
+        return [place.label for place in self.competing if place.level and not place.leads]
+
+    @property
+    def next_later(self) -> Place | None:
+        """The first strategy that is shown to be later than the first, or that misses the target; None if none is."""
+        return next((place for place in self.competing if not place.level), None)
+
+    @property
+    def next_to_reach(self) -> Place | None:
+        """The next one shown to be later, if it reaches the target on some seed and its median time is finite."""
+        later = next((place for place in self.competing if not place.level and place.reached), None)
+        return None if later is None or math.isinf(later.median_s) else later
+
+    @property
+    def never(self) -> list[str]:
+        """Strategies that reach the target on no seed."""
+        return [place.label for place in self.places if not place.reached]
+
+    @property
     def first_early(self) -> str | None:
         """Who is first at the early target."""
         return first({place.label: place.early_s for place in self.competing})
@@ -154,20 +175,6 @@ def _standing(facts: Facts, row: Facts) -> Standing:
 def _rate(amounts: Sequence[float], end_s: Sequence[float]) -> float:
     """An amount a second: the median of the runs that lasted any time."""
     return statistics.median([amount / end for amount, end in zip(amounts, end_s, strict=True) if end] or [0.0])
-
-
-def reason(ours: Place, other: Place) -> str:
-    """Why one is sooner than another: a time is the visits that are needed over those made in a second."""
-    more, faster = ours.visits / other.visits, ours.rate / other.rate if other.rate else math.inf
-    return (
-        f"{ours.label} needs {_times(more)} as many visits as {other.label} ({ours.visits:,.0f} and "
-        f"{other.visits:,.0f}) and makes {_times(faster)} as many a second "
-        f"({ours.at_work:.1f} and {other.at_work:.1f} clients at work)"
-    )
-
-
-def _times(value: float) -> str:
-    return f"{value:.2g} times"
 
 
 @dataclass(frozen=True)

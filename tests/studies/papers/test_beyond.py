@@ -15,10 +15,10 @@ from fedtempo.studies.papers.beyond_figures import draw_ratios
 from fedtempo.studies.papers.beyond_page import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveFedHusky, PsflHops, agreement
 from fedtempo.studies.papers.index import BEYOND, written_beyond
-from fedtempo.studies.papers.output import run_experiment
+from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, run_to_the_end
 from fedtempo.studies.papers.ranking import ratio
-from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Asked
 from tests.runtime.world import play
 
@@ -166,7 +166,7 @@ def test_it_runs_at_small_scale_and_goes_on_where_it_stopped(tmp_path: Path, mon
     results = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        run_experiment(EXPERIMENTS["all/beyond"], Asked("small", tmp_path / name))
+        run_exhibit(EXHIBITS["all/beyond"], Asked("small", tmp_path / name))
         results.append(json.loads((tmp_path / name / "beyond.json").read_text()))
     assert results[0] == results[1]
     assert all(math.isfinite(cell["horizon_s"]) for cell in results[0]["cells"])

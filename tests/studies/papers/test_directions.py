@@ -11,7 +11,7 @@ import pytest
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.directions import CLUSTERS, TAILS, classes_uploaded, round_s, target
 from fedtempo.studies.papers.panels import final_accuracies, late_accuracies, median_to
-from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Asked
 from fedtempo.studies.tuning.study import Study, plain_study
 
@@ -28,7 +28,7 @@ def played(config: Config, labels: Sequence[str], seeds: Sequence[int] = SEEDS) 
 
 @pytest.mark.parametrize("paper", ["psfl", "fch", "csgd", "hybrid-fl"])
 def test_each_paper_has_a_direction(paper: str, tmp_path: Path) -> None:
-    assert f"{paper}/direction" in EXPERIMENTS
+    assert f"{paper}/direction" in EXHIBITS
     budget = Asked("small", tmp_path).budget(f"{paper}-direction")
     assert len(budget.seeds) >= 3
     config = small(paper, tmp_path)

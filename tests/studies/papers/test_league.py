@@ -17,9 +17,9 @@ from fedtempo.studies.papers.index import LEAGUE, written_league
 from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES, Row, budget, most_visits, rows
 from fedtempo.studies.papers.league_figures import draw_times
 from fedtempo.studies.papers.league_page import league_page
-from fedtempo.studies.papers.output import run_experiment
+from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, Target, run_race
-from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Asked, Budget
 from fedtempo.studies.papers.standings import judged, records, statement
 
@@ -254,17 +254,17 @@ def test_nobody_is_first_where_nobody_gets_there() -> None:
     (standing,) = judged(facts)
     assert standing.first is None
     assert statement(facts) == (False, "no row is decided")
-    assert "nobody" in league_page(facts, "fedtempo reproduce all/league")
+    assert "No strategy reaches 85% in 100 s on most seeds." in league_page(facts, "fedtempo reproduce all/league")
 
 
 def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
     facts = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
     page = league_page(facts, "fedtempo reproduce all/league --scale small")
-    assert "fast is first at 85%: 18 s (6 to 30)." in page
-    assert "fast needs 0.5 times as many visits as slow (50 and 100)" in page
-    assert "makes 1 times as many a second (3.0 and 3.0 clients at work)" in page
-    assert "slow: 5 MB, 2 times later" in page
-    assert "Never there: never." in page
+    assert "fast is first to reach 85%: 18 s (6 to 30). slow takes 2× as long:" in page
+    assert "fast needs 0.5× as many visits as slow (50 and 100)" in page
+    assert "makes 1× as many per second (3.0 and 3.0 clients at work)" in page
+    assert "slow: 5 MB, 2×" in page
+    assert "Target never reached: never." in page
     for name in ("one.svg", "two.svg", "one.png"):
         draw_times(facts, "uav", tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
@@ -283,7 +283,7 @@ def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
     results = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        run_experiment(EXPERIMENTS["all/league"], Asked("small", tmp_path / name))
+        run_exhibit(EXHIBITS["all/league"], Asked("small", tmp_path / name))
         results.append(json.loads((tmp_path / name / "result.json").read_text()))
     one, two = results
     assert one["rows"] == two["rows"]

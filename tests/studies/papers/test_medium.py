@@ -11,12 +11,12 @@ import pytest
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.studies.papers import psfl
-from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Asked
 from fedtempo.studies.tuning import trials
 
 UNTRAINED = ("fedhusky/fig4", "csgd/fig4")  # of how data are dealt
-TRAINED = [name for name, each in EXPERIMENTS.items() if each.data and each.printed and name not in UNTRAINED]
+TRAINED = [name for name, each in EXHIBITS.items() if each.data and each.printed and name not in UNTRAINED]
 
 
 class _Stopped(Exception):
@@ -38,7 +38,7 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
     monkeypatch.setattr(trials, "in_processes", stop)
     data = None if name == "csgd/table5" else "fashion-mnist"
     with pytest.raises(_Stopped):
-        EXPERIMENTS[name].reproduce(Asked("medium", tmp_path, data))
+        EXHIBITS[name].reproduce(Asked("medium", tmp_path, data))
     assert len({config.run.seed for config in asked}) >= 1
     summary, _, _ = run(asked[0].with_changes({"run.horizon": 20.0, "run.max_commits": 1, "executor.kind": "inline"}))
     assert summary["final_accuracy"] > 0

@@ -13,9 +13,9 @@ from fedtempo.errors import ConfigError
 from fedtempo.record.folder import environment
 from fedtempo.runs.config import load
 from fedtempo.studies.papers.index import index_page, write_index
-from fedtempo.studies.papers.output import command, in_place_of, run_experiment
+from fedtempo.studies.papers.output import command, in_place_of, run_exhibit
 from fedtempo.studies.papers.panels import leave_comparison, slug
-from fedtempo.studies.papers.registry import EXPERIMENTS
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Asked, Row, Verdict, claim, number, overall
 from fedtempo.studies.tuning.study import Study
 from fedtempo.studies.tuning.trials import Trial
@@ -34,7 +34,7 @@ PRINTED = {
 def test_the_31_figures_and_tables_of_the_five_papers_are_there() -> None:
     names = [f"{paper}/{what}" for paper, all_of in PRINTED.items() for what in all_of]
     assert len(names) == 31
-    assert [name for name, experiment in EXPERIMENTS.items() if experiment.printed] == names
+    assert [name for name, experiment in EXHIBITS.items() if experiment.printed] == names
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -69,12 +69,12 @@ def test_a_panels_name_makes_a_files_name() -> None:
 def test_other_data_take_the_place_of_the_papers_only_where_the_title_says_so(tmp_path: Path) -> None:
     assert Asked("medium", tmp_path).settings("psfl").data.source == "cifar10"
     assert Asked("medium", tmp_path, "fashion-mnist").settings("psfl").data.source == "fashion-mnist"
-    titled = EXPERIMENTS["psfl/fig1"].titled
+    titled = EXHIBITS["psfl/fig1"].titled
     assert titled("medium", ["fashion-mnist"]).endswith(
         "(medium scale, on Fashion-MNIST in place of the paper's CIFAR-10)"
     )
     assert titled("full", ["cifar10"]).endswith("(full scale, on CIFAR-10)")
-    assert EXPERIMENTS["psfl/fig6"].titled("small", ["digits"]).endswith("(small scale)")  # of times, not of data
+    assert EXHIBITS["psfl/fig6"].titled("small", ["digits"]).endswith("(small scale)")  # of times, not of data
     small = {paper: Asked("small", tmp_path).settings(paper).data.source for paper in PAPERS}
     assert set(small.values()) <= {"digits", "shakespeare", "fashion-mnist"}  # nothing that needs a network
     assert [paper for paper, source in small.items() if source == "fashion-mnist"] == ["fch-direction"]
@@ -103,7 +103,7 @@ def test_the_verdict_on_a_figure_goes_by_what_most_of_its_rows_say() -> None:
 
 @pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4"])
 def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(name: str, tmp_path: Path) -> None:
-    _, rows = run_experiment(EXPERIMENTS[name], Asked("small", tmp_path))
+    _, rows = run_exhibit(EXHIBITS[name], Asked("small", tmp_path))
     result = json.loads((tmp_path / "result.json").read_text())
     assert len(result["rows"]) == len(rows) > 0
     assert result["verdict"] == "reached"
@@ -118,14 +118,14 @@ def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(
 
 def test_the_command_names_the_data_that_were_asked_for() -> None:
     asked = Asked("medium", Path(), "fashion-mnist")
-    assert command(EXPERIMENTS["fch/fig3"], asked) == "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"
+    assert command(EXHIBITS["fch/fig3"], asked) == "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"
 
 
 def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_path: Path) -> None:
-    example, other = EXPERIMENTS["csgd/example1"], EXPERIMENTS["csgd/fig4"]
+    example, other = EXHIBITS["csgd/example1"], EXHIBITS["csgd/fig4"]
     folder = tmp_path / "csgd" / "example1"
     with in_place_of(folder, example) as place:
-        run_experiment(example, Asked("small", place))
+        run_exhibit(example, Asked("small", place))
         (place / "old").touch()
         assert not folder.exists()
     assert (folder / "old").exists()
@@ -135,7 +135,7 @@ def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_p
     assert (folder / "old").exists()
     assert [path.name for path in folder.parent.iterdir()] == ["example1"]  # nothing half done is left
     with in_place_of(folder, example) as place:
-        run_experiment(example, Asked("medium", place))
+        run_exhibit(example, Asked("medium", place))
     assert not (folder / "old").exists()
     with pytest.raises(ConfigError, match="something else"), in_place_of(folder, other):
         pass
@@ -144,16 +144,16 @@ def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_p
 def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no result"):
         write_index(tmp_path)
-    with in_place_of(tmp_path / "csgd" / "example1", EXPERIMENTS["csgd/example1"]) as place:
-        run_experiment(EXPERIMENTS["csgd/example1"], Asked("small", place))
+    with in_place_of(tmp_path / "csgd" / "example1", EXHIBITS["csgd/example1"]) as place:
+        run_exhibit(EXHIBITS["csgd/example1"], Asked("small", place))
     lines = write_index(tmp_path).read_text().splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
     assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 | reached |")
     assert rows["psfl/fig3"].endswith("| not run |")
-    assert len(rows) - 2 == len(EXPERIMENTS)  # two heads, whose names are the same
+    assert len(rows) - 2 == len(EXHIBITS)  # two heads, whose names are the same
     (tmp_path / "csgd" / "example1").rename(tmp_path / "moved")
-    with in_place_of(tmp_path / "csgd" / "example1", EXPERIMENTS["csgd/example1"]) as place:
-        run_experiment(EXPERIMENTS["csgd/example1"], Asked("small", place))
+    with in_place_of(tmp_path / "csgd" / "example1", EXHIBITS["csgd/example1"]) as place:
+        run_exhibit(EXHIBITS["csgd/example1"], Asked("small", place))
     with pytest.raises(ConfigError, match="too"):
         write_index(tmp_path)
 
@@ -170,7 +170,7 @@ def test_the_committed_index_says_what_the_committed_results_do() -> None:
 
 def test_every_committed_result_is_whole() -> None:
     found = {json.loads(path.read_text(encoding="utf-8"))["experiment"]: path.parent for path in committed()}
-    for name in (name for name in found if EXPERIMENTS[name].printed):
+    for name in (name for name in found if EXHIBITS[name].printed):
         result = json.loads((found[name] / "result.json").read_text(encoding="utf-8"))
         assert result["command"].startswith(f"fedtempo reproduce {name} --scale {result['scale']}")
         assert result["verdict"] == overall([Row(**row) for row in result["rows"]])
@@ -210,7 +210,7 @@ def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path)
     if name == "fch/fig4" and made_on != here:
         pytest.skip(f"trained with other kernels (PyTorch, NumPy, processor): {made_on}, here {here}")
     data = before["command"].partition("--data ")[2] or None
-    run_experiment(EXPERIMENTS[name], Asked(before["scale"], tmp_path, data))
+    run_exhibit(EXHIBITS[name], Asked(before["scale"], tmp_path, data))
     after = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     varying = ("environment", "cpu_s")
     assert {key: value for key, value in after.items() if key not in varying} == {
