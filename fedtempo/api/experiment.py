@@ -280,9 +280,9 @@ class Experiment:
         return f"<Experiment {config.label}: {config.data.source}, seed {config.run.seed}>"
 
     def _repr_html_(self) -> str:
-        from fedtempo.report.markup import element, join
+        from fedtempo.report.rendering import notebook_html
 
-        return join(element("h4", repr(self).strip("<>")), element("pre", self.toml()))
+        return notebook_html(repr(self).strip("<>"), text=self.toml())
 
 
 @dataclass(frozen=True, eq=False)

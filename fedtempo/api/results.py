@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 from rich.console import Console
 
 from fedtempo.api.figures import Pictures, Runs
@@ -20,7 +21,7 @@ from fedtempo.record import Records, Run, comparison, load_run, summarise
 from fedtempo.record.models import ModelFiles
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
-from fedtempo.report.markup import element, join
+from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
 from fedtempo.studies.compare import PLAN
 from fedtempo.studies.plan import Prediction
@@ -133,8 +134,7 @@ class Result(Pictures):
         return f"<Result {run_title(self.summary)}>"
 
     def _repr_html_(self) -> str:
-        rows = (element("tr", element("th", name), element("td", value)) for name, value in run_rows(self.summary))
-        return join(element("h4", run_title(self.summary)), element("table", *rows))
+        return notebook_html(run_title(self.summary), rows=run_rows(self.summary), row_titles=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,15 +219,11 @@ class Comparison(Pictures):
     def _repr_html_(self) -> str:
         facts = self.facts
         columns = comparison_columns(facts)
-        head = element("tr", *(element("th", column.title) for column in columns))
-        rows = (
-            element(
-                "tr",
-                *(element("td", element("b", c.cells[i]) if i in c.best else c.cells[i]) for c in columns),
-            )
+        rows = [
+            [Markup("<b>{}</b>").format(column.cells[i]) if i in column.best else column.cells[i] for column in columns]
             for i in range(len(columns[0].cells))
-        )
-        return join(element("h4", words.headline(facts)[0]), element("table", head, *rows))
+        ]
+        return notebook_html(words.headline(facts)[0], head=[column.title for column in columns], rows=rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

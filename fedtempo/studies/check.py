@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedtempo.errors import Interrupted
-from fedtempo.report.markup import element, join
+from fedtempo.report.rendering import notebook_html
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
@@ -68,8 +68,7 @@ class Check:
         return f"<Check: {self.headline}>"
 
     def _repr_html_(self) -> str:
-        rows = (element("tr", *(element("td", cell) for cell in cells)) for cells in self.cells())
-        return join(element("h4", self.headline), element("table", *rows))
+        return notebook_html(self.headline, rows=self.cells())
 
     def cells(self) -> list[tuple[str, str, str, str]]:
         """Return cells for people: executor, prefixes of both hashes, seconds."""

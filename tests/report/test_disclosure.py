@@ -49,7 +49,7 @@ def test_how_it_is_protected_is_said() -> None:
     text = leaving({"a <b>": records})
     spent = records.facts["privacy"]
     assert (
-        f"a &lt;b&gt;: averages of parameters are differentially private of each client, ε = {spent['epsilon']:.3g}"
+        f"a &lt;b&gt;: averages of parameters are differentially private for each client, ε = {spent['epsilon']:.3g}"
         in text
     )
     assert "ε = 0.5" in text

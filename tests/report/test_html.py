@@ -7,11 +7,12 @@ import shutil
 import subprocess
 
 import pytest
+from markupsafe import Markup
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import Recorder, comparison, load_run
 from fedtempo.report.html import write_report
-from fedtempo.report.markup import Markup, element, join
+from fedtempo.report.rendering import notebook_html
 
 ATTACK = """</script><script>document.title = "taken"</script><img src=x onerror="document.title = 'taken'">"""
 
@@ -178,11 +179,14 @@ def test_what_cannot_be_reported(runs, fakes, tmp_path):
         write_report(tmp_path / "missing" / "r.html", runs[:1])
 
 
-def test_markup_escapes_once():
-    assert element("p", "a < b", Markup("<b>"), class_="x", data_name='"', hidden=True, title=False) == (
-        '<p class="x" data-name="&quot;" hidden>a &lt; b<b></p>'
-    )
-    assert element("div", join("&", element("i"))) == "<div>&amp;<i></i></div>"
+def test_a_notebook_escapes_what_is_not_markup():
+    text = notebook_html("a < b", lines=["&"], text="</pre>", head=["<i>"], rows=[["<td>", Markup("<b>c</b>")]])
+    assert "<h4>a &lt; b</h4>" in text
+    assert "<li>&amp;</li>" in text
+    assert "<pre>&lt;/pre&gt;</pre>" in text
+    assert "<th>&lt;i&gt;</th>" in text
+    assert "<td>&lt;td&gt;</td>" in text
+    assert "<td><b>c</b></td>" in text
 
 
 @pytest.mark.slow

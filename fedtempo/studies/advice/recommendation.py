@@ -10,7 +10,7 @@ from fedtempo.record.metric import Measure
 from fedtempo.record.strict_json import plain
 from fedtempo.report import words
 from fedtempo.report.columns import Column, best
-from fedtempo.report.markup import element, join
+from fedtempo.report.rendering import notebook_html
 from fedtempo.runs.config import Config
 from fedtempo.studies.advice.collect import gather
 from fedtempo.studies.advice.evidence import (
@@ -177,10 +177,8 @@ class Advice:
 
     def _repr_html_(self) -> str:
         columns = evidence_columns(self)
-        head = element("tr", *(element("th", column.title) for column in columns))
-        rows = (element("tr", *(element("td", c.cells[i]) for c in columns)) for i in range(len(self.evidence)))
-        lines = (element("li", line) for line in self.details)
-        return join(element("h4", self.headline), element("ul", *lines), element("table", head, *rows))
+        rows = [[column.cells[i] for column in columns] for i in range(len(self.evidence))]
+        return notebook_html(self.headline, lines=self.details, head=[column.title for column in columns], rows=rows)
 
 
 def advise(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import default_name
 from fedtempo.record.folder import unused
-from fedtempo.report.markup import element, join
+from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
 from fedtempo.studies.papers.output import in_place_of, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Asked, Row, Scale, Verdict, overall
@@ -55,12 +55,9 @@ class Reproduction:
         return f"<Reproduction {self.name}: {self.verdict or 'no verdict'}>"
 
     def _repr_html_(self) -> str:
-        head = element("tr", *(element("th", name) for name in ("quantity", "paper", "measured", "ratio", "verdict")))
-        rows = (
-            element("tr", *(element("td", str(cell or "")) for cell in cells))
-            for cells in ((row.quantity, row.paper, row.measured, row.ratio, row.verdict) for row in self.rows)
-        )
-        return join(element("h4", self.title), element("table", head, *rows))
+        columns = ("quantity", "paper", "measured", "ratio", "verdict")
+        rows = [[str(getattr(row, column) or "") for column in columns] for row in self.rows]
+        return notebook_html(self.title, head=columns, rows=rows)
 
 
 def reproducible() -> dict[str, str]:
