@@ -12,7 +12,7 @@ from rich.text import Text
 from fedtempo.studies.papers import reproduce as reproducing
 from fedtempo.studies.papers.index import write_index
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Exhibit, Row, named
+from fedtempo.studies.papers.reproduction import SCALES, Exhibit, Row, source_names
 
 
 def reproduce(
@@ -56,7 +56,8 @@ def _experiments_table(title: str, experiments: Iterable[Exhibit]) -> Table:
         )
     for experiment in experiments:
         minutes = (f"{minutes:g}" for minutes in experiment.minutes)
-        table.add_row(experiment.name, experiment.printed, experiment.title, named(experiment.data) or "-", *minutes)
+        data = source_names(experiment.data) or "-"
+        table.add_row(experiment.name, experiment.printed, experiment.title, data, *minutes)
     return table
 
 

@@ -417,7 +417,7 @@ def test_a_figure_of_a_paper_from_python(tmp_path: Path) -> None:
     assert (kept.folder, kept.rows) == (tmp_path / "results/csgd/example1", made.rows)
     for arguments, said in (
         ({"what": "csgd/example"}, "did you mean 'csgd/example1'"),
-        ({"what": "csgd/example1", "scale": "huge"}, "scale huge: it can be small, medium, full"),
+        ({"what": "csgd/example1", "scale": "huge"}, "scale huge: must be one of small, medium, full"),
         ({"what": "csgd/example1", "folder": tmp_path / "example"}, "is not empty"),
         ({"what": "csgd/example1", "folder": "a", "results": "b"}, "give one of them"),
     ):

@@ -34,7 +34,7 @@ from fedtempo.studies.advice.evidence import (
 from fedtempo.studies.compare import competitors
 from fedtempo.studies.plan import predict
 from fedtempo.studies.same_work import check_same_work
-from fedtempo.studies.tuning.trials import Changes, Finished, attempt_all, best_accuracy
+from fedtempo.studies.tuning.trials import Changes, FinishedRun, attempt_all, best_accuracy
 
 SHORT = 0.25
 """Share of the horizon that a short training lasts."""
@@ -97,7 +97,7 @@ def gather(
         effort.trainings(len(candidates)),
     )
 
-    def train(asked: Sequence[_Asked], on: Sequence[int]) -> list[list[Finished] | str]:
+    def train(asked: Sequence[_Asked], on: Sequence[int]) -> list[list[FinishedRun] | str]:
         """Short trainings of each, one a seed; what went wrong where one of them cannot be."""
         configs = [short(each.config, changes, short_s, seed) for each, changes in asked for seed in on]
         results = iter(attempt_all(configs, workers=workers))
@@ -109,7 +109,7 @@ def gather(
         best = _tuned(train, candidates, effort.lr_points, setting.tuning_seed, left_out)
     say(f"{len(best)} strategies, {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'} each")
     asked = [(each, best[each.label][0]) for each in candidates if each.label in best]
-    trained: dict[str, list[Finished]] = {}
+    trained: dict[str, list[FinishedRun]] = {}
     for (each, _), runs in zip(asked, train(asked, seeds)):
         if isinstance(runs, str):
             left_out[each.label] = runs
@@ -166,13 +166,13 @@ def _candidates(
 
 
 _Asked = tuple[_Candidate, Changes]
-_Train = Callable[[Sequence[_Asked], Sequence[int]], list[list[Finished] | str]]
+_Train = Callable[[Sequence[_Asked], Sequence[int]], list[list[FinishedRun] | str]]
 
 
-def _all_or_reason(results: Sequence[Finished | FedtempoError]) -> list[Finished] | str:
+def _all_or_reason(results: Sequence[FinishedRun | FedtempoError]) -> list[FinishedRun] | str:
     """The runs, or why one of them cannot be."""
     errors = [str(result) for result in results if isinstance(result, FedtempoError)]
-    return errors[0] if errors else [result for result in results if isinstance(result, Finished)]
+    return errors[0] if errors else [result for result in results if isinstance(result, FinishedRun)]
 
 
 def short(config: Config, changes: Changes, short_s: float, seed: int) -> Config:
@@ -214,7 +214,7 @@ def _tuned(
     return found
 
 
-def outcome(runs: Sequence[Finished]) -> Outcome:
+def outcome(runs: Sequence[FinishedRun]) -> Outcome:
     """What runs of one strategy came to; what was never measured is below all that was."""
     summaries = [run.summary for run in runs]
     return Outcome(
@@ -226,7 +226,7 @@ def outcome(runs: Sequence[Finished]) -> Outcome:
 
 
 def _evidence(
-    candidate: _Candidate, changes: Changes, edge: bool, runs: Sequence[Finished], under: Mapping[str, Outcome]
+    candidate: _Candidate, changes: Changes, edge: bool, runs: Sequence[FinishedRun], under: Mapping[str, Outcome]
 ) -> Evidence:
     summaries = [candidate.summary] if candidate.summary else [run.summary for run in runs]
     stale = [each["staleness"]["mean"] for each in summaries if each["staleness"]["mean"] is not None]
@@ -280,7 +280,7 @@ def _mean_training_s(candidates: Sequence[_Candidate], short_s: float, seed: int
     began = time.perf_counter()
     (run,) = attempt_all([short(first.config, {"run.stop_at_target": False}, short_s, seed)], workers=1)
     took_s = time.perf_counter() - began
-    if not isinstance(run, Finished):
+    if not isinstance(run, FinishedRun):
         raise run
     each_s = took_s / max(1, run.summary["examples_trained"])
     share = short_s / (first.config.run.horizon or short_s)

@@ -1,4 +1,4 @@
-"""Beyond the papers: FedHusky's schedule and mixing changed one thing at a time, on many fleets, data and networks."""
+"""Beyond the papers: FedHusky's schedule and mixing, one change at a time, on many fleets, data and networks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any, TypeVar
 from fedtempo.record import write_json
 from fedtempo.studies.papers.beyond_figures import draw_ratios
 from fedtempo.studies.papers.cache import Cache, cache_file
-from fedtempo.studies.papers.league_entrants import Row as Cell
-from fedtempo.studies.papers.league_entrants import flattened
+from fedtempo.studies.papers.league_entrants import LeagueRow, flattened
 from fedtempo.studies.papers.race import Race, Target, as_comparison, reference, run_race, run_to_the_end
 from fedtempo.studies.papers.ranking import ratio
-from fedtempo.studies.papers.reproduction import Asked, Budget, Exhibit, Row
+from fedtempo.studies.papers.reproduction import Budget, Exhibit, Request, Row
 from fedtempo.studies.papers.standings import seconds
 from fedtempo.studies.tuning.trials import Changes, in_processes
 
@@ -28,8 +27,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Variant:
-    """What is tried. title: in words. kept: as what it stays in fedtempo. points: settings to tune over. cells: where
-    it is tried, everywhere where None.
+    """A variant to try. title: its description. kept: the option that offers it in fedtempo. points: settings to tune.
+
+    cells: names of the cells in which it is tried, None for all.
     """
 
     label: str
@@ -39,9 +39,9 @@ class Variant:
     cells: Sequence[str] | None
 
 
-def variants(asked: Asked) -> list[Variant]:
-    """In the order of the settings; the first is what all others are compared with."""
-    tables = asked.table(SETTINGS, "variants")
+def variants(request: Request) -> list[Variant]:
+    """Return the variants in the order of the settings; all others are compared with the first."""
+    tables = request.table(SETTINGS, "variants")
     return [
         Variant(
             label,
@@ -55,99 +55,106 @@ def variants(asked: Asked) -> list[Variant]:
 
 
 @dataclass(frozen=True)
-class World:
-    """Where variants are tried. target_of: the world whose target it takes."""
+class CellStudy:
+    """A cell in which variants are tried. target_of: name of the cell whose target it takes."""
 
-    cell: Cell
+    cell: LeagueRow
     budget: Budget
     target_of: str
 
 
-def worlds(asked: Asked, table: str) -> list[World]:
-    """Of the table `cells`, of times to a target, or `ends`, of accuracies at the horizon."""
-    base, found = asked.settings(SETTINGS), []
-    everywhere = list(asked.table(SETTINGS, table))
-    scale = asked.table(SETTINGS, "beyond")[asked.scale]
-    for name, own in asked.table(SETTINGS, table).items():
+def cell_studies(request: Request, table: str) -> list[CellStudy]:
+    """Return the studies of a table: "cells" for times to a target, "ends" for accuracies at the horizon."""
+    base, studies = request.settings(SETTINGS), []
+    everywhere = list(request.table(SETTINGS, table))
+    scale = request.table(SETTINGS, "beyond")[request.scale]
+    for name, entry in request.table(SETTINGS, table).items():
         if name in scale.get("without", []):
             continue
-        config = base.with_changes(flattened(own.get("changes", {})) | flattened(scale.get("changes", {})))
+        config = base.with_changes(flattened(entry.get("changes", {})) | flattened(scale.get("changes", {})))
         points = {
             variant.label: variant.points
-            for variant in variants(asked)
+            for variant in variants(request)
             if (
-                variant.label in own["variants"]
-                if "variants" in own
+                variant.label in entry["variants"]
+                if "variants" in entry
                 else name in (everywhere if variant.cells is None else variant.cells)
             )
         }
-        cell = Cell(name, config.data.source, own["title"], config, points)
-        found.append(World(cell, asked.budget(SETTINGS, own["study"]), own.get("target_of", name)))
-    return found
+        cell = LeagueRow(name, config.data.source, entry["title"], config, points)
+        studies.append(CellStudy(cell, request.budget(SETTINGS, entry["study"]), entry.get("target_of", name)))
+    return studies
 
 
-def beyond(asked: Asked) -> list[Row]:
-    """Run what is not there from an earlier try; leave `beyond.json`, a picture and each cell's configuration."""
-    path, found = cache_file(SETTINGS), worlds(asked, "cells")
-    most_visits: int = asked.table(SETTINGS, "beyond")[asked.scale]["most_visits"]
-    own = [(world, path) for world in found if world.target_of == world.cell.fleet]
-    targets = dict(zip((world.cell.fleet for world, _ in own), _all(asked, _reference, own), strict=True))
+def beyond(request: Request) -> list[Row]:
+    """Run all studies; write `beyond.json`, a picture and each cell's configuration.
+
+    Outcomes of an interrupted earlier attempt are reused.
+    """
+    path, studies = cache_file(SETTINGS), cell_studies(request, "cells")
+    most_visits: int = request.table(SETTINGS, "beyond")[request.scale]["most_visits"]
+    references = [(study, path) for study in studies if study.target_of == study.cell.fleet]
+    targets = dict(
+        zip((study.cell.fleet for study, _ in references), _run_jobs(request, _reference, references), strict=True)
+    )
     races = [
-        Race(world.cell, label, world.budget, targets[world.target_of], most_visits, path)
-        for world in found
-        for label in world.cell.points
+        Race(study.cell, label, study.budget, targets[study.target_of], most_visits, path)
+        for study in studies
+        for label in study.cell.points
     ]
-    raced = _all(asked, run_race, races)
-    ends = worlds(asked, "ends")
+    raced = _run_jobs(request, run_race, races)
+    ends = cell_studies(request, "ends")
     to_the_end = [
-        Race(world.cell, label, world.budget, NO_TARGET, most_visits, path)
-        for world in ends
-        for label in world.cell.points
+        Race(study.cell, label, study.budget, NO_TARGET, most_visits, path)
+        for study in ends
+        for label in study.cell.points
     ]
-    ended = _all(asked, run_to_the_end, to_the_end)
+    ended = _run_jobs(request, run_to_the_end, to_the_end)
     facts: dict[str, Any] = {
-        "scale": asked.scale,
+        "scale": request.scale,
         "most_visits": most_visits,
-        "variants": {each.label: {"title": each.title, "kept": each.kept} for each in variants(asked)},
+        "variants": {each.label: {"title": each.title, "kept": each.kept} for each in variants(request)},
         "cells": [
-            _told(world, targets[world.target_of])
-            | {"tried": {race.label: own for race, own in zip(races, raced, strict=True) if race.row is world.cell}}
-            for world in found
+            _cell_facts(study, targets[study.target_of])
+            | {"tried": {race.label: own for race, own in zip(races, raced, strict=True) if race.row is study.cell}}
+            for study in studies
         ],
         "ends": [
-            _told(world, NO_TARGET)
+            _cell_facts(study, NO_TARGET)
             | {
                 "tried": {
-                    race.label: own for race, own in zip(to_the_end, ended, strict=True) if race.row is world.cell
+                    race.label: own for race, own in zip(to_the_end, ended, strict=True) if race.row is study.cell
                 }
             }
-            for world in ends
+            for study in ends
         ],
     }
-    write_json(asked.folder / "beyond.json", facts)
-    for world, entry in zip(found, facts["cells"], strict=True):
+    write_json(request.folder / "beyond.json", facts)
+    for study, entry in zip(studies, facts["cells"], strict=True):
         chosen = as_comparison(entry["tried"])
-        asked.leave(world.cell.base.with_changes({**chosen, "run.target_accuracy": entry["target"]}), world.cell.fleet)
+        request.save_config(
+            study.cell.base.with_changes({**chosen, "run.target_accuracy": entry["target"]}), study.cell.fleet
+        )
     for suffix in ("png", "svg"):
-        draw_ratios(facts, asked.folder / f"beyond.{suffix}")
+        draw_ratios(facts, request.folder / f"beyond.{suffix}")
     return _rows(facts)
 
 
-def _all(asked: Asked, function: Callable[[S], tuple[T, float]], jobs: Sequence[S]) -> list[T]:
-    """What the jobs come to; the time that parts of them took earlier is noted."""
-    made = in_processes(function, jobs)
-    asked.earlier_s.extend(earlier_s for _, earlier_s in made)
-    return [each for each, _ in made]
+def _run_jobs(request: Request, function: Callable[[S], tuple[T, float]], jobs: Sequence[S]) -> list[T]:
+    """Run jobs in processes and return their results; note the time that cached parts of them took earlier."""
+    results = in_processes(function, jobs)
+    request.earlier_s.extend(earlier_s for _, earlier_s in results)
+    return [result for result, _ in results]
 
 
-def _reference(job: tuple[World, Path | None]) -> tuple[Target, float]:
-    world, path = job
+def _reference(job: tuple[CellStudy, Path | None]) -> tuple[Target, float]:
+    study, path = job
     cache = Cache(path)
-    return reference(world.cell, world.budget, cache), cache.earlier_s
+    return reference(study.cell, study.budget, cache), cache.earlier_s
 
 
-def _told(world: World, target: Target) -> dict[str, Any]:
-    cell, budget = world.cell, world.budget
+def _cell_facts(study: CellStudy, target: Target) -> dict[str, Any]:
+    cell, budget = study.cell, study.budget
     return {
         "name": cell.fleet,
         "title": cell.title,
@@ -162,18 +169,18 @@ def _told(world: World, target: Target) -> dict[str, Any]:
 
 
 def _rows(facts: Mapping[str, Any]) -> list[Row]:
-    """Every variant's time against the first variant's, and in how many cells each is shown to be sooner or later."""
+    """Return every variant's time relative to the first's, and in how many cells it proved sooner or later."""
     rows, sooner, later = [], dict.fromkeys(facts["variants"], 0), dict.fromkeys(facts["variants"], 0)
     for cell in facts["cells"]:
         first = next(iter(cell["tried"]))
         base = cell["tried"][first]["runs"]["target_s"]
         for label, tried in cell["tried"].items():
             times = tried["runs"]["target_s"]
-            found = ratio(times, base, cell["horizon_s"])
+            relative = ratio(times, base, cell["horizon_s"])
             what = f"{cell['title']}: time to {cell['target']:.0%}, {label}"
-            rows.append(Row(what, "-", _words(times), "", "" if label == first else found.words))
-            sooner[label] += found.high < 1
-            later[label] += found.low > 1
+            rows.append(Row(what, "-", _words(times), "", "" if label == first else relative.words))
+            sooner[label] += relative.high < 1
+            later[label] += relative.low > 1
     for label in list(facts["variants"])[1:]:
         tried_in = sum(label in list(cell["tried"])[1:] for cell in facts["cells"])
         if tried_in:

@@ -1,4 +1,4 @@
-"""What is beyond the papers in one picture: each variant's time over the first one's, a panel for each cell."""
+"""A picture of what goes beyond the papers: each variant's time over the first variant's, one panel per cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RATIOS = [2.0**power for power in range(-4, 11)]
 
 
 def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
-    """Geometric means over seeds with 95 % intervals; left of 1 is sooner than the first variant."""
+    """Draw geometric means over seeds with 95 % intervals; left of 1 is sooner than the first variant."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     cells = facts["cells"]
@@ -24,17 +24,17 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
     columns = min(_COLUMNS, len(cells))
     n_rows = -(-len(cells) // columns)
     figure = new_figure(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows)
-    drawn = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
+    panels = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
     for place, cell in enumerate(cells):
-        axes = plain_axes(drawn[place // columns][place % columns])
+        axes = plain_axes(panels[place // columns][place % columns])
         base = next(iter(cell["tried"].values()))["runs"]["target_s"]
         for height, label in enumerate(reversed(others)):
             if label not in list(cell["tried"])[1:]:
                 continue
-            found = ratio(cell["tried"][label]["runs"]["target_s"], base, cell["horizon_s"])
-            colour = _SOONER if found.high < 1 else _LATER if found.low > 1 else _OPEN
-            axes.plot([found.low, found.high], [height, height], color=colour, linewidth=1.4)
-            axes.plot(found.mean, height, ">" if found.bound else "o", color=colour, markersize=4)
+            relative = ratio(cell["tried"][label]["runs"]["target_s"], base, cell["horizon_s"])
+            colour = _SOONER if relative.high < 1 else _LATER if relative.low > 1 else _OPEN
+            axes.plot([relative.low, relative.high], [height, height], color=colour, linewidth=1.4)
+            axes.plot(relative.mean, height, ">" if relative.bound else "o", color=colour, markersize=4)
         axes.axvline(1.0, color="0.7", linewidth=0.8, zorder=0)
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(FixedLocator(_RATIOS))
@@ -44,6 +44,6 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
         axes.tick_params(axis="x", labelsize=7)
         axes.set_title(textwrap.fill(cell["title"], 34), loc="left", fontsize=8, fontweight="bold")
     for place in range(len(cells), n_rows * columns):
-        drawn[place // columns][place % columns].set_visible(False)
+        panels[place // columns][place % columns].set_visible(False)
     figure.supxlabel("time to the target over that of the panel's first variant (triangle: at least)", fontsize=8)
     write_figure(figure, path)

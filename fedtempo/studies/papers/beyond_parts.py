@@ -1,4 +1,4 @@
-"""Strategies that were tried beyond the papers and not kept: named in the settings by module and class."""
+"""Strategies that were tried beyond the papers and not kept; the settings name them by module and class."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fedtempo.strategies.mixing import Mixer
 
 @dataclass(frozen=True, config=STRICT)
 class AdaptiveFedHusky(FedHusky):
-    """The gain follows the angle between a client's change and what the global model moved meanwhile.
+    """FedHusky whose gain follows the angle between a client's change and the global model's change meanwhile.
 
-    gain *= exp(adapt * cosine): where they agree the steps were too short, as in hypergradient descent (Baydin et al.,
+    gain *= exp(adapt * cosine): if they agree, the steps were too short, as in hypergradient descent (Baydin et al.,
     ICLR 2018).
     """
 
@@ -45,7 +45,7 @@ class _AdaptiveMixer(Mixer):
 
 
 def agreement(model: Vector, start: Vector, trained: Vector) -> float:
-    """Cosine of the angle between `trained - start` and `model - start`; 0 where one of them is nothing."""
+    """Return the cosine of the angle between `trained - start` and `model - start`; 0 if either is zero."""
     change, moved = trained - start, model - start
     scale = float(np.linalg.norm(change) * np.linalg.norm(moved))
     return float(change @ moved) / scale if scale else 0.0
@@ -53,7 +53,7 @@ def agreement(model: Vector, start: Vector, trained: Vector) -> float:
 
 @dataclass(frozen=True, config=STRICT)
 class PsflHops(Psfl):
-    """PSFL's rounds and sequences; clients start from the fresh global model, their corrected changes are committed."""
+    """PSFL's rounds and sequences, but clients start from the latest global model and commit corrected changes."""
 
     clusters: ClusterChoice = "labels"
     gain: Positive = 2.0

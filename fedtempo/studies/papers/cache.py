@@ -1,4 +1,4 @@
-"""Runs whose outcomes stay on the disk, so that a study of hundreds goes on where it was interrupted."""
+"""Outcomes of runs, cached on disk so that a study of hundreds of runs can continue after an interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run ends beside its horizon: after so many visits; at so many seconds, that of another run to beat."""
+    """Limits that end a run before its horizon. visits: started visits. seconds: the time of another run to beat."""
 
     visits: int
     seconds: float | None = None
@@ -40,11 +40,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is kept of a run. times_s: to each accuracy that was asked for, None where not reached.
+    """What is stored about a run.
 
-    late_accuracy: mean over the last tenth of the time. took_part: share of the clients with a visit; gini: of visits
-    over clients, 0 for all alike. staleness: commits that a result missed, mean. mb: megabytes down, up and relayed.
-    cut: a limit ended it. error: why the run could not be.
+    times_s: seconds to each requested accuracy, None if not reached. late_accuracy: mean over the last tenth of the
+    run. took_part: share of the clients with a visit. gini: Gini coefficient of visits per client, 0 if all are equal.
+    staleness: mean number of commits that a result missed. mb: megabytes down, up and relayed. client_s: seconds of
+    client time. cpu_s: processor time of the run. error: why the run was refused, or empty.
     """
 
     ended: str
@@ -65,15 +66,16 @@ class Outcome:
 
     @property
     def cut(self) -> bool:
+        """Whether a limit ended the run."""
         return self.ended == "budget"
 
 
 @dataclass
 class Cache:
-    """Outcomes by what they depend on, a line of JSON each; without a file they are forgotten.
+    """Outcomes by all that they depend on, one JSON line each; without a path they are only kept in memory.
 
-    Several processes may add to one file: a line is written at once. earlier_s: processor time that the outcomes took
-    which were found here.
+    Several processes may append to one file, because each line is a single write. earlier_s: processor time (s) of the
+    outcomes that were found in the cache.
     """
 
     path: Path | None
@@ -87,27 +89,30 @@ class Cache:
                     entry = json.loads(line)
                     self._known[entry["key"]] = Outcome(**{**entry["outcome"], "times_s": _tuple(entry)})
                 except (ValueError, KeyError, TypeError):
-                    continue  # the line that was being written when a process was killed
+                    continue  # a process was killed while it wrote this line
 
     def outcome(self, config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
-        """Of a run, made now or before."""
+        """Return the outcome of a run, from the cache if it was made before.
+
+        levels: accuracies to which times are measured.
+        """
         key = _key(config, levels, limits)
         if (known := self._known.get(key)) is not None:
             self.earlier_s += known.cpu_s
             return known
-        made = self._known[key] = measured(config, levels, limits)
+        outcome = self._known[key] = measured(config, levels, limits)
         if self.path is not None:
-            line = json.dumps({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(made)})
+            line = json.dumps({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(outcome)})
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 os.write(descriptor, f"{line}\n".encode())
             finally:
                 os.close(descriptor)
-        return made
+        return outcome
 
 
 def cache_file(name: str) -> Path | None:
-    """Where outcomes of a study are kept: in the user's cache, which may be deleted at any time."""
+    """Return the file with the outcomes of a study, in the user's cache folder; None if there is no such folder."""
     folder = cache_folder()
     if folder is None:
         return None
@@ -119,7 +124,7 @@ def cache_file(name: str) -> Path | None:
 
 
 def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
-    """One run in this process, on one thread."""
+    """Run in this process, on one thread, and return the outcome."""
     began_s = time.process_time()
     try:
         summary, records, _ = run(config, watch=_ending(config, limits), quiet=True)
@@ -152,13 +157,13 @@ def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome
 
 
 def late_accuracy(records: Records, share: float = 0.1) -> float:
-    """Mean accuracy over the last share of the run: single evaluations jump. One that is not finite counts as 0."""
+    """Return the mean accuracy over the last `share` of the run; an accuracy that is not finite counts as 0."""
     times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
     return float(accuracies[times >= (1 - share) * times[-1]].mean())
 
 
 def gini(counts: npt.ArrayLike) -> float:
-    """Gini coefficient of counts: 0 where all are alike, near 1 where one has everything; 0 where there is nothing."""
+    """Return the Gini coefficient of counts: 0 if all are equal or zero, near 1 if one has everything."""
     values = np.sort(np.asarray(counts, dtype=np.float64))
     if not values.sum():
         return 0.0
@@ -167,7 +172,7 @@ def gini(counts: npt.ArrayLike) -> float:
 
 
 def _ending(config: Config, limits: Limits) -> Watch:
-    """Ends a run at its limits: its horizon stays what it is, since strategies plan by it."""
+    """Return a watch that ends a run at its limits without changing its horizon, by which strategies plan."""
 
     def watch(sim: Driven, evaluations: Evaluations) -> None:
         loop = asyncio.get_running_loop()

@@ -13,8 +13,8 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
 from fedtempo.strategies.planning.pipeline import lower_hull, relaxed_sizes
 from fedtempo.studies.papers.figures import draw_bars, draw_lines
-from fedtempo.studies.papers.panels import leave_comparison, lrs, median_to, said, study_panels
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, Verdict, claim, drawn, number
+from fedtempo.studies.papers.panels import in_words, learning_rates, median_to, save_comparison, study_panels
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, Verdict, claim, number, save_picture
 from fedtempo.studies.tuning.study import plain_study
 
 _CHANNELS = (1, 2, 4, 8)
@@ -26,16 +26,16 @@ _TABLES = {  # rounds for K = 1 to 4, N = 1, 2, 4, 8
 }
 
 
-def example_1(asked: Asked) -> list[Row]:
-    """Example 1 and Fig. 3: sizes of clusters from the lower convex hull of (10, 46, 80, 100)."""
+def example_1(request: Request) -> list[Row]:
+    """Reproduce Example 1 and Fig. 3: cluster sizes from the lower convex hull of (10, 46, 80, 100)."""
     done = [10, 46, 80, 100]
     hull = lower_hull(done)
     sizes = [float(size) for size in relaxed_sizes(hull)]
     ks, counts = np.array(hull).T
     at_hull = np.interp(range(5), ks, counts).tolist()
     lines = {"clients that are done": [0.0, *map(float, done)], "lower convex hull": at_hull}
-    drawn(draw_lines, asked.folder, "fig3", range(5), lines, x="k", y="clients")
-    write_json(asked.folder / "fig3.json", {"hull": hull, "sizes": sizes})
+    save_picture(draw_lines, request.folder, "fig3", range(5), lines, x="k", y="clients")
+    write_json(request.folder / "fig3.json", {"hull": hull, "sizes": sizes})
     inner = [(int(k), int(count)) for k, count in hull if 0 < k < len(done)]
     return [
         claim("points on the hull between its ends", "(1, 10) alone", ", ".join(map(str, inner)), inner == [(1, 10)]),
@@ -46,15 +46,15 @@ def example_1(asked: Asked) -> list[Row]:
     ]
 
 
-def figure_4(asked: Asked) -> list[Row]:
-    """Examples that clients hold, by writer; in place of FEMNIST by role in the plays."""
-    base = asked.settings("csgd-roles")
-    if asked.scale == "full" and asked.data is None:
+def figure_4(request: Request) -> list[Row]:
+    """Reproduce Fig. 4: examples per client, by writer, or by role in the plays if FEMNIST is replaced."""
+    base = request.settings("csgd-roles")
+    if request.scale == "full" and request.data is None:
         base = base.with_changes({"data.source": "femnist", "data.clients": 3383, "data.options": {}})
-    histograms = build_world(asked.leave(base, "fig4")).histograms
+    histograms = build_world(request.save_config(base, "fig4")).histograms
     held = np.array(histograms).sum(axis=1)
-    drawn(draw_bars, asked.folder, "fig4", np.histogram(held, bins=40), x="examples of a client", y="clients")
-    write_json(asked.folder / "fig4.json", {"examples": np.sort(held)})
+    save_picture(draw_bars, request.folder, "fig4", np.histogram(held, bins=40), x="examples of a client", y="clients")
+    write_json(request.folder / "fig4.json", {"examples": np.sort(held)})
     words = f"{held.min()} to {held.max()}, median {np.median(held):.0f}, mean {held.mean():.0f}"
     uneven = held.std() > 0.2 * held.mean()
     return [
@@ -65,14 +65,14 @@ def figure_4(asked: Asked) -> list[Row]:
 
 
 def _table(
-    asked: Asked, name: str, base: Config, paper: str, clusters: Sequence[int], channels: Sequence[int]
+    request: Request, name: str, base: Config, paper: str, clusters: Sequence[int], channels: Sequence[int]
 ) -> list[Row]:
-    """Rounds to the target for numbers of clusters and sub-channels.
+    """Return rows of the rounds to the target for numbers of clusters (K) and sub-channels (N).
 
-    The learning rate is tuned for conventional training and for the most clusters, with two sub-channels; those between
-    take the rate of the latter.
+    The learning rate is tuned for conventional training and for the largest number of clusters, with two sub-channels;
+    numbers between use the rate of the latter.
     """
-    budget = asked.budget(paper)
+    budget = request.budget(paper)
 
     def table(k: int, n: int) -> dict[str, object]:
         return {"strategy": {"name": "csgd", "n_clusters": k, "channels": n, "mode": "local-sgd"}}
@@ -81,7 +81,7 @@ def _table(
     tuned_base = base.with_changes({f"compare.K{k}": table(k, 2) for k in ends})
     labels = [f"K{k}" for k in ends]
     once = replace(budget, seeds=budget.seeds[:1])
-    tuned = study_panels(asked, f"{name}-tuning", {"two sub-channels": tuned_base}, labels, once)["two sub-channels"]
+    tuned = study_panels(request, f"{name}-tuning", {"two sub-channels": tuned_base}, labels, once)["two sub-channels"]
     variants = {
         f"compare.K{k}-N{n}": {**table(k, n), **tuned.chosen(f"K{ends[0] if k == ends[0] else ends[-1]}")}
         for k in clusters
@@ -90,8 +90,8 @@ def _table(
     study = plain_study(
         base.with_changes(variants), [label.removeprefix("compare.") for label in variants], budget.seeds
     )
-    write_json(asked.folder / f"{name}.json", study.facts())
-    leave_comparison(asked, name, base.with_changes(variants), study)
+    write_json(request.folder / f"{name}.json", study.facts())
+    save_comparison(request, name, base.with_changes(variants), study)
     assert base.run.target_accuracy is not None
     rounds = {
         (k, n): median_to(study.records[f"K{k}-N{n}"], base.run.target_accuracy, "rounds")
@@ -99,37 +99,37 @@ def _table(
         for n in channels
     }
     lines = {f"N = {n}": [rounds[k, n] for k in clusters] for n in channels}
-    drawn(draw_lines, asked.folder, name, clusters, lines, x="clusters, K", y="rounds to the target")
+    save_picture(draw_lines, request.folder, name, clusters, lines, x="clusters, K", y="rounds to the target")
     rows = [_round_times(study.records, clusters, channels)]
     for n in channels:
         for k in clusters:
             printed, printed_one = (_TABLES[name][of - 1][_CHANNELS.index(n)] for of in (k, 1))
             what = f"rounds to {base.run.target_accuracy:.0%}, K = {k}, N = {n}"
             if k == 1:
-                rows.append(Row(what, str(printed), said(rounds[k, n], "rounds"), lrs(tuned)))
+                rows.append(Row(what, str(printed), in_words(rounds[k, n], "rounds"), learning_rates(tuned)))
             else:
-                rows.append(saved(what, (printed, printed_one), (rounds[k, n], rounds[1, n])))
+                rows.append(saved_rounds(what, (printed, printed_one), (rounds[k, n], rounds[1, n])))
     return rows
 
 
-def saved(what: str, printed: tuple[int, int], measured: tuple[float, float]) -> Row:
-    """Rounds with several clusters and with one, and the share that is saved, which is what is judged.
+def saved_rounds(what: str, printed: tuple[int, int], measured: tuple[float, float]) -> Row:
+    """Return the row of the rounds with several clusters and the share of rounds saved against one cluster.
 
-    Reached where that is off by a quarter of the printed share at most, or by five points.
+    The share is judged: reached if it is off by at most a quarter of the printed share, or by five percentage points.
     """
     paper = 1 - printed[0] / printed[1]
-    said_of_paper, rounds = f"{printed[0]} ({paper:.0%} saved)", said(measured[0], "rounds")
+    printed_text, rounds = f"{printed[0]} ({paper:.0%} saved)", in_words(measured[0], "rounds")
     if not np.isfinite(measured).all():  # one cluster alone may not get there
         verdict = Verdict.DIRECTION if np.isfinite(measured[0]) else Verdict.NOT_REACHED
-        return Row(what, said_of_paper, rounds, verdict=verdict)
+        return Row(what, printed_text, rounds, verdict=verdict)
     share = 1 - measured[0] / measured[1]
     near = abs(share - paper) <= max(0.25 * paper, 0.05)
     verdict = Verdict.REACHED if near else Verdict.DIRECTION if share > 0 else Verdict.NOT_REACHED
-    return Row(what, said_of_paper, f"{rounds} ({share:.0%} saved)", "", f"{share / paper:.2f}", verdict)
+    return Row(what, printed_text, f"{rounds} ({share:.0%} saved)", "", f"{share / paper:.2f}", verdict)
 
 
 def _round_times(records: object, clusters: Sequence[int], channels: Sequence[int]) -> Row:
-    """Rounds last the same however many clusters there are: the thresholds take the slowest of all clients."""
+    """Return whether rounds take the same time for all K, as the thresholds follow the slowest client."""
     assert isinstance(records, dict)
     times = {
         k: [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in records[f"K{k}-N{channels[0]}"]]
@@ -140,46 +140,46 @@ def _round_times(records: object, clusters: Sequence[int], channels: Sequence[in
     return claim("time of a round", "the same for all K", words, max(means.values()) - min(means.values()) < 1e-6)
 
 
-def _sizes(asked: Asked, *, quick: bool = False) -> tuple[Sequence[int], Sequence[int]]:
-    """K and N; all that the paper has at the full scale, and where runs are quick at the medium one."""
-    whole = asked.scale == "full" or (quick and asked.scale == "medium")
+def _sizes(request: Request, *, quick: bool = False) -> tuple[Sequence[int], Sequence[int]]:
+    """Return values of K and N: all of the paper's at full scale and, if runs are quick, at medium scale."""
+    whole = request.scale == "full" or (quick and request.scale == "medium")
     return ((1, 2, 3, 4), _CHANNELS) if whole else ((1, 2, 4), (1, 4))
 
 
-def _perceptron(asked: Asked) -> Config:
-    return asked.settings("csgd").with_changes({"model.network": "mlp", "model.hidden": [200, 200]})
+def _perceptron(request: Request) -> Config:
+    return request.settings("csgd").with_changes({"model.network": "mlp", "model.hidden": [200, 200]})
 
 
-def table_2(asked: Asked) -> list[Row]:
-    """Rounds to the target, convolutional network; at the small scale a perceptron of one layer."""
-    return _table(asked, "table2", asked.settings("csgd"), "csgd", *_sizes(asked))
+def table_2(request: Request) -> list[Row]:
+    """Reproduce Table II: rounds to the target, convolutional network; at small scale a perceptron of one layer."""
+    return _table(request, "table2", request.settings("csgd"), "csgd", *_sizes(request))
 
 
-def table_3(asked: Asked) -> list[Row]:
-    """Rounds to the target, perceptron of two layers."""
-    base = _perceptron(asked)
-    if asked.scale == "full":
+def table_3(request: Request) -> list[Row]:
+    """Reproduce Table III: rounds to the target, perceptron of two layers."""
+    base = _perceptron(request)
+    if request.scale == "full":
         base = base.with_changes({"run.target_accuracy": 0.96})
-    return _table(asked, "table3", base, "csgd", *_sizes(asked, quick=True))
+    return _table(request, "table3", base, "csgd", *_sizes(request, quick=True))
 
 
-def table_4(asked: Asked) -> list[Row]:
-    """Rounds to the target on digits by writer; without writers, clients with skewed labels.
+def table_4(request: Request) -> list[Row]:
+    """Reproduce Table IV: rounds to the target on digits by writer; for other data, clients with skewed labels.
 
-    At the medium scale the perceptron of Table III takes the convolutions' place, for its speed.
+    At medium scale the perceptron of Table III replaces the convolutions, for speed.
     """
-    base = _perceptron(asked) if asked.scale == "medium" else asked.settings("csgd")
-    if asked.scale == "full" and asked.data is None:
+    base = _perceptron(request) if request.scale == "medium" else request.settings("csgd")
+    if request.scale == "full" and request.data is None:
         changes = {"data.source": "femnist", "data.clients": 3383, "data.partition": "by-owner"}
-        return _table(asked, "table4", base.with_changes(changes), "csgd", *_sizes(asked))
+        return _table(request, "table4", base.with_changes(changes), "csgd", *_sizes(request))
     uneven = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 1.0}})
-    return _table(asked, "table4", uneven, "csgd", *_sizes(asked, quick=True))
+    return _table(request, "table4", uneven, "csgd", *_sizes(request, quick=True))
 
 
-def table_5(asked: Asked) -> list[Row]:
-    """Rounds to the target on the roles of Shakespeare's plays."""
-    sizes = ((1, 4), (1, 4)) if asked.scale == "small" else _sizes(asked)
-    return _table(asked, "table5", asked.settings("csgd-roles"), "csgd-roles", *sizes)
+def table_5(request: Request) -> list[Row]:
+    """Reproduce Table V: rounds to the target on the roles of Shakespeare's plays."""
+    sizes = ((1, 4), (1, 4)) if request.scale == "small" else _sizes(request)
+    return _table(request, "table5", request.settings("csgd-roles"), "csgd-roles", *sizes)
 
 
 _MNIST, _WRITERS, _ROLES = ("mnist",), ("femnist",), ("shakespeare",)

@@ -1,7 +1,7 @@
-"""The direction of each paper's claim, on small data: who gets there first, or ends highest, and where that fails.
+"""The direction of each paper's claim on small data: what reaches the target first, or ends highest, and when not.
 
-Competitors share data, fleet, clients a round and seeds; each has its learning rate tuned on one grid, on seeds that
-the comparison does not use. FedHusky's is `fedhusky/variants`.
+Competitors share data, fleet, clients per round and seeds; the learning rate of each is tuned on one grid, on seeds
+that the comparison does not use. FedHusky's claim is measured by `fedhusky/variants`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fedtempo.studies.papers.figures import draw_lines
 from fedtempo.studies.papers.panels import (
     draw_curves,
     final_accuracies,
-    first_of,
+    first_to_reach,
+    in_words,
     late_accuracies,
     median_to,
     reached,
-    said,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
 from fedtempo.studies.tuning.study import Study
 
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
@@ -37,137 +37,139 @@ TAILS = {
     "IF = 0.05, half of the clients": {"data.partition.imbalance": 0.05, "data.partition.clients_share": 0.5},
     "IF = 0.05, all clients": {"data.partition.imbalance": 0.05, "data.partition.clients_share": 1.0},
 }
-"""Long tails: smallest class over the largest, and who holds them; the first is the paper's."""
+"""Long tails: smallest class over the largest, and the share of clients that have them; the paper's is the first."""
 _WORDS = {False: "final accuracy", True: "accuracy at the end"}
 _UPLOADING = (0.02, 0.1, 0.2)
 
 
-def psfl(asked: Asked) -> list[Row]:
-    """Time to the target: parallel sequences against parallel and sequential training with as many clients a round."""
-    base, budget = asked.settings("psfl-direction"), asked.budget("psfl-direction")
+def psfl(request: Request) -> list[Row]:
+    """Compare times to the target: parallel sequences against parallel and against sequential training."""
+    base, budget = request.settings("psfl-direction"), request.budget("psfl-direction")
     twenty = ("psfl", "psfl-paper", "psfl-measured", "fedavg", "sequential")
     panels = {
-        **study_panels(asked, "psfl-20", {"20 clients a round": base}, twenty, budget),
-        **study_panels(asked, "psfl-50", {"50 clients a round": base}, ("psfl-50", "fedavg-50"), budget),
+        **study_panels(request, "psfl-20", {"20 clients a round": base}, twenty, budget),
+        **study_panels(request, "psfl-50", {"50 clients a round": base}, ("psfl-50", "fedavg-50"), budget),
     }
     level = target(base)
-    draw_curves(asked, "psfl", panels, targets=dict.fromkeys(panels, level))
+    draw_curves(request, "psfl", panels, targets=dict.fromkeys(panels, level))
     rows = []
     for (name, study), ours in zip(panels.items(), ("psfl", "psfl-50"), strict=True):
-        rows += _each(study, name, level, "time")
+        rows += _times_rows(study, name, level, "time")
         others = {label: median_to(study.records[label], level) for label in study.runs if not label.startswith("psfl")}
         ratio = median_to(study.records[ours], level) / min(others.values())
         what = f"{name}: time to {level:.0%}, {ours} over the better of {', '.join(others)}"
         rows.append(number(what, 0.67, [_or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
-    found = [run.note("structure") for run in panels["20 clients a round"].records["psfl-measured"]]
-    words = ", ".join(f"{each['width']} x {each['length']}" for each in found)
+    structures = [run.note("structure") for run in panels["20 clients a round"].records["psfl-measured"]]
+    words = ", ".join(f"{structure['width']} x {structure['length']}" for structure in structures)
     return [*rows, Row("structure after the warm-up, W x S of each seed", "5 x 4", words)]
 
 
-def psfl_limits(asked: Asked) -> list[Row]:
-    """Time to the target where noise, not curvature, limits the step: a network of one hidden layer."""
+def psfl_limits(request: Request) -> list[Row]:
+    """Compare times to the target if noise, not curvature, limits the step: a network of one hidden layer."""
     shallow = {"model.network": "mlp", "model.hidden": [64], "run.target_accuracy": 0.7, "run.horizon": 600.0}
-    base = asked.settings("psfl-direction").with_changes(shallow)
+    base = request.settings("psfl-direction").with_changes(shallow)
     bases = {
         "one step of 32": base,
         "six steps of 5": base.with_changes({"training.steps": 6, "training.batch_size": 5}),
     }
-    panels = study_panels(asked, "psfl-limits", bases, ("psfl", "fedavg"), asked.budget("psfl-direction"))
+    panels = study_panels(request, "psfl-limits", bases, ("psfl", "fedavg"), request.budget("psfl-direction"))
     levels = dict.fromkeys(panels, target(base))
-    draw_curves(asked, "psfl-limits", panels, targets=levels)
-    rows = [row for name, study in panels.items() for row in _each(study, name, levels[name], "time")]
-    return [*rows, *first_of(panels, levels, "psfl", ("fedavg",), "psfl first")]
+    draw_curves(request, "psfl-limits", panels, targets=levels)
+    rows = [row for name, study in panels.items() for row in _times_rows(study, name, levels[name], "time")]
+    return [*rows, *first_to_reach(panels, levels, "psfl", ("fedavg",), "psfl first")]
 
 
-def fch(asked: Asked) -> list[Row]:
-    """Accuracy at the end: the loss that is adjusted for the classes' shares against plain cross-entropy."""
-    base = asked.settings("fch-direction")
+def fch(request: Request) -> list[Row]:
+    """Compare final accuracies: the loss adjusted for class shares against plain cross-entropy."""
+    base = request.settings("fch-direction")
     panels = {name: base.with_changes(changes) for name, changes in TAILS.items()}
-    pairs = [("adjusted", "plain")] + ([] if asked.scale == "small" else [("fch-adjusted", "fch-plain")])
+    pairs = [("adjusted", "plain")] + ([] if request.scale == "small" else [("fch-adjusted", "fch-plain")])
     labels = [label for pair in pairs for label in pair]
-    studies = study_panels(asked, "fch", panels, labels, asked.budget("fch-direction"))
-    draw_curves(asked, "fch", studies, axis="rounds")
-    return [row for name, study in studies.items() for pair in pairs for row in _above(study, name, *pair, late=True)]
+    studies = study_panels(request, "fch", panels, labels, request.budget("fch-direction"))
+    draw_curves(request, "fch", studies, axis="rounds")
+    return [
+        row for name, study in studies.items() for pair in pairs for row in _gain_rows(study, name, *pair, late=True)
+    ]
 
 
-def csgd(asked: Asked) -> list[Row]:
-    """Rounds to the target on one sub-channel, over the number of clusters; rounds last the same."""
-    base = asked.settings("csgd-direction")
+def csgd(request: Request) -> list[Row]:
+    """Compare rounds to the target on one sub-channel over the number of clusters; all rounds take the same time."""
+    base = request.settings("csgd-direction")
     name = "one sub-channel"
-    panels = study_panels(asked, "csgd", {name: base}, CLUSTERS, asked.budget("csgd-direction"))
+    panels = study_panels(request, "csgd", {name: base}, CLUSTERS, request.budget("csgd-direction"))
     level = target(base)
-    draw_curves(asked, "csgd", panels, axis="rounds", targets={name: level})
+    draw_curves(request, "csgd", panels, axis="rounds", targets={name: level})
     study = panels[name]
-    rows = _each(study, name, level, "rounds")
+    rows = _times_rows(study, name, level, "rounds")
     rounds = {label: median_to(study.records[label], level, "rounds") for label in CLUSTERS}
     for label in CLUSTERS[1:]:
         ratio = rounds[label] / rounds["one-cluster"]
         what = f"rounds to {level:.0%}, {label} over one-cluster"
         printed = _ROUNDS[label] / _ROUNDS["one-cluster"]
         rows.append(number(what, printed, [_or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
-    lasting = {label: round_s(study.records[label]) for label in CLUSTERS}
-    words = ", ".join(f"{label} {seconds:.2f} s" for label, seconds in lasting.items())
-    same = max(lasting.values()) - min(lasting.values()) < 1e-6
+    mean_round_s = {label: round_s(study.records[label]) for label in CLUSTERS}
+    words = ", ".join(f"{label} {seconds:.2f} s" for label, seconds in mean_round_s.items())
+    same = max(mean_round_s.values()) - min(mean_round_s.values()) < 1e-6
     return [*rows, claim("time of a round", "the same for all", words, same)]
 
 
-def hybrid_fl(asked: Asked) -> list[Row]:
-    """Final accuracy over the number of clients that upload, each with examples of one class."""
-    base, budget = asked.settings("hybrid-fl-direction"), asked.budget("hybrid-fl-direction")
+def hybrid_fl(request: Request) -> list[Row]:
+    """Compare final accuracies over the number of clients that upload, each with examples of one class."""
+    base, budget = request.settings("hybrid-fl-direction"), request.budget("hybrid-fl-direction")
     labels = ("hybrid-fl", "fedcs", "centralized")
     sharing = {
         f"{round(share * base.n_clients)} upload": base.with_changes({"data.share_examples": share})
         for share in _UPLOADING
     }
-    panels = study_panels(asked, "hybrid-fl", sharing, labels, budget)
-    draw_curves(asked, "hybrid-fl-time", panels)
+    panels = study_panels(request, "hybrid-fl", sharing, labels, budget)
+    draw_curves(request, "hybrid-fl-time", panels)
     medians = {label: [statistics.median(final_accuracies(s, label)) for s in panels.values()] for label in labels}
     numbers = [round(share * base.n_clients) for share in _UPLOADING]
-    drawn(draw_lines, asked.folder, "hybrid-fl", numbers, medians, x="clients that upload", y="final accuracy")
+    save_picture(draw_lines, request.folder, "hybrid-fl", numbers, medians, x="clients that upload", y="final accuracy")
     rows = []
     for (name, study), config in zip(panels.items(), sharing.values(), strict=True):
-        rows += _above(study, name, "hybrid-fl", "fedcs")
-        rows += _ends(study, name, "centralized")
+        rows += _gain_rows(study, name, "hybrid-fl", "fedcs")
+        rows += _end_rows(study, name, "centralized")
         held = ", ".join(str(classes_uploaded(config, seed)) for seed in budget.seeds)
         rows.append(Row(f"{name}: classes that they hold, each seed", "-", held))
     return rows
 
 
 def target(config: Config) -> float:
-    """The accuracy that a configuration aims at."""
+    """Return the target accuracy of a configuration."""
     assert config.run.target_accuracy is not None
     return config.run.target_accuracy
 
 
 def round_s(runs: Sequence[Records]) -> float:
-    """Mean time from one commit to the next, seconds."""
+    """Return the mean time (s) from one commit to the next."""
     return statistics.fmean(float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in runs)
 
 
 def classes_uploaded(config: Config, seed: int) -> int:
-    """How many classes the clients that agreed to upload hold together."""
+    """Return how many classes the clients that agreed to upload hold together."""
     world = build_world(config.with_changes({"run.seed": seed}))
     held = [counts for client, counts in zip(world.clients, world.histograms) if client.shares_examples]
     return int((np.sum(held, axis=0) > 0).sum())
 
 
 def _or_infinite(ratio: float) -> float:
-    """A ratio of times; infinite where nobody gets there."""
+    """Return a ratio of times; infinite if neither reaches the target."""
     return math.inf if math.isnan(ratio) else ratio
 
 
-def _each(study: Study, name: str, level: float, axis: str) -> list[Row]:
-    """Time or rounds to an accuracy: of each competitor the median, and every seed."""
+def _times_rows(study: Study, name: str, level: float, axis: str) -> list[Row]:
+    """Return rows of the time or rounds to an accuracy: median and every seed of each competitor."""
     rows = []
     for label, runs in study.records.items():
-        seeds = ", ".join(said(reached(run, level, axis), axis) for run in runs)
-        words = f"{said(median_to(runs, level, axis), axis)} ({seeds})"
+        seeds = ", ".join(in_words(reached(run, level, axis), axis) for run in runs)
+        words = f"{in_words(median_to(runs, level, axis), axis)} ({seeds})"
         rows.append(Row(f"{name}: {axis} to {level:.0%}, {label}", "-", words, _lr(study, label)))
     return rows
 
 
-def _ends(study: Study, name: str, *labels: str, late: bool = False) -> list[Row]:
-    """Accuracy at the end: of each competitor the median, and every seed."""
+def _end_rows(study: Study, name: str, *labels: str, late: bool = False) -> list[Row]:
+    """Return rows of the final accuracy: median and every seed of each competitor."""
     rows = []
     for label in labels:
         ends = _end(study, label, late)
@@ -176,13 +178,13 @@ def _ends(study: Study, name: str, *labels: str, late: bool = False) -> list[Row
     return rows
 
 
-def _above(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> list[Row]:
-    """Accuracies at the end of two competitors, and by how much the first is above the second, seed by seed."""
+def _gain_rows(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> list[Row]:
+    """Return rows of two competitors' final accuracies, and of the difference, seed by seed."""
     gains = [a - b for a, b in zip(_end(study, ours, late), _end(study, other, late), strict=True)]
     median = statistics.median(gains)
     words = f"{100 * median:+.1f} points ({', '.join(f'{100 * gain:+.1f}' for gain in gains)})"
     gain = claim(f"{name}: {_WORDS[late]}, {ours} over {other}", f"{ours} higher", words, median > 0)
-    return [*_ends(study, name, ours, other, late=late), gain]
+    return [*_end_rows(study, name, ours, other, late=late), gain]
 
 
 def _end(study: Study, label: str, late: bool) -> list[float]:

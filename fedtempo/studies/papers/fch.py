@@ -18,24 +18,24 @@ from fedtempo.studies.papers.figures import draw_lines, draw_points, draw_shares
 from fedtempo.studies.papers.panels import (
     Panels,
     draw_curves,
+    in_words,
     late_accuracies,
-    leave_comparison,
-    lrs,
+    learning_rates,
     median_to,
-    points,
-    said,
+    percentages,
+    save_comparison,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, Verdict, claim, drawn, number, spread
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, Verdict, claim, number, save_picture, spread
 from fedtempo.studies.tuning.study import Study, plain_study
 
 _OTHERS = ("fedavg", "fedprox", "oort")
 _LONG_TAIL = {"kind": "long-tail", "imbalance": 0.5, "clients_share": 0.5}
 _SKEWED = {"kind": "dirichlet", "alpha": 0.2, "by": "client"}
-"""The paper cites Hsu et al. 2019 for its distribution, whose clients draw their labels and hold as many examples."""
+"""The paper cites Hsu et al. 2019 for its distribution: clients draw their labels and hold equally many examples."""
 _READINGS = ("fch", "fch-one-stage")
 _ALIKE = {"fleet.compute": {"unit": "s/visit", "speed": 10.0}}
-"""Clients that take the same time: stragglers come into the paper with its efficiency alone (Section 4.3)."""
+"""Clients that take the same time: the paper has stragglers only in its efficiency experiments (Section 4.3)."""
 _TABLE_ONE = {  # FedAvg, FedProx, Oort, FCH-FL, in percent
     ("cifar10", "IID"): (74.13, 76.05, 77.83, 76.83),
     ("cifar10", "long tail"): (69.81, 75.21, 74.30, 75.70),
@@ -49,26 +49,27 @@ _TABLE_TWO = {
         0.8,
     ),
 }
-"""Accuracy, hours of Oort and of FCH-FL; and the accuracy that neither reaches."""
+"""By data: (accuracy, hours of Oort, hours of FCH-FL) for several accuracies, and an accuracy that neither reaches."""
 
 
 def _bases(
-    asked: Asked,
+    request: Request,
     partition: Mapping[str, object],
     emnist_clients: int = 200,
     *,
     stragglers: bool = False,
     convolutions: bool = False,
 ) -> dict[str, Config]:
-    """The paper's two data sets, or the one that was asked for, dealt in one way; a panel each.
+    """Return configurations of the paper's two data sets, or of the requested one, by panel name.
 
-    convolutions: at the medium scale, which has a perceptron, a second panel with a network like the paper's.
+    partition: how the data are divided. convolutions: at medium scale, which uses a perceptron, add a panel with a
+    network like the paper's.
     """
-    base = asked.settings("fch").with_changes({"data.partition": dict(partition)} | ({} if stragglers else _ALIKE))
+    base = request.settings("fch").with_changes({"data.partition": dict(partition)} | ({} if stragglers else _ALIKE))
     bases = {base.data.source: base}
-    if asked.scale == "medium" and convolutions:
+    if request.scale == "medium" and convolutions:
         bases[f"{base.data.source}, convolutions"] = parse({**base.given, "model": {"network": "cnn-psfl"}})
-    if asked.scale == "full" and asked.data is None:
+    if request.scale == "full" and request.data is None:
         changes = {"data.source": "emnist", "data.clients": emnist_clients, "run.max_commits": 100}
         tables = {f"compare.{label}.strategy.clients_per_round": emnist_clients // 10 for label in base.variants}
         bases["emnist"] = base.with_changes(changes | tables)
@@ -82,10 +83,10 @@ _GAINS = {  # final accuracy of FCH-FL over others, points
 }
 
 
-def _curves(asked: Asked, stem: str, bases: Mapping[str, Config], *all_ours: str) -> list[Row]:
-    """Accuracies over rounds, and what FCH-FL, or the half of it that is looked at, gains over others in the end."""
-    panels = study_panels(asked, stem, bases, (*_OTHERS, *all_ours), asked.budget("fch"))
-    draw_curves(asked, stem, panels, axis="rounds")
+def _curves(request: Request, stem: str, bases: Mapping[str, Config], *all_ours: str) -> list[Row]:
+    """Draw accuracies over rounds; return the final gains of FCH-FL, or of one half of it, over other strategies."""
+    panels = study_panels(request, stem, bases, (*_OTHERS, *all_ours), request.budget("fch"))
+    draw_curves(request, stem, panels, axis="rounds")
     rows = []
     for (source, study), ours in itertools.product(panels.items(), all_ours):
         for other, printed in _GAINS[stem].get(source, _GAINS[stem]["cifar10"]).items():
@@ -93,80 +94,83 @@ def _curves(asked: Asked, stem: str, bases: Mapping[str, Config], *all_ours: str
             gains = [100 * (a - b) for a, b in pairs]
             same = (statistics.fmean(gains) > 0) == (printed > 0)
             what = f"{source}: final accuracy, {ours} over {other}, points"
-            words = f"{points(late_accuracies(study, ours))}, {points(late_accuracies(study, other))}; {lrs(study)}"
+            ends = ", ".join(percentages(late_accuracies(study, label)) for label in (ours, other))
+            words = f"{ends}; {learning_rates(study)}"
             rows.append(number(what, printed, gains, within=0.25, direction=same, digits=2, remark=words))
     return rows
 
 
-def figure_1(asked: Asked) -> list[Row]:
-    """What long tails and skewed labels cost, and whom Oort chooses among clients with and without a long tail."""
-    base = asked.settings("fch")
-    tails, study = _tails_of_half(asked, base)
-    return [*_costs(asked, base), *tails, *_dilemma(asked, base, study)]
+def figure_1(request: Request) -> list[Row]:
+    """Reproduce Fig. 1: the cost of long tails and skewed labels, and which clients Oort selects."""
+    base = request.settings("fch")
+    tails, study = _tails_of_half(request, base)
+    return [*_costs(request, base), *tails, *_dilemma(request, base, study)]
 
 
-def _costs(asked: Asked, base: Config) -> list[Row]:
-    """Panels a-1 and a-2: FedAvg's accuracy over the length of tails, and over the skew of labels."""
+def _costs(request: Request, base: Config) -> list[Row]:
+    """Reproduce panels a-1 and a-2: FedAvg's accuracy over the length of tails and over the skew of labels."""
     tails = {share: {**_LONG_TAIL, "imbalance": share, "clients_share": 1.0} for share in (0.05, 0.2, 0.5, 1.0)}
     skews = {alpha: {"kind": "dirichlet", "alpha": alpha} for alpha in (0.1, 0.3, 1.0, 10.0)}
     rows = []
-    for stem, name, said_of, deals in (
+    for stem, name, claimed, deals in (
         ("fig1-a1", "imbalance factor", "the shorter the tail, the better", tails),
         ("fig1-a2", "Dirichlet's alpha", "the less skewed, the better", skews),
     ):
         bases = {f"{value:g}": base.with_changes({"data.partition": deal, **_ALIKE}) for value, deal in deals.items()}
-        panels = study_panels(asked, stem, bases, ("fedavg",), asked.budget("fch"))
+        panels = study_panels(request, stem, bases, ("fedavg",), request.budget("fch"))
         ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
         means = [statistics.fmean(values) for values in ends.values()]
-        drawn(draw_lines, asked.folder, stem, list(deals), {"fedavg": means}, x=name, y="final accuracy")
-        words = ", ".join(f"{value}: {points(values)}" for value, values in ends.items())
-        rows.append(claim(f"final accuracy of FedAvg over {name}", said_of, words, means[-1] > means[0]))
+        save_picture(draw_lines, request.folder, stem, list(deals), {"fedavg": means}, x=name, y="final accuracy")
+        words = ", ".join(f"{value}: {percentages(values)}" for value, values in ends.items())
+        rows.append(claim(f"final accuracy of FedAvg over {name}", claimed, words, means[-1] > means[0]))
     return rows
 
 
-def _tails_of_half(asked: Asked, base: Config) -> tuple[list[Row], Study]:
-    """Panel b: Oort's accuracy, and how often it picks clients with a long tail."""
-    name, labels, budget = "half long tails", ("fedavg", "oort", "fch"), asked.budget("fch")
+def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
+    """Reproduce panel b: Oort's accuracy, and how often it picks clients with a long tail."""
+    name, labels, budget = "half long tails", ("fedavg", "oort", "fch"), request.budget("fch")
     config = base.with_changes({"data.partition": {**_LONG_TAIL, "imbalance": 0.05}})
-    study = study_panels(asked, "fig1-b", {name: config}, labels, budget)[name]
-    draw_curves(asked, "fig1-b", {name: study}, axis="rounds")
-    tail = np.concatenate([_evenness(config, seed) for seed in budget.seeds]) < 0.95  # 0.84 where there is a tail
+    study = study_panels(request, "fig1-b", {name: config}, labels, budget)[name]
+    draw_curves(request, "fig1-b", {name: study}, axis="rounds")
+    tail = np.concatenate([_evenness(config, seed) for seed in budget.seeds]) < 0.95  # 0.84 for clients with a tail
     picks = _picks(study)
     by_tail = {
         label: {"long tail": float(own[tail].mean()), "other": float(own[~tail].mean())} for label, own in picks.items()
     }
-    drawn(draw_shares, asked.folder, "fig1-b-picks", by_tail, y="picks of a client")
-    write_json(asked.folder / "fig1-b-picks.json", by_tail)
+    save_picture(draw_shares, request.folder, "fig1-b-picks", by_tail, y="picks of a client")
+    write_json(request.folder / "fig1-b-picks.json", by_tail)
     ends = {label: late_accuracies(study, label) for label in ("oort", "fedavg")}
     gap = statistics.fmean(ends["oort"]) - statistics.fmean(ends["fedavg"])
-    words = ", ".join(f"{label} {points(values)}" for label, values in ends.items())
+    words = ", ".join(f"{label} {percentages(values)}" for label, values in ends.items())
     ratio = by_tail["oort"]["long tail"] / by_tail["oort"]["other"]
     return [
-        claim("final accuracy, Oort and FedAvg, half long tails", "alike", words, abs(gap) < 0.03, lrs(study)),
+        claim(
+            "final accuracy, Oort and FedAvg, half long tails", "alike", words, abs(gap) < 0.03, learning_rates(study)
+        ),
         claim("picks of clients with a long tail over others, Oort", "below 1", f"{ratio:.2f}", ratio < 1),
     ], study
 
 
-def _dilemma(asked: Asked, base: Config, tuned: Study) -> list[Row]:
-    """Panel c: clients with good data that are slow, and whether they are picked; learning rates as in panel b."""
-    labels, seeds = tuple(tuned.runs), asked.budget("fch").seeds
+def _dilemma(request: Request, base: Config, tuned: Study) -> list[Row]:
+    """Reproduce panel c: whether slow clients with good data are picked; learning rates as in panel b."""
+    labels, seeds = tuple(tuned.runs), request.budget("fch").seeds
     rates = {f"compare.{label}.training.lr": tuned.chosen(label)["training.lr"] for label in labels}
     config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.3}, **rates})
     study = plain_study(config, labels, seeds)
-    leave_comparison(asked, "fig1-c", config, study)
+    save_comparison(request, "fig1-c", config, study)
     evenness = np.concatenate([_evenness(config, seed) for seed in seeds])
     seconds = np.concatenate([visit_seconds(run) for run in study.records["fedavg"]])  # whose picks are random
     picks = _picks(study)
-    drawn(
+    save_picture(
         draw_points,
-        asked.folder,
+        request.folder,
         "fig1-c",
         (seconds, evenness, picks["oort"]),
         x="seconds of a visit",
         y="evenness of a client's labels",
         colour="picks by Oort",
     )
-    write_json(asked.folder / "fig1-c.json", {"seconds": seconds, "evenness": evenness, "picks": picks})
+    write_json(request.folder / "fig1-c.json", {"seconds": seconds, "evenness": evenness, "picks": picks})
     slow, good = seconds >= np.nanquantile(seconds, 2 / 3), evenness >= np.quantile(evenness, 2 / 3)
     of_slow = {label: float(own[slow].sum() / own.sum()) for label, own in picks.items()}
     of_good = {label: float(own[slow & good].mean() / own[good].mean()) for label, own in picks.items()}
@@ -187,49 +191,50 @@ def _dilemma(asked: Asked, base: Config, tuned: Study) -> list[Row]:
 
 
 _FEWER = 0.9
-"""Who is excluded is picked in less than nine tenths of what chance would give."""
+"""Clients count as excluded if they are picked less than this share of what chance would give."""
 
 
 def _picks(study: Study) -> dict[str, np.ndarray]:
-    """Of each competitor, how often each client of each seed was trained."""
+    """Return how often each client of each seed was trained, by competitor."""
     return {label: np.concatenate([participation(run) for run in runs]) for label, runs in study.records.items()}
 
 
 def _evenness(config: Config, seed: int) -> np.ndarray:
-    """How even each client's labels are: their entropy over that of equal shares."""
+    """Return the evenness of each client's labels: their entropy over that of equal shares."""
     counts = np.array(build_world(config.with_changes({"run.seed": seed})).histograms, dtype=float)
     evenness: np.ndarray = scipy.stats.entropy(counts, axis=1) / np.log(counts.shape[1])
     return evenness
 
 
-def figure_3(asked: Asked) -> list[Row]:
-    """Accuracy over rounds where clients are alike."""
-    return _curves(asked, "fig3", _bases(asked, {"kind": "iid"}, convolutions=True), "fch")
+def figure_3(request: Request) -> list[Row]:
+    """Reproduce Fig. 3: accuracy over rounds with IID clients."""
+    return _curves(request, "fig3", _bases(request, {"kind": "iid"}, convolutions=True), "fch")
 
 
-def figure_4(asked: Asked) -> list[Row]:
-    """Accuracy over rounds where half the clients have long tails: the loss by itself."""
-    return _curves(asked, "fig4", _bases(asked, _LONG_TAIL), "fch-loss")
+def figure_4(request: Request) -> list[Row]:
+    """Reproduce Fig. 4: accuracy over rounds with long tails at half the clients; the loss by itself."""
+    return _curves(request, "fig4", _bases(request, _LONG_TAIL), "fch-loss")
 
 
-def figure_5(asked: Asked) -> list[Row]:
-    """Accuracy over rounds under skewed labels: the selection, in two readings.
+def figure_5(request: Request) -> list[Row]:
+    """Reproduce Fig. 5: accuracy over rounds with skewed labels; the selection, in two readings.
 
-    Algorithm 2 is not in the paper's text, which has a screening by past utility and then a choice among those that
-    trained. Once with both stages; once with the first alone, after which as many train as with the others.
+    The paper's text does not print Algorithm 2; it describes a screening by past utility and then a choice among the
+    clients that trained. One reading has both stages; the other has only the first, after which as many clients train
+    as with the other strategies.
     """
-    bases = _bases(asked, _SKEWED, emnist_clients=360, convolutions=True)
-    return _curves(asked, "fig5", bases, "fch-selection", "fch-one-stage-selection")
+    bases = _bases(request, _SKEWED, emnist_clients=360, convolutions=True)
+    return _curves(request, "fig5", bases, "fch-selection", "fch-one-stage-selection")
 
 
-def table_1(asked: Asked) -> list[Row]:
-    """Final accuracies, clients alike and with long tails."""
+def table_1(request: Request) -> list[Row]:
+    """Reproduce Table 1: final accuracies, IID and with long tails."""
     rows = []
     for name, deal in (("IID", {"kind": "iid"}), ("long tail", _LONG_TAIL)):
         ours = "fch" if name == "IID" else "fch-loss"
         stem = f"table1-{name.replace(' ', '-')}"
-        panels = study_panels(asked, stem, _bases(asked, deal), (*_OTHERS, ours), asked.budget("fch"))
-        draw_curves(asked, stem, panels, axis="rounds")
+        panels = study_panels(request, stem, _bases(request, deal), (*_OTHERS, ours), request.budget("fch"))
+        draw_curves(request, stem, panels, axis="rounds")
         for source, study in panels.items():
             printed = _TABLE_ONE.get((source, name), _TABLE_ONE["cifar10", name])
             ends = {label: [100 * end for end in late_accuracies(study, label)] for label in (*_OTHERS, ours)}
@@ -237,7 +242,7 @@ def table_1(asked: Asked) -> list[Row]:
                 what = f"{source}, {name}, {label}"
                 if (source, name) in _TABLE_ONE:
                     rows.append(number(what, percent, own, within=0.03, digits=2, unit=" %"))
-                else:  # other data: the accuracies stand for themselves, what is gained over FedAvg is judged
+                else:  # on other data only the gain over FedAvg is judged
                     rows.append(Row(what, f"{percent:.2f} %", spread(own, 2, " %")))
                 if label != "fedavg":
                     gains = [a - b for a, b in zip(own, ends["fedavg"], strict=True)]
@@ -248,46 +253,48 @@ def table_1(asked: Asked) -> list[Row]:
     return rows
 
 
-def _efficiency(asked: Asked, stem: str) -> Panels:
-    bases = _bases(asked, _SKEWED, emnist_clients=360, stragglers=True)
-    panels = study_panels(asked, stem, bases, (*_OTHERS, *_READINGS), asked.budget("fch"))
-    draw_curves(asked, stem, panels)
+def _efficiency(request: Request, stem: str) -> Panels:
+    bases = _bases(request, _SKEWED, emnist_clients=360, stragglers=True)
+    panels = study_panels(request, stem, bases, (*_OTHERS, *_READINGS), request.budget("fch"))
+    draw_curves(request, stem, panels)
     return panels
 
 
 def _best(study: Study, ours: str) -> float:
-    """The higher one of the accuracies that Oort and FCH-FL end with."""
+    """Return the higher of the accuracies that Oort and FCH-FL end with."""
     return max(statistics.fmean(late_accuracies(study, label)) for label in ("oort", ours))
 
 
-def figure_6(asked: Asked) -> list[Row]:
-    """Accuracy over time with stragglers: Oort leads first, FCH-FL from some accuracy on."""
+def figure_6(request: Request) -> list[Row]:
+    """Reproduce Fig. 6: accuracy over time with stragglers; Oort leads at first, FCH-FL later."""
     rows = []
-    for (source, study), ours in itertools.product(_efficiency(asked, "fig6").items(), _READINGS):
+    for (source, study), ours in itertools.product(_efficiency(request, "fig6").items(), _READINGS):
         for share, first, other in ((0.6, "oort", ours), (0.97, ours, "oort")):
             level = share * _best(study, ours)
             times = {label: median_to(study.records[label], level) for label in ("oort", ours)}
-            words = ", ".join(f"{label} {said(time)}" for label, time in times.items())
+            words = ", ".join(f"{label} {in_words(time)}" for label, time in times.items())
             holds = times[first] < times[other]
-            rows.append(claim(f"{source}: time to {level:.0%}", f"{first} first", words, holds, lrs(study)))
+            rows.append(claim(f"{source}: time to {level:.0%}", f"{first} first", words, holds, learning_rates(study)))
     return rows
 
 
-def table_2(asked: Asked) -> list[Row]:
-    """Times to accuracies, Oort and FCH-FL; on other data to the same shares of the accuracy that is reached."""
+def table_2(request: Request) -> list[Row]:
+    """Reproduce Table 2: times to accuracies; on other data, to the same shares of the final accuracy."""
     rows = []
-    for (source, study), ours in itertools.product(_efficiency(asked, "table2").items(), _READINGS):
-        printed_of, reached = _TABLE_TWO.get(source, _TABLE_TWO["cifar10"])
-        for accuracy, oort_h, fch_h in printed_of:
-            level = accuracy if source in _TABLE_TWO else accuracy / reached * _best(study, ours)
+    for (source, study), ours in itertools.product(_efficiency(request, "table2").items(), _READINGS):
+        printed_times, unreached = _TABLE_TWO.get(source, _TABLE_TWO["cifar10"])
+        for accuracy, oort_h, fch_h in printed_times:
+            level = accuracy if source in _TABLE_TWO else accuracy / unreached * _best(study, ours)
             oort, fch = (median_to(study.records[label], level) for label in ("oort", ours))
-            remark = f"the paper's {fch_h} h / {oort_h} h, here {said(fch)} / {said(oort)}; {lrs(study)}"
+            remark = (
+                f"the paper's {fch_h} h / {oort_h} h, here {in_words(fch)} / {in_words(oort)}; {learning_rates(study)}"
+            )
             what = f"{source}: time to {level:.0%} (the paper's {accuracy:.0%}), {ours} over oort"
             printed = fch_h / oort_h
             same = fch > oort if printed > 1 else fch < oort
             if not np.isfinite([oort, fch]).all():
                 verdict = Verdict.DIRECTION if same else Verdict.NOT_REACHED
-                rows.append(Row(what, f"{printed:.2f}", f"{said(fch)} / {said(oort)}", remark, "", verdict))
+                rows.append(Row(what, f"{printed:.2f}", f"{in_words(fch)} / {in_words(oort)}", remark, "", verdict))
                 continue
             rows.append(number(what, printed, [fch / oort], within=0.15, direction=same, digits=2, remark=remark))
     return rows

@@ -1,4 +1,4 @@
-"""The figures of the FedHusky paper (Zhou, Shi, Lou, Hou), and what its variants come to."""
+"""The figures of the FedHusky paper (Zhou, Shi, Lou, Hou), and results of its variants."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ from fedtempo.report import figures
 from fedtempo.report.series import cluster_positions
 from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
-from fedtempo.studies.papers.panels import leave_comparison
-from fedtempo.studies.papers.reproduction import Asked, Budget, Exhibit, Row, Verdict, claim, drawn, number, spread
+from fedtempo.studies.papers.panels import save_comparison
+from fedtempo.studies.papers.reproduction import (
+    Budget,
+    Exhibit,
+    Request,
+    Row,
+    Verdict,
+    claim,
+    number,
+    save_picture,
+    spread,
+)
 from fedtempo.studies.tuning.study import Study, plain_study, tuned_study
 from fedtempo.studies.tuning.trials import Grid
 
@@ -38,24 +48,24 @@ _VARIANTS = (
 )
 _CLIENTS_OF_FIGURE_8 = (8, 18, 22, 35, 45)
 _FASTER, _FASTER_ON_FASHION = {"hybrid": 5.9, "sequential": 7.9}, {"hybrid": 3.0}
-"""How many times sooner FedHusky gets there than others, on MNIST (to 80 %) and on Fashion-MNIST."""
+"""How many times as long others take to the target, on MNIST (to 80 %) and on Fashion-MNIST."""
 
 
-def _schedules(asked: Asked, stem: str, labels: Sequence[str]) -> Study:
-    """Schedules alone, in the paper's setting at every scale; the scales have different numbers of seeds."""
-    base = asked.settings("fedhusky", ["executor.kind=none", "run.horizon=1000"])
-    seeds = {"small": 3, "medium": 10, "full": 20}[asked.scale]
+def _schedules(request: Request, stem: str, labels: Sequence[str]) -> Study:
+    """Run schedules without training, in the paper's setting; the scales differ in the number of seeds."""
+    base = request.settings("fedhusky", ["executor.kind=none", "run.horizon=1000"])
+    seeds = {"small": 3, "medium": 10, "full": 20}[request.scale]
     study = plain_study(base, labels, range(1, seeds + 1))
-    leave_comparison(asked, stem, base, study)
+    save_comparison(request, stem, base, study)
     return study
 
 
-def figure_4(asked: Asked) -> list[Row]:
-    """Label distributions of clients at three degrees of heterogeneity."""
+def figure_4(request: Request) -> list[Row]:
+    """Reproduce Fig. 4: label distributions of clients at three degrees of heterogeneity."""
     rows, worlds = [], {}
     for alpha in (0.0, 0.5, 10.0):
-        config = asked.settings("fedhusky").with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
-        histograms = np.array(build_world(asked.leave(config, f"fig4-{alpha:g}")).histograms)
+        config = request.settings("fedhusky").with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
+        histograms = np.array(build_world(request.save_config(config, f"fig4-{alpha:g}")).histograms)
         worlds[f"epsilon = {alpha:g}"] = histograms
         classes, largest = (histograms > 0).sum(axis=1), (histograms.max(axis=1) / histograms.sum(axis=1)).mean()
         printed, holds = {
@@ -66,30 +76,33 @@ def figure_4(asked: Asked) -> list[Row]:
         words = f"{classes.mean():.1f} of {histograms.shape[1]} ({classes.min()} to {classes.max()})"
         remark = f"the most frequent one has {100 * largest:.0f} % of a client's examples"
         rows.append(claim(f"labels a client holds, ε = {alpha:g}", printed, words, holds, remark))
-    drawn(figures.label_shares, asked.folder, "fig4", worlds)
-    write_json(asked.folder / "fig4.json", {"examples_by_client_and_label": worlds})
+    save_picture(figures.label_shares, request.folder, "fig4", worlds)
+    write_json(request.folder / "fig4.json", {"examples_by_client_and_label": worlds})
     return rows
 
 
-def figure_5(asked: Asked) -> list[Row]:
-    """Accuracy against time: as the paper has it, lr 0.01 for all, and with lr and local work tuned for each."""
-    base, budget, grid, levels = _learning(asked)
+def figure_5(request: Request) -> list[Row]:
+    """Reproduce Fig. 5: accuracy over time, lr 0.01 for all as in the paper, and with lr and local work tuned."""
+    base, budget, grid, levels = _learning(request)
     at_paper = base.with_changes({"training.lr": 0.01, "training.batch_size": 10})
 
-    def shown(name: str, config: Config, study: Study) -> list[Row]:
+    def drawn_rows(name: str, config: Config, study: Study) -> list[Row]:
         stem = "fig5-" + name.split()[0]
-        drawn(figures.accuracy, asked.folder, stem, study.records, target=target)
-        write_json(asked.folder / f"{stem}.json", study.facts())
-        leave_comparison(asked, stem, config, study)
+        save_picture(figures.accuracy, request.folder, stem, study.records, target=target)
+        write_json(request.folder / f"{stem}.json", study.facts())
+        save_comparison(request, stem, config, study)
         rows = [row for level in levels for row in _ratios(name, config, study, level)]
         if study.trials:
-            rows += [Row(f"{name}: setting of {label}", "lr 0.01", _said(study.chosen(label))) for label in study.runs]
+            rows += [
+                Row(f"{name}: setting of {label}", "lr 0.01", _settings_text(study.chosen(label)))
+                for label in study.runs
+            ]
         return rows
 
     target = base.run.target_accuracy
-    rows = shown("lr 0.01 for all", at_paper, plain_study(at_paper, _FIGURE_5, budget.seeds))
-    # The literal rules are slow at any learning rate (see the variants), and a run of theirs takes as long as any.
-    labels = [label for label in _FIGURE_5 if asked.scale == "small" or label != _LITERAL]
+    rows = drawn_rows("lr 0.01 for all", at_paper, plain_study(at_paper, _FIGURE_5, budget.seeds))
+    # The paper's literal rules are slow at any learning rate (see `variants`), and their runs take as long as others.
+    labels = [label for label in _FIGURE_5 if request.scale == "small" or label != _LITERAL]
     tuned = tuned_study(
         base,
         labels,
@@ -98,22 +111,22 @@ def figure_5(asked: Asked) -> list[Row]:
         seeds=budget.seeds,
         tuning_horizon=budget.tuning_horizon,
     )
-    return rows + shown("tuned", base, tuned)
+    return rows + drawn_rows("tuned", base, tuned)
 
 
-def _learning(asked: Asked, of: str = "study") -> tuple[Config, Budget, Grid, Sequence[float]]:
-    """Configuration, budget, grid, accuracies to reach. Batches are tuned too, at full scale also epochs."""
-    base, budget = asked.settings("fedhusky"), asked.budget("fedhusky", of)
-    if asked.scale == "small":
+def _learning(request: Request, of: str = "study") -> tuple[Config, Budget, Grid, Sequence[float]]:
+    """Return configuration, budget, grid (with batch sizes, and epochs at full scale) and accuracies to reach."""
+    base, budget = request.settings("fedhusky"), request.budget("fedhusky", of)
+    if request.scale == "small":
         return base, budget, {"training.lr": budget.lr}, (0.6, 0.8, 0.9)
     grid: Grid = {"training.lr": budget.lr, "training.batch_size": [10, 50]}
-    if asked.scale == "full":
+    if request.scale == "full":
         grid = {**grid, "training.epochs": [1, 3]}
     return base, budget, grid, (0.4, 0.5, 0.6)
 
 
 def _ratios(name: str, config: Config, study: Study, level: float) -> list[Row]:
-    """How much sooner than others FedHusky reaches an accuracy, medians over seeds; judged at the target."""
+    """Return how much longer others take to an accuracy than FedHusky, by median over seeds; judged at the target."""
     factors = _FASTER_ON_FASHION if config.data.source == "fashion-mnist" else _FASTER
     printed = factors if level == config.run.target_accuracy else {}
     median = {label: _median_time(runs, level) for label, runs in study.records.items()}
@@ -155,16 +168,16 @@ def _seconds(time: float | None) -> str:
     return "never" if time is None else f"{time:.0f} s"
 
 
-def _said(changes: Mapping[str, Any]) -> str:
+def _settings_text(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{key.removeprefix('training.')} {value:g}" for key, value in changes.items())
 
 
-def figure_6(asked: Asked) -> list[Row]:
-    """Busy ratio of each client, and which readings of the paper come near its numbers."""
-    study = _schedules(asked, "fig6", (_LITERAL, "hybrid", _THIN, _PACED, _EVEN, _HUSKY))
+def figure_6(request: Request) -> list[Row]:
+    """Reproduce Fig. 6: busy ratio of each client, and which readings of the paper come near its numbers."""
+    study = _schedules(request, "fig6", (_LITERAL, "hybrid", _THIN, _PACED, _EVEN, _HUSKY))
     two = {label: study.records[label][:1] for label in (_LITERAL, "hybrid")}
-    drawn(figures.busy, asked.folder, "fig6", two, by_client=True)
-    drawn(figures.busy, asked.folder, "fig6-readings", study.records)
+    save_picture(figures.busy, request.folder, "fig6", two, by_client=True)
+    save_picture(figures.busy, request.folder, "fig6-readings", study.records)
     remarks = {
         _THIN: "attempts at least 1.5 s apart, as if a solver took that long",
         _PACED: "random order at a steady pace, waits allowed",
@@ -173,12 +186,12 @@ def figure_6(asked: Asked) -> list[Row]:
     }
     rows = []
     ratios = {label: [100 * busy_ratios(run) for run in runs] for label, runs in study.records.items()}
-    for label, own in ratios.items():
+    for label, busy_ratios_by_seed in ratios.items():
         printed = (8.2, 1.8, 15.5) if label == "hybrid" else (63.4, 35.8, 86.9)
         measured = {
-            "mean": [float(busy.mean()) for busy in own],
-            "lowest": [float(busy.min()) for busy in own],
-            "highest": [float(busy.max()) for busy in own],
+            "mean": [float(busy.mean()) for busy in busy_ratios_by_seed],
+            "lowest": [float(busy.min()) for busy in busy_ratios_by_seed],
+            "highest": [float(busy.max()) for busy in busy_ratios_by_seed],
         }
         remark = remarks.get(label, "")
         for (what, values), paper in zip(measured.items(), printed, strict=True):
@@ -188,14 +201,14 @@ def figure_6(asked: Asked) -> list[Row]:
     busier = [float(a.mean() / b.mean()) for a, b in zip(ratios[_LITERAL], ratios["hybrid"], strict=True)]
     what = "literal FedHusky busier than hybrid, times"
     rows.append(number(what, 7.7, busier, within=0.15, direction=min(busier) > 1, remark="63.4 / 8.2, “670 % more”"))
-    write_json(asked.folder / "fig6.json", {"busy_percent_by_seed_and_client": ratios})
+    write_json(request.folder / "fig6.json", {"busy_percent_by_seed_and_client": ratios})
     return rows
 
 
-def figure_7(asked: Asked) -> list[Row]:
-    """Groups alive over time."""
-    study = _schedules(asked, "fig7", (_LITERAL, "hybrid", _THIN, _PACED))
-    drawn(figures.alive, asked.folder, "fig7", study.records)
+def figure_7(request: Request) -> list[Row]:
+    """Reproduce Fig. 7: groups alive over time."""
+    study = _schedules(request, "fig7", (_LITERAL, "hybrid", _THIN, _PACED))
+    save_picture(figures.alive, request.folder, "fig7", study.records)
     means = {label: [_mean_alive(run) for run in runs] for label, runs in study.records.items()}
     rows = [
         number(f"groups alive, mean, {label}", 32, means[label], within=0.15, digits=0, judged=label == _LITERAL)
@@ -218,12 +231,12 @@ def figure_7(asked: Asked) -> list[Row]:
     what = "groups alive over clients x busy ratio, literal"
     remark = "32 / (50 x 0.634); 1 without waits inside groups"
     rows.append(number(what, 1.01, identity, within=0.02, digits=3, remark=remark))
-    write_json(asked.folder / "fig7.json", {"mean_groups_alive_by_seed": means, "most_of_hybrid_by_seed": most})
+    write_json(request.folder / "fig7.json", {"mean_groups_alive_by_seed": means, "most_of_hybrid_by_seed": most})
     return rows
 
 
 def _alive_at(run: Records, share: float) -> int:
-    """Groups alive at a share of the run's time."""
+    """Return the number of groups alive at a share of the run's time."""
     starts, ends = group_spans(run)
     time = share * run.facts["elapsed_s"]
     return int(((starts <= time) & (time < ends)).sum())
@@ -234,11 +247,11 @@ def _mean_alive(run: Records) -> float:
     return float((ends - starts).sum() / run.facts["elapsed_s"])
 
 
-def figure_8(asked: Asked) -> list[Row]:
-    """Calendars of five clients over the first 100 seconds."""
-    study = _schedules(asked, "fig8", (_LITERAL, "hybrid"))
+def figure_8(request: Request) -> list[Row]:
+    """Reproduce Fig. 8: calendars of five clients over the first 100 seconds."""
+    study = _schedules(request, "fig8", (_LITERAL, "hybrid"))
     numbers, end_s = _CLIENTS_OF_FIGURE_8, 100.0
-    drawn(figures.calendars, asked.folder, "fig8", study.records, clients=numbers, start=0.0, end=end_s)
+    save_picture(figures.calendars, request.folder, "fig8", study.records, clients=numbers, start=0.0, end=end_s)
     busy: dict[str, list[float]] = {}
     for label, runs in study.records.items():
         for run in runs:
@@ -246,18 +259,18 @@ def figure_8(asked: Asked) -> list[Row]:
             chosen = np.isin(visits["client"], numbers) & (visits["started"] < end_s)
             busy_s = (np.minimum(visits["finished"][chosen], end_s) - visits["started"][chosen]).sum()
             busy.setdefault(label, []).append(100 * float(busy_s) / (end_s * len(numbers)))
-    write_json(asked.folder / "fig8.json", {"busy_percent_by_seed": busy, "clients": numbers})
+    write_json(request.folder / "fig8.json", {"busy_percent_by_seed": busy, "clients": numbers})
     words = ", ".join(f"{label} {spread(values, 0, ' %')}" for label, values in busy.items())
     harder = all(a > b for a, b in zip(busy[_LITERAL], busy["hybrid"], strict=True))
     what = f"busy in the first 100 s, clients {', '.join(map(str, numbers))}"
     return [claim(what, "each works much harder than under hybrid", words, harder, "on every seed; drawn: seed 1")]
 
 
-def positions(asked: Asked) -> list[Row]:
-    """Which cluster comes when in a group: the planner fixes the order more than one would like."""
-    study = _schedules(asked, "positions", (_LITERAL, _THIN, _PACED, _EVEN))
+def positions(request: Request) -> list[Row]:
+    """Measure at which place of a group each cluster serves: the planner nearly fixes the order."""
+    study = _schedules(request, "positions", (_LITERAL, _THIN, _PACED, _EVEN))
     shares = {label: np.mean([_place_shares(run) for run in runs], axis=0) for label, runs in study.records.items()}
-    drawn(figures.position_shares, asked.folder, "positions", shares)
+    save_picture(figures.position_shares, request.folder, "positions", shares)
     rows = []
     for label, runs in study.records.items():
         last = [100 * float(_place_shares(run)[:, -1].max()) for run in runs]
@@ -267,7 +280,7 @@ def positions(asked: Asked) -> list[Row]:
 
 
 def _place_shares(run: Records) -> np.ndarray:
-    """Share of a place's visits that each cluster has, clusters by their mean place."""
+    """Return each cluster's share of the visits at each place, clusters ordered by their mean place."""
     shares = cluster_positions(run)
     assert shares is not None
     mean = (shares * np.arange(shares.shape[1])).sum(axis=1) / shares.sum(axis=1)
@@ -275,19 +288,19 @@ def _place_shares(run: Records) -> np.ndarray:
     return ordered
 
 
-def variants(asked: Asked) -> list[Row]:
-    """FedHusky's variants and their competitors, all tuned on one grid, over data regimes."""
-    base, budget, grid, _ = _learning(asked, "variants")
+def variants(request: Request) -> list[Row]:
+    """Compare FedHusky's variants and competitors, all tuned on one grid, in several data regimes."""
+    base, budget, grid, _ = _learning(request, "variants")
     grid = {key: values for key, values in grid.items() if key != "training.epochs"}
-    regimes = {"one label": 0.0, "Dir(0.1)": 0.1} if asked.scale == "small" else {"one label": 0.0}
+    regimes = {"one label": 0.0, "Dir(0.1)": 0.1} if request.scale == "small" else {"one label": 0.0}
     rows = []
     for name, alpha in regimes.items():
         config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha}})
         study = tuned_study(config, _VARIANTS, grid, tuning_seeds=budget.tuning_seeds, seeds=budget.seeds)
         stem = "variants-" + name.replace(" ", "-").replace("(", "").replace(")", "")
-        drawn(figures.accuracy, asked.folder, stem, study.records, target=base.run.target_accuracy)
-        write_json(asked.folder / f"{stem}.json", study.facts())
-        leave_comparison(asked, stem, config, study)
+        save_picture(figures.accuracy, request.folder, stem, study.records, target=base.run.target_accuracy)
+        write_json(request.folder / f"{stem}.json", study.facts())
+        save_comparison(request, stem, config, study)
         for label in _VARIANTS:
             summaries = [run.summary for run in study.runs[label]]
             times = [summary["time_to_target_s"] for summary in summaries]
@@ -297,7 +310,7 @@ def variants(asked: Asked) -> list[Row]:
                     f"{name}: time to {100 * (base.run.target_accuracy or 0):.0f} %, {label}",
                     "-",
                     f"{_seconds(_median_time(study.records[label], base.run.target_accuracy or 0))} ({said})",
-                    f"{_said(study.chosen(label))}; final accuracy "
+                    f"{_settings_text(study.chosen(label))}; final accuracy "
                     + spread([100 * (summary["final_accuracy"] or 0.0) for summary in summaries], 1, " %"),
                 )
             )

@@ -1,4 +1,4 @@
-"""Pictures of the papers that are no curves of runs: lines over a parameter, boxes, bars, points."""
+"""Pictures of the papers other than curves of runs: lines over a parameter, boxes, bars, points."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def draw_lines(
     bands: Mapping[str, Sequence[float]] | None = None,
     marks: Sequence[float] = (),
 ) -> None:
-    """A line for each name over the same parameter; bands: half-widths of bars; marks: dotted verticals.
+    """Draw one line per name over the same parameter, without values that are not finite.
 
-    What is not finite is left out.
+    bands: half-widths of error bars. marks: positions of dotted vertical lines.
     """
     figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
@@ -49,9 +49,9 @@ def draw_lines(
 
 
 def draw_boxes(panels: Mapping[str, Mapping[str, Mapping[str, npt.ArrayLike]]], path: Path | str, *, y: str) -> None:
-    """Groups of boxes (quartiles, whiskers at the 5th and 95th percentiles), a colour for each name in a group.
+    """Draw groups of boxes (quartiles, whiskers at the 5th and 95th percentiles), one colour per name in a group.
 
-    panels: values by the panel's name, by group, by name.
+    panels: values by panel name, group and name.
     """
     names = list(dict.fromkeys(name for panel in panels.values() for group in panel.values() for name in group))
     colours = strategy_colours(names)
@@ -81,7 +81,7 @@ def draw_boxes(panels: Mapping[str, Mapping[str, Mapping[str, npt.ArrayLike]]], 
 
 
 def draw_shares(bars: Mapping[str, Mapping[str, float]], path: Path | str, *, y: str) -> None:
-    """A bar for each name in each group."""
+    """Draw one bar per name in each group."""
     names = list(dict.fromkeys(name for group in bars.values() for name in group))
     figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
@@ -98,7 +98,7 @@ def draw_shares(bars: Mapping[str, Mapping[str, float]], path: Path | str, *, y:
 def draw_points(
     points: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str, colour: str
 ) -> None:
-    """A point for each (x, y, value), coloured by its value."""
+    """Draw one point per (x, y, value), coloured by its value; colour: title of the colour scale."""
     figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())
     shown = axes.scatter(points[0], points[1], c=points[2], cmap="cividis", s=28)
@@ -109,7 +109,7 @@ def draw_points(
 
 
 def draw_bars(histogram: tuple[npt.ArrayLike, npt.ArrayLike], path: Path | str, *, x: str, y: str) -> None:
-    """A histogram as NumPy gives it: counts, and the edges of their bins."""
+    """Draw a histogram as NumPy returns it: counts and bin edges."""
     counts, edges = (np.asarray(part) for part in histogram)
     figure = new_figure(5.2, 3.4)
     axes = plain_axes(figure.add_subplot())

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from fedtempo.record import write_json
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.figures import draw_lines
-from fedtempo.studies.papers.panels import late_accuracies, leave_comparison, lrs, points
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number
+from fedtempo.studies.papers.panels import late_accuracies, learning_rates, percentages, save_comparison
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
 from fedtempo.studies.tuning.study import Study, run_settings
 from fedtempo.studies.tuning.trials import Trial, tune
 
@@ -25,7 +25,7 @@ _DEAL = {"kind": "classes", "mean": 2.0, "std": 0.7, "share": True}
 
 
 def _points(
-    asked: Asked,
+    request: Request,
     stem: str,
     x: str,
     configs: Mapping[float, Config],
@@ -33,25 +33,26 @@ def _points(
     *,
     tuned_at: float,
 ) -> dict[float, Study]:
-    """The same strategies at several values of a parameter: accuracy over the last quarter of the time, drawn.
+    """Run the same strategies at several values of a parameter; draw their accuracy over the last quarter of the run.
 
-    Every strategy has the learning rate that is best for it at the value `tuned_at`, where there is a choice.
+    configs: by the parameter's value. Every strategy uses the learning rate that is best for it at the value
+    `tuned_at`, if the budget has more than one.
     """
-    own = asked.budget("hybrid-fl")
+    budget = request.budget("hybrid-fl")
     trials: Mapping[str, Sequence[Trial]] = {}
-    if len(own.lr) > 1:
-        trials = tune(configs[tuned_at], labels, {"training.lr": own.lr}, own.tuning_seeds)
-    chosen = {label: trials[label][0].changes if trials else {"training.lr": own.lr[0]} for label in labels}
-    studies = {value: Study(trials, run_settings(config, chosen, own.seeds)) for value, config in configs.items()}
+    if len(budget.lr) > 1:
+        trials = tune(configs[tuned_at], labels, {"training.lr": budget.lr}, budget.tuning_seeds)
+    chosen = {label: trials[label][0].changes if trials else {"training.lr": budget.lr[0]} for label in labels}
+    studies = {value: Study(trials, run_settings(config, chosen, budget.seeds)) for value, config in configs.items()}
     for value, study in studies.items():
-        leave_comparison(asked, f"{stem}-{value:g}", configs[value], study)
-    write_json(asked.folder / f"{stem}.json", {f"{value:g}": study.facts() for value, study in studies.items()})
+        save_comparison(request, f"{stem}-{value:g}", configs[value], study)
+    write_json(request.folder / f"{stem}.json", {f"{value:g}": study.facts() for value, study in studies.items()})
     ends = {label: [_late(study, label) for study in studies.values()] for label in labels}
     means = {label: [statistics.fmean(values) for values in lists] for label, lists in ends.items()}
     bars = {label: [statistics.pstdev(values) for values in lists] for label, lists in ends.items()}
-    drawn(
+    save_picture(
         draw_lines,
-        asked.folder,
+        request.folder,
         stem,
         list(range(len(studies))) if math.inf in studies else list(studies),
         means,
@@ -63,7 +64,7 @@ def _points(
 
 
 def _late(study: Study, label: str) -> list[float]:
-    """Mean accuracy over the last quarter of the run, each seed: minutes 300 to 400 in the paper."""
+    """Return each seed's mean accuracy over the last quarter of the run, minutes 300 to 400 in the paper."""
     return late_accuracies(study, label, 0.25)
 
 
@@ -72,15 +73,15 @@ def _mean(study: Study, label: str) -> float:
 
 
 def _words(study: Study, labels: tuple[str, ...] = _LABELS) -> str:
-    return ", ".join(f"{label} {points(_late(study, label))}" for label in labels)
+    return ", ".join(f"{label} {percentages(_late(study, label))}" for label in labels)
 
 
-def figure_3(asked: Asked) -> list[Row]:
-    """Accuracy over the number of classes that clients hold."""
-    base = asked.settings("hybrid-fl")
-    values = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if asked.scale == "full" else (1.0, 2.0, 5.0)
+def figure_3(request: Request) -> list[Row]:
+    """Reproduce Fig. 3: accuracy over the number of classes per client."""
+    base = request.settings("hybrid-fl")
+    values = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0) if request.scale == "full" else (1.0, 2.0, 5.0)
     configs = {mu: base.with_changes({"data.partition": {**_DEAL, "mean": mu}}) for mu in values}
-    studies = _points(asked, "fig3", "mean number of classes, mu", configs, _LABELS, tuned_at=2.0)
+    studies = _points(request, "fig3", "mean number of classes, mu", configs, _LABELS, tuned_at=2.0)
     source, two = base.data.source, studies[2.0]
     gain = 100 * (_mean(two, "iid-mincv") - _mean(two, "fedcs"))
     printed = _GAIN.get(source, _GAIN["cifar10"])
@@ -91,7 +92,7 @@ def figure_3(asked: Asked) -> list[Row]:
             [gain],
             within=0.25,
             direction=gain > 0,
-            remark=f"{_words(two)}; {lrs(two)}",
+            remark=f"{_words(two)}; {learning_rates(two)}",
         )
     ]
     for mu in values:
@@ -99,7 +100,7 @@ def figure_3(asked: Asked) -> list[Row]:
         if mu <= 2:
             rows.append(claim(f"accuracy at mu = {mu:g}", "Hybrid-FL above FedCS", _words(studies[mu]), better))
     others = [label for label in _LABELS if label != "centralized"]
-    if source != "fashion-mnist":  # of which the paper does not say it
+    if source != "fashion-mnist":  # the paper does not claim it for this data set
         worst = _mean(two, "centralized") < min(_mean(two, label) for label in others)
         rows.append(claim("accuracy of centralized training at mu = 2", "the lowest", _words(two), worst))
     rows.append(_balanced("mu = 2", two))
@@ -110,7 +111,7 @@ def figure_3(asked: Asked) -> list[Row]:
 
 
 def _balanced(where: str, study: Study) -> Row:
-    """Does it pay to choose clients for the balance of classes, and not for their number alone?"""
+    """Return whether it pays to choose clients for balanced classes rather than for their number alone."""
     balanced, most = (
         statistics.fmean(_mean(study, f"{upload}-{how}") for upload in ("throughput", "iid"))
         for how in ("mincv", "clients")
@@ -119,19 +120,19 @@ def _balanced(where: str, study: Study) -> Row:
     return claim(f"{where}: minCV above maxClient, means of two variants", "yes", words, balanced > most)
 
 
-def figure_4(asked: Asked) -> list[Row]:
-    """Accuracy over the share of clients that upload."""
-    base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
-    values = (0.02, 0.05, 0.1, 0.2) if asked.scale == "small" else (0.001, 0.002, 0.005, 0.01)
-    if asked.scale == "medium":
+def figure_4(request: Request) -> list[Row]:
+    """Reproduce Fig. 4: accuracy over the share of clients that upload."""
+    base = request.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
+    values = (0.02, 0.05, 0.1, 0.2) if request.scale == "small" else (0.001, 0.002, 0.005, 0.01)
+    if request.scale == "medium":
         values = (0.01, 0.02, 0.05, 0.1)
     labels = ("fedcs", "iid-mincv", "centralized")
     configs = {share: base.with_changes({"data.share_examples": share}) for share in values}
-    studies = _points(asked, "fig4", "share of clients that upload", configs, labels, tuned_at=values[1])
+    studies = _points(request, "fig4", "share of clients that upload", configs, labels, tuned_at=values[1])
     rows = []
     for label in ("iid-mincv", "centralized"):
         low, high = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
-        words = ", ".join(f"{share:g}: {points(_late(study, label))}" for share, study in studies.items())
+        words = ", ".join(f"{share:g}: {percentages(_late(study, label))}" for share, study in studies.items())
         rows.append(claim(f"accuracy of {label} with more uploaders", "rises", words, high > low))
     least = studies[values[0]]
     above = _mean(least, "iid-mincv") > max(_mean(least, "fedcs"), _mean(least, "centralized"))
@@ -140,46 +141,46 @@ def figure_4(asked: Asked) -> list[Row]:
     return rows
 
 
-def figure_5(asked: Asked) -> list[Row]:
-    """Accuracy over the fluctuation of rates and speeds."""
-    base = asked.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
-    values = (0.0, 0.2, 0.4, 0.6, 0.8) if asked.scale == "full" else (0.0, 0.4, 0.8)
+def figure_5(request: Request) -> list[Row]:
+    """Reproduce Fig. 5: accuracy over the fluctuation of rates and speeds."""
+    base = request.settings("hybrid-fl").with_changes({"data.partition": _DEAL})
+    values = (0.0, 0.2, 0.4, 0.6, 0.8) if request.scale == "full" else (0.0, 0.4, 0.8)
     labels = ("fedcs", "throughput-mincv", "iid-mincv")
     configs = {
         share: base.with_changes({"fleet.compute.fluctuation": share, "fleet.link.fluctuation": share})
         for share in values
     }
-    studies = _points(asked, "fig5", "fluctuation, r_var", configs, labels, tuned_at=0.0)
+    studies = _points(request, "fig5", "fluctuation, r_var", configs, labels, tuned_at=0.0)
     rows = []
     for label in labels:
         first, last = _mean(studies[values[0]], label), _mean(studies[values[-1]], label)
-        words = ", ".join(f"{share:g}: {points(_late(study, label))}" for share, study in studies.items())
+        words = ", ".join(f"{share:g}: {percentages(_late(study, label))}" for share, study in studies.items())
         rows.append(
             claim(f"{label} with more fluctuation", "falls, and still trains", words, first > last > 0.5 * first)
         )
     return rows
 
 
-def table_1(asked: Asked) -> list[Row]:
-    """Accuracy over the variety of clients, from all alike to all different."""
-    base = asked.settings("hybrid-fl")
+def table_1(request: Request) -> list[Row]:
+    """Reproduce Table I: accuracy over the variety of clients, from all alike to all different."""
+    base = request.settings("hybrid-fl")
     labels = _LABELS[:-1]
     sigmas = (0.0, 0.7, math.inf)
     configs = {sigma: base.with_changes({"data.partition": {**_DEAL, "mean": 4.0, "std": sigma}}) for sigma in sigmas}
     x = "standard deviation of the number of classes: 0, 0.7, infinite"
-    studies = _points(asked, "table1", x, configs, labels, tuned_at=0.7)
+    studies = _points(request, "table1", x, configs, labels, tuned_at=0.7)
     source = base.data.source
     rows = []
     for place, (sigma, study) in enumerate(studies.items()):
         printed = _TABLE_ONE.get(source, _TABLE_ONE["cifar10"])[place]
         for label, percent in zip(labels, printed):
             late = [100 * value for value in _late(study, label)]
-            if source in _TABLE_ONE and asked.scale == "full":
+            if source in _TABLE_ONE and request.scale == "full":
                 rows.append(number(f"sigma = {sigma:g}, {label}", percent, late, within=0.05, unit=" %"))
             elif label != "fedcs":
                 gain = statistics.fmean(late) - 100 * _mean(study, "fedcs")
                 what = f"sigma = {sigma:g}, {label} over fedcs, points"
-                remark = f"the paper's {percent} % and {printed[0]} %; here {points(_late(study, label))}"
+                remark = f"the paper's {percent} % and {printed[0]} %; here {percentages(_late(study, label))}"
                 rows.append(number(what, percent - printed[0], [gain], within=0.25, direction=gain > 0, remark=remark))
         rows.append(_balanced(f"sigma = {sigma:g}", study))
     return rows

@@ -15,7 +15,7 @@ from fedtempo.studies.papers.league_page import league_page
 from fedtempo.studies.papers.output import RESULT, read_result
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Exhibit, Verdict, named
+from fedtempo.studies.papers.reproduction import Exhibit, Verdict, source_names
 
 LEAGUE, BEYOND = Path("all", "league"), Path("all", "beyond")
 """Folders of these results, relative to the folder of all results."""
@@ -96,7 +96,7 @@ def index_page(folder: Path) -> str:
 
 
 def _entry(exhibit: Exhibit, folder: Path, results: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> Entry:
-    entry = Entry(exhibit.name, exhibit.printed, exhibit.title, named(exhibit.data))
+    entry = Entry(exhibit.name, exhibit.printed, exhibit.title, source_names(exhibit.data))
     if exhibit.name not in results:
         return entry
     path, result = results[exhibit.name]
@@ -104,7 +104,7 @@ def _entry(exhibit: Exhibit, folder: Path, results: Mapping[str, tuple[Path, Map
     return replace(
         entry,
         page=f"{path.parent.relative_to(folder).as_posix()}/result.md",
-        measured_on=named(result["setting"].get("data.source", [])),
+        measured_on=source_names(result["setting"].get("data.source", [])),
         scale=result["scale"],
         cpu_minutes=result["cpu_s"] / 60 if "cpu_s" in result else None,
         verdict_counts=[counts[verdict] for verdict in Verdict],

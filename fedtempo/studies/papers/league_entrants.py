@@ -1,4 +1,4 @@
-"""Who competes in the league, with what, and where: fleets, data sets, and each competitor's settings to try."""
+"""The league's rows (a fleet with a data set each), and the settings that each competitor may try."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import Config, flat
-from fedtempo.studies.papers.reproduction import Asked, Budget
+from fedtempo.studies.papers.reproduction import Budget, Request
 from fedtempo.studies.tuning.trials import Changes
 
 SETTINGS = "league"
 NEEDS_EXAMPLES = ("hybrid-fl",)
-"""Competitors that take raw examples from clients: they run beside the others, not against them."""
+"""Competitors that take raw examples from clients; they run beside the others and are not ranked."""
 REFERENCE = "fedavg"
-"""Whose final accuracy the targets are taken from, and on which fleet."""
+"""The strategy from whose final accuracy the targets are taken."""
 REFERENCE_FLEET = "uav"
+"""The fleet on which that accuracy is measured."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row of the league: a fleet with a data set. base: what all competitors share, without a target."""
+class LeagueRow:
+    """A fleet with a data set. base: what all competitors share, without a target. points: settings by label."""
 
     fleet: str
     data: str
@@ -35,18 +36,18 @@ class Row:
         return f"{self.fleet}, {self.data}"
 
 
-def rows(asked: Asked) -> list[Row]:
-    """All rows at a scale, fleet by fleet. Raises ConfigError for data that the league does not have."""
-    fleets, sets = asked.table(SETTINGS, "fleets"), asked.table(SETTINGS, "sets")
-    scale = asked.table(SETTINGS, "league")[asked.scale]
+def rows(request: Request) -> list[LeagueRow]:
+    """Return all rows at a scale, fleet by fleet. Raises ConfigError for data that the league does not have."""
+    fleets, sets = request.table(SETTINGS, "fleets"), request.table(SETTINGS, "sets")
+    scale = request.table(SETTINGS, "league")[request.scale]
     names, without = scale["sets"], scale.get("without", [])
-    if asked.data is not None:
-        if asked.data not in sets:
-            raise ConfigError(f"--data {asked.data}: the league is run on {', '.join(sets)}")
-        names, without = [asked.data], []
-    shared = Asked(asked.scale, asked.folder).settings(SETTINGS)
-    at = asked.table(SETTINGS, "at").get(asked.scale, {})
-    found = []
+    if request.data is not None:
+        if request.data not in sets:
+            raise ConfigError(f"--data {request.data}: the league runs on {', '.join(sets)} only")
+        names, without = [request.data], []
+    shared = Request(request.scale, request.folder).settings(SETTINGS)
+    at = request.table(SETTINGS, "at").get(request.scale, {})
+    result = []
     for fleet, data in product(fleets, names):
         changes: Changes = {}
         for table in (fleets[fleet]["changes"], sets[data]["changes"]):
@@ -54,30 +55,30 @@ def rows(asked: Asked) -> list[Row]:
         for kind, name in (("fleets", fleet), ("sets", data)):
             changes |= flattened(at.get(kind, {}).get(name, {}))
         title = f"{fleets[fleet]['title']}, {sets[data]['title']}"
-        row = Row(fleet, data, title, shared.with_changes(changes), points_of(fleets[fleet]))
+        row = LeagueRow(fleet, data, title, shared.with_changes(changes), points_of(fleets[fleet]))
         if row.name not in without:
-            found.append(row)
-    return found
+            result.append(row)
+    return result
 
 
-def budget(asked: Asked, data: str) -> Budget:
-    """What tuning and comparison may cost on a data set."""
-    return asked.budget(SETTINGS, asked.table(SETTINGS, "sets")[data]["study"])
+def budget(request: Request, data: str) -> Budget:
+    """Return the seeds and learning rates of tuning and comparison on a data set."""
+    return request.budget(SETTINGS, request.table(SETTINGS, "sets")[data]["study"])
 
 
-def most_visits(asked: Asked) -> int:
-    """Visits after which a run ends without the target."""
-    visits: int = asked.table(SETTINGS, "league")[asked.scale]["most_visits"]
+def most_visits(request: Request) -> int:
+    """Return the number of visits after which a run ends even without reaching the target."""
+    visits: int = request.table(SETTINGS, "league")[request.scale]["most_visits"]
     return visits
 
 
 def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
-    """Two settings for every competitor, beside the learning rate: with few and with many clients where it can choose.
+    """Return two settings for every competitor, apart from the learning rate: few and many clients if it can choose.
 
-    FedHusky's groups have no such number: its exact planner and its paced order are tried instead. In free order
-    everyone is at work, with and without its correction; where all share one channel, few of the fastest tenth of the
-    clients are tried instead of the latter. Since these may have everyone at work, FedBuff may too; FedAsync learns
-    badly from so many.
+    FedHusky's groups have no such number: its exact planner and its paced order are tried instead. In free order all
+    clients are at work, with and without the correction; if all share one channel, a few of the fastest tenth of the
+    clients replace the setting without the correction. As these may have all clients at work, FedBuff may too; FedAsync
+    learns badly from so many.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
@@ -117,7 +118,7 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
 
 
 def flattened(table: Mapping[str, Any]) -> Changes:
-    """A table of the settings as changes of a configuration."""
+    """Return a table of the settings as changes to a configuration, {dotted key: value}."""
     changes: Changes = {}
     for key, value in table.items():
         changes |= flat(key, value)

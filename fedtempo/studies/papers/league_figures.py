@@ -1,4 +1,4 @@
-"""The league in pictures, one a fleet: times to the target of everyone."""
+"""Pictures of the league, one per fleet: every strategy's time to the target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.report.figures import new_figure, plain_axes, write_figure
-from fedtempo.studies.papers.standings import Standing, judged
+from fedtempo.studies.papers.standings import Standing, read_standings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,18 +17,18 @@ _FIRST, _LEVEL, _LATER, _BESIDE = "#0077BB", "#33BBEE", "#666666", "#EE7733"
 
 
 def draw_times(facts: Mapping[str, Any], fleet: str, path: Path | str) -> None:
-    """A panel for each data set, a line for each competitor: median, and least to greatest over seeds."""
-    standings = [standing for standing in judged(facts) if standing.fleet == fleet]
+    """Draw one panel per data set and one line per competitor: the median, and lowest to highest over seeds."""
+    standings = [standing for standing in read_standings(facts) if standing.fleet == fleet]
     most = max(len(standing.places) for standing in standings)
     figure = new_figure(4.6 * len(standings), 0.19 * most + 1.0)
-    drawn = figure.subplots(1, len(standings), squeeze=False)[0]
-    for axes, standing in zip(drawn, standings, strict=True):
+    panels = figure.subplots(1, len(standings), squeeze=False)[0]
+    for axes, standing in zip(panels, standings, strict=True):
         _panel(plain_axes(axes), standing)
         axes.set_xlabel("time to the target (s)", fontsize=8)
     shown = {"first": _FIRST, "level with it": _LEVEL, "later": _LATER, "takes raw examples": _BESIDE}
     for name, colour in shown.items():
-        drawn[0].plot([], [], "o", color=colour, markersize=5, label=name)
-    drawn[0].plot([], [], "o", color=_LATER, markerfacecolor="white", markersize=5, label="not on every seed")
+        panels[0].plot([], [], "o", color=colour, markersize=5, label=name)
+    panels[0].plot([], [], "o", color=_LATER, markerfacecolor="white", markersize=5, label="not on every seed")
     figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 5, frameon=False, fontsize=8)
     write_figure(figure, path)
 

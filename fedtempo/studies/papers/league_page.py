@@ -9,8 +9,8 @@ from typing import Any
 
 from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.ranking import covered
-from fedtempo.studies.papers.standings import Place, Standing, judged, records, statement
+from fedtempo.studies.papers.ranking import median_coverage
+from fedtempo.studies.papers.standings import Place, Standing, read_standings, records, statement
 
 Facts = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def league_page(facts: Facts, command: str) -> str:
 
     facts: the contents of `league.json`. command: what wrote that file.
     """
-    standings = judged(facts)
+    standings = read_standings(facts)
     n_seeds = min(len(set(budget["seeds"])) for budget in facts["budgets"].values())
     holds, words = statement(facts)
     return render(
@@ -84,7 +84,7 @@ def league_page(facts: Facts, command: str) -> str:
         targets=facts["targets"],
         most_visits=facts["most_visits"],
         n_seeds=n_seeds,
-        covered=covered(n_seeds),
+        covered=median_coverage(n_seeds),
         needs_examples=NEEDS_EXAMPLES,
         standings=standings,
         holds=holds,

@@ -1,4 +1,4 @@
-"""What an experiment leaves on the disk: a page and its numbers, in place of what it left there before."""
+"""Writes a reproduced figure or table to disk: a page and its numbers, replacing an earlier result."""
 
 from __future__ import annotations
 
@@ -17,76 +17,79 @@ from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, overall
-from fedtempo.studies.tuning.trials import kept_workers
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, overall_verdict
+from fedtempo.studies.tuning.trials import shared_workers
 
 RESULT = "result.json"
 
 
-def run_exhibit(exhibit: Exhibit, asked: Asked) -> tuple[str, Sequence[Row]]:
-    """Pictures, `result.json` and `result.md` in the folder that was asked for; returns the title and the rows."""
-    began_s = _computed_s()
-    with kept_workers():
-        rows = exhibit.reproduce(asked)
-    setting = measured_with(asked.folder) if exhibit.data else {}
-    title = exhibit.titled(asked.scale, setting.get("data.source", []))
+def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]:
+    """Write pictures, `result.json` and `result.md` to the requested folder; return the title and the rows."""
+    began_s = _cpu_s()
+    with shared_workers():
+        rows = exhibit.reproduce(request)
+    setting = measured_settings(request.folder) if exhibit.data else {}
+    title = exhibit.full_title(request.scale, setting.get("data.source", []))
     result = {
         "experiment": exhibit.name,
         "title": title,
-        "scale": asked.scale,
+        "scale": request.scale,
         "setting": setting,
-        "command": command(exhibit, asked),
-        "cpu_s": round(_computed_s() - began_s + sum(asked.earlier_s), 1),
+        "command": command(exhibit, request),
+        "cpu_s": round(_cpu_s() - began_s + sum(request.earlier_s), 1),
         "environment": environment(None),
-        "verdict": overall(rows),
+        "verdict": overall_verdict(rows),
         "rows": [asdict(row) for row in rows],
     }
-    write_json(asked.folder / RESULT, result)
+    write_json(request.folder / RESULT, result)
     page = render(
         "result",
         title=title,
         command=result["command"],
         setting=setting,
-        pictures=[path.name for path in sorted(asked.folder.glob("*.png"))],
+        pictures=[path.name for path in sorted(request.folder.glob("*.png"))],
         rows=rows,
     )
-    (asked.folder / "result.md").write_text(page, encoding="utf-8")
+    (request.folder / "result.md").write_text(page, encoding="utf-8")
     return title, rows
 
 
-def command(exhibit: Exhibit, asked: Asked) -> str:
-    """What makes this result, wherever it is put."""
-    data = f" --data {asked.data}" if asked.data else ""
-    return f"fedtempo reproduce {exhibit.name} --scale {asked.scale}{data}"
+def command(exhibit: Exhibit, request: Request) -> str:
+    """Return the command that makes this result, without where it is put."""
+    data = f" --data {request.data}" if request.data else ""
+    return f"fedtempo reproduce {exhibit.name} --scale {request.scale}{data}"
 
 
-_TOLD = ("data.source", "data.clients", "model.network")
-"""Keys of the configurations whose values a result repeats."""
+_SETTING_KEYS = ("data.source", "data.clients", "model.network")
+"""Configuration keys whose values a result repeats."""
 
 
-def measured_with(folder: Path) -> dict[str, list[Any]]:
-    """All values that the configurations left in a folder give to what a result tells of its setting."""
-    left = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
-    found: dict[str, list[Any]] = {}
-    for key in _TOLD if left else ():
+def measured_settings(folder: Path) -> dict[str, list[Any]]:
+    """Return the values of `_SETTING_KEYS` in all configurations of a folder, by key, sorted; empty without any."""
+    configs = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
+    values: dict[str, list[Any]] = {}
+    for key in _SETTING_KEYS if configs else ():
         section, name = key.split(".")
-        found[key] = sorted({tables[section][name] for tables in left})
-    return found
+        values[key] = sorted({tables[section][name] for tables in configs})
+    return values
 
 
 @contextmanager
 def in_place_of(folder: Path, exhibit: Exhibit) -> Iterator[Path]:
-    """An empty folder that becomes `folder` in the end; where that fails, what was there before stays.
+    """Yield an empty folder that replaces `folder` at the end; after an error, the old contents stay.
 
-    Raises ConfigError where `folder` holds something else than a result of this exhibit.
+    Raises ConfigError if `folder` holds anything but a result of this exhibit, or cannot be written.
     """
     try:
         if folder.exists() and read_result(folder / RESULT).get("experiment") != exhibit.name:
-            raise ConfigError(f"{folder} holds something else than a result of {exhibit.name}: it is left alone")
+            raise ConfigError(
+                f"{folder} holds something else than a result of {exhibit.name}; choose another folder "
+                "(nothing was overwritten)"
+            )
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
-        raise ConfigError(f"{folder} cannot hold a result: {error.strerror or error}") from error
+        raise ConfigError(f"cannot write a result to {folder}: {error.strerror or error}") from error
     try:
         fresh.chmod(0o755)
         yield fresh
@@ -98,7 +101,7 @@ def in_place_of(folder: Path, exhibit: Exhibit) -> Iterator[Path]:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """A `result.json`; empty where there is none. Raises ConfigError where the file holds something else."""
+    """Read a `result.json`; empty if the file is missing. Raises ConfigError if it holds anything else."""
     if not path.exists():
         return {}
     try:
@@ -106,11 +109,11 @@ def read_result(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{path} is not JSON: {error}") from error
     if not isinstance(result, dict):
-        raise ConfigError(f"{path} is not a result: it holds a {type(result).__name__}")
+        raise ConfigError(f"{path} is not a result: expected a JSON object, found a {type(result).__name__}")
     return result
 
 
-def _computed_s() -> float:
-    """Seconds that processors have spent on this process and on those that it waited for."""
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and of child processes that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -16,21 +16,21 @@ from fedtempo.studies.papers.panels import (
     Panels,
     draw_curves,
     final_accuracies,
-    first_of,
-    leave_comparison,
-    lrs,
+    first_to_reach,
+    in_words,
+    learning_rates,
     median_to,
-    points,
-    said,
+    percentages,
+    save_comparison,
     slug,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Asked, Exhibit, Row, claim, drawn, number, spread
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture, spread
 from fedtempo.studies.tuning.study import Study, plain_study
 
 _OTHERS = ("fedavg", "sequential")
 _OURS = ("psfl", "psfl-short")
-"""The structure that the paper finds for 20 clients a round, 5 sequences of 4, and sequences of two."""
+"""PSFL with the structure that the paper finds for 20 clients per round (5 sequences of 4), and with sequences of 2."""
 _LABELS = ("psfl", *_OTHERS)
 _ALL = (*_OURS, *_OTHERS)
 _TABLE_ONE = {
@@ -40,7 +40,7 @@ _TABLE_ONE = {
     100: (10.56, 9.47, 10, 10),
     200: (16.95, 11.73, 25, 8),
 }
-"""Clients a round: S and W by Eq. 21, S and W by training."""
+"""By clients per round: S and W by Eq. 21, S and W by training."""
 _HUNDRED = (
     "data.source=digits",
     "data.clients=100",
@@ -48,7 +48,7 @@ _HUNDRED = (
     "data.examples_per_client=10",
     "data.test_examples=100",
 )
-"""For times of rounds, which no data change."""
+"""Data for measuring round times, which do not depend on data."""
 _LENGTHS = {
     10: (1, 2, 3, 5, 10),
     20: (1, 2, 4, 5, 10),
@@ -60,7 +60,7 @@ _CONSTANTS = Constants(gradient_variance=1.0, gradient_spread=0.4259, visit_s=2.
 
 
 def everyone(config: Config, clients: int, **psfl: int) -> Config:
-    """All competitors with so many clients a round; psfl: a fixed width and length."""
+    """Return the configuration with `clients` per round for all competitors; psfl: a fixed width and length."""
     tables = {label: dict(config.variants[label]["strategy"]) for label in _ALL}
     for label, table in tables.items():
         table["clients_per_round"] = clients
@@ -72,10 +72,10 @@ def everyone(config: Config, clients: int, **psfl: int) -> Config:
     return config.with_changes({f"compare.{label}.strategy": table for label, table in tables.items()})
 
 
-def _settings(asked: Asked) -> Config:
-    """What all but Figs. 3 to 5 have: at the medium scale a perceptron, whose visits take a quarter of the time."""
-    base = asked.settings("psfl")
-    if asked.scale != "medium":
+def _settings(request: Request) -> Config:
+    """Return the settings of all but Figs. 3 to 5: at medium scale a perceptron, which takes a quarter of the time."""
+    base = request.settings("psfl")
+    if request.scale != "medium":
         return base
     return base.with_changes({"model.network": "mlp", "model.hidden": [64, 64, 64, 64]})
 
@@ -85,14 +85,14 @@ def _level(config: Config) -> float:
     return config.run.target_accuracy
 
 
-def figure_1(asked: Asked) -> list[Row]:
-    """Rounds and times of the three ways to train, with 9 clients a round and 3 sequences of 3."""
-    base = everyone(_settings(asked), 9, width=3, length=3)
+def figure_1(request: Request) -> list[Row]:
+    """Reproduce Fig. 1: rounds and times of the three training methods, 9 clients per round, 3 sequences of 3."""
+    base = everyone(_settings(request), 9, width=3, length=3)
     assert base.run.horizon is not None
-    base = base.with_changes({"run.horizon": 2 * base.run.horizon})  # nine clients a round need more of them
-    panels = study_panels(asked, "fig1", {"9 clients a round": base}, _LABELS, asked.budget("psfl"))
-    draw_curves(asked, "fig1-rounds", panels, axis="rounds")
-    draw_curves(asked, "fig1-time", panels)
+    base = base.with_changes({"run.horizon": 2 * base.run.horizon})  # nine clients per round need more rounds
+    panels = study_panels(request, "fig1", {"9 clients a round": base}, _LABELS, request.budget("psfl"))
+    draw_curves(request, "fig1-rounds", panels, axis="rounds")
+    draw_curves(request, "fig1-time", panels)
     study, level = panels["9 clients a round"], _level(base)
     rounds = {label: median_to(study.records[label], level, "rounds") for label in _LABELS}
     round_s = {
@@ -101,6 +101,7 @@ def figure_1(asked: Asked) -> list[Row]:
     }
     slower = [a / b for a, b in zip(round_s["sequential"], round_s["fedavg"])]
     more = rounds["fedavg"] / rounds["sequential"]
+    parallel, sequential = (in_words(rounds[label], "rounds") for label in ("fedavg", "sequential"))
     return [
         number(
             f"rounds to {level:.0%}, parallel over sequential",
@@ -108,34 +109,34 @@ def figure_1(asked: Asked) -> list[Row]:
             [more] if np.isfinite(more) else [float("inf")],
             within=0.25,
             direction=more > 1,
-            remark=f"{said(rounds['fedavg'], 'rounds')} / {said(rounds['sequential'], 'rounds')}; {lrs(study)}",
+            remark=f"{parallel} / {sequential}; {learning_rates(study)}",
         ),
         claim("time of a round, sequential over parallel", "more than 4", spread(slower), statistics.fmean(slower) > 4),
-        *first_of(panels, {"9 clients a round": level}, "psfl", _OTHERS, "psfl first"),
+        *first_to_reach(panels, {"9 clients a round": level}, "psfl", _OTHERS, "psfl first"),
     ]
 
 
-def _baselines(asked: Asked, stem: str) -> tuple[Panels, dict[str, float]]:
-    """The ways to train on the paper's three data sets, or on the one that was asked for, in two readings.
+def _baselines(request: Request, stem: str) -> tuple[Panels, dict[str, float]]:
+    """Run the training methods on the paper's three data sets, or on the requested one, in two readings.
 
-    The paper tells no learning rate, and not whether everyone has the same: once tuned for each, and once that of the
-    settings for all.
+    The paper states neither the learning rate nor whether all methods share it: one reading tunes it for each method,
+    the other uses that of the settings for all. Returns the panels and the target accuracy of each.
     """
-    base = asked.settings("psfl")
+    base = request.settings("psfl")
     bases = {base.data.source: base}
-    if asked.scale == "full" and asked.data is None:
+    if request.scale == "full" and request.data is None:
         bases["cifar100"] = base.with_changes({"data.source": "cifar100", "run.target_accuracy": 0.25})
         ham = {"data.source": "ham10000", "model.network": "cnn-ham10000", "run.target_accuracy": 0.7}
         bases["ham10000"] = base.with_changes(ham)
-    budget = asked.budget("psfl")
-    panels = dict(study_panels(asked, stem, bases, _ALL, budget))
+    budget = request.budget("psfl")
+    panels = dict(study_panels(request, stem, bases, _ALL, budget))
     level = {name: _level(config) for name, config in bases.items()}
     alike = {f"{name}, lr {config.training.lr:g} for all": config for name, config in bases.items()}
     for name, config in alike.items():
         panels[name] = plain_study(config, _LABELS, budget.seeds)
         level[name] = _level(config)
-        leave_comparison(asked, f"{stem}-{slug(name)}", config, panels[name])
-    write_json(asked.folder / f"{stem}-one-lr.json", {name: panels[name].facts() for name in alike})
+        save_comparison(request, f"{stem}-{slug(name)}", config, panels[name])
+    write_json(request.folder / f"{stem}-one-lr.json", {name: panels[name].facts() for name in alike})
     return panels, level
 
 
@@ -144,26 +145,26 @@ def _ours(study: Study) -> tuple[str, ...]:
 
 
 def _firsts(panels: Panels, level: Mapping[str, float]) -> list[Row]:
-    """Of each panel whether PSFL, in each of its structures, is first."""
+    """Return for each panel whether PSFL, in each of its structures, is first."""
     return [
         row
         for name, study in panels.items()
         for ours in _ours(study)
-        for row in first_of({name: study}, level, ours, _OTHERS, f"{ours} first")
+        for row in first_to_reach({name: study}, level, ours, _OTHERS, f"{ours} first")
     ]
 
 
-def figure_3(asked: Asked) -> list[Row]:
-    """Test accuracy over time."""
-    panels, level = _baselines(asked, "fig3")
-    draw_curves(asked, "fig3", panels, targets=level)
+def figure_3(request: Request) -> list[Row]:
+    """Reproduce Fig. 3: test accuracy over time."""
+    panels, level = _baselines(request, "fig3")
+    draw_curves(request, "fig3", panels, targets=level)
     return _firsts(panels, level)
 
 
-def figure_4(asked: Asked) -> list[Row]:
-    """Test loss over time: the area under each curve, and who ends lowest."""
-    panels, _ = _baselines(asked, "fig4")
-    draw_curves(asked, "fig4", panels, column="loss")
+def figure_4(request: Request) -> list[Row]:
+    """Reproduce Fig. 4: test loss over time, compared by its mean over the run."""
+    panels, _ = _baselines(request, "fig4")
+    draw_curves(request, "fig4", panels, column="loss")
     rows = []
     for name, study in panels.items():
         mean = {label: [float(run.evaluations["loss"].mean()) for run in study.records[label]] for label in study.runs}
@@ -172,21 +173,21 @@ def figure_4(asked: Asked) -> list[Row]:
         for ours in _ours(study):
             lowest = means[ours] < min(means[label] for label in _OTHERS)
             what = f"{name}: test loss, mean over the run, {ours}"
-            rows.append(claim(what, f"below {' and '.join(_OTHERS)}", words, lowest, lrs(study)))
+            rows.append(claim(what, f"below {' and '.join(_OTHERS)}", words, lowest, learning_rates(study)))
     return rows
 
 
-def figure_5(asked: Asked) -> list[Row]:
-    """Time to several accuracies."""
-    panels, level = _baselines(asked, "fig5")
+def figure_5(request: Request) -> list[Row]:
+    """Reproduce Fig. 5: time to several accuracies."""
+    panels, level = _baselines(request, "fig5")
     rows: list[Row] = []
     for name, study in panels.items():
         levels = [round(share * level[name], 3) for share in (0.7, 0.8, 0.9, 1.0)]
         times = {label: [median_to(runs, at) for at in levels] for label, runs in study.records.items()}
-        drawn(draw_lines, asked.folder, f"fig5-{slug(name)}", levels, times, x="target accuracy", y="time (s)")
+        save_picture(draw_lines, request.folder, f"fig5-{slug(name)}", levels, times, x="target accuracy", y="time (s)")
         for place, at in enumerate(levels):
             best = min(times[label][place] for label in _OTHERS)
-            words = ", ".join(f"{label} {said(of[place])}" for label, of in times.items())
+            words = ", ".join(f"{label} {in_words(of[place])}" for label, of in times.items())
             for ours in _ours(study):
                 share = times[ours][place] / best if np.isfinite(best) else 0.0
                 if at == level[name]:
@@ -198,9 +199,9 @@ def figure_5(asked: Asked) -> list[Row]:
     return rows
 
 
-def figure_6(asked: Asked) -> list[Row]:
-    """Times of rounds under three ways to sample, four distributions of clients' times and three lengths."""
-    horizon = 2000.0 if asked.scale == "small" else 20_000.0
+def figure_6(request: Request) -> list[Row]:
+    """Reproduce Fig. 6: round times for three ways to sample, four distributions of visit times and three lengths."""
+    horizon = 2000.0 if request.scale == "small" else 20_000.0
     ways, lengths = ("partition", "uniform", "weighted"), (3, 4, 5)
     rows, panels, facts = [], {}, {}
     for preset in ("psfl-discrete", "psfl-normal", "psfl-uniform", "psfl-exponential"):
@@ -217,17 +218,17 @@ def figure_6(asked: Asked) -> list[Row]:
             for length in lengths
             for how in ways
         }
-        config = asked.settings("psfl", sets).with_changes(tables)
+        config = request.settings("psfl", sets).with_changes(tables)
         study = plain_study(config, [key.split(".")[1] for key in tables], (1,), workers=1)
-        leave_comparison(asked, f"fig6-{of}", config, study)
-        # The server learns times as it goes: rounds count once it has seen most clients.
+        save_comparison(request, f"fig6-{of}", config, study)
+        # The server learns visit times during the run: rounds count after it has seen most clients.
         seconds = {label: np.diff(runs[0].commits["time"])[25:] for label, runs in study.records.items()}
         panels[of] = {f"S = {length}": {how: seconds[f"{how}-{length}"] for how in ways} for length in lengths}
         for length, group in panels[of].items():
             for what, printed, measure in (("mean", "shortest", np.mean), ("spread", "steadiest", np.std)):
-                found = {how: float(measure(values)) for how, values in group.items()}
-                words = ", ".join(f"{how} {value:.2f} s" for how, value in found.items())
-                holds = found["partition"] < min(found["uniform"], found["weighted"])
+                measured = {how: float(measure(values)) for how, values in group.items()}
+                words = ", ".join(f"{how} {value:.2f} s" for how, value in measured.items())
+                holds = measured["partition"] < min(measured["uniform"], measured["weighted"])
                 rows.append(claim(f"{what} of rounds, {of}, {length}", f"partition {printed}", words, holds))
         facts[of] = {
             label: {
@@ -238,18 +239,21 @@ def figure_6(asked: Asked) -> list[Row]:
             }
             for label, values in seconds.items()
         }
-    drawn(draw_boxes, asked.folder, "fig6", panels, y="seconds of a round")
-    write_json(asked.folder / "fig6.json", facts)
+    save_picture(draw_boxes, request.folder, "fig6", panels, y="seconds of a round")
+    write_json(request.folder / "fig6.json", facts)
     return rows
 
 
-def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) -> tuple[dict[int, float], str]:
-    """Median time to the target with sequences of so many clients; lengths: width of each. All with psfl's best lr."""
-    base, budget = _settings(asked), asked.budget("psfl")
+def _measured_lengths(request: Request, clients: int, lengths: Mapping[int, int]) -> tuple[dict[int, float], str]:
+    """Return the median time to the target by sequence length, and a remark; all with psfl's best learning rate.
+
+    clients: per round. lengths: the width for each length.
+    """
+    base, budget = _settings(request), request.budget("psfl")
     if clients > base.n_clients:
         return {}, f"not measured: {base.n_clients} clients"
     tuned = study_panels(
-        asked,
+        request,
         f"tuning-{clients}",
         {"psfl": everyone(base, clients)},
         ("psfl",),
@@ -258,12 +262,12 @@ def _measured_lengths(asked: Asked, clients: int, lengths: Mapping[int, int]) ->
     at_best = base.with_changes({**tuned.chosen("psfl"), "run.stop_at_target": True})
     config = with_lengths(at_best, clients, lengths)
     study = plain_study(config, [f"S{length}" for length in lengths], budget.seeds)
-    leave_comparison(asked, f"lengths-{clients}", config, study)
-    return {length: median_to(study.records[f"S{length}"], _level(base)) for length in lengths}, lrs(tuned)
+    save_comparison(request, f"lengths-{clients}", config, study)
+    return {length: median_to(study.records[f"S{length}"], _level(base)) for length in lengths}, learning_rates(tuned)
 
 
 def with_lengths(base: Config, clients: int, lengths: Mapping[int, int]) -> Config:
-    """With a competitor S<length> for each length of sequences; lengths: width of each."""
+    """Return the configuration with a competitor S<length> for each sequence length; lengths: the width for each."""
     shapes = {f"S{length}": {"width": width, "length": length} for length, width in lengths.items()}
     return base.with_changes(
         {
@@ -273,20 +277,20 @@ def with_lengths(base: Config, clients: int, lengths: Mapping[int, int]) -> Conf
     )
 
 
-def figure_7(asked: Asked) -> list[Row]:
-    """The length of sequences: Eq. 21, and what training says, with 20 clients a round."""
+def figure_7(request: Request) -> list[Row]:
+    """Reproduce Fig. 7: the best sequence length with 20 clients per round, by Eq. 21 and by training."""
     problem = StructureProblem(_CONSTANTS, 20)
     best = problem.optimum()
     lengths = {1: 20, 2: 10, 3: 6, 4: 5, 5: 4, 7: 2, 10: 2, 20: 1}
-    measured, remark = _measured_lengths(asked, 20, lengths)
+    measured, remark = _measured_lengths(request, 20, lengths)
     write_json(
-        asked.folder / "fig7.json", {"median_time_to_target_s": {str(k): _finite(v) for k, v in measured.items()}}
+        request.folder / "fig7.json", {"median_time_to_target_s": {str(k): _finite(v) for k, v in measured.items()}}
     )
     widths = np.geomspace(1, 20, 200)
     theory = {"Eq. 21": problem.objective(widths).tolist()}
-    drawn(draw_lines, asked.folder, "fig7-theory", (20 / widths).tolist(), theory, x="length, S", y="Eq. 21")
+    save_picture(draw_lines, request.folder, "fig7-theory", (20 / widths).tolist(), theory, x="length, S", y="Eq. 21")
     times = {"time to the target (s)": list(measured.values())}
-    drawn(draw_lines, asked.folder, "fig7-measured", list(measured), times, x="length, S", y="time (s)")
+    save_picture(draw_lines, request.folder, "fig7-measured", list(measured), times, x="length, S", y="time (s)")
     return [
         number("best length by Eq. 21, on the reals", 3.48, [best.length], within=0.005, digits=2),
         _best_length("best length by training", 4, measured, remark),
@@ -294,10 +298,10 @@ def figure_7(asked: Asked) -> list[Row]:
 
 
 def _best_length(what: str, paper: int, measured: Mapping[int, float], remark: str) -> Row:
-    """The length with which training reached the target soonest; next to the printed one is near enough."""
+    """Return the row of the length that reached the target first; a neighbour of the printed length is near enough."""
     shortest = min(measured, key=lambda length: measured[length])
     inside = min(measured) < shortest < max(measured)
-    words = ", ".join(f"S = {length}: {said(time)}" for length, time in measured.items())
+    words = ", ".join(f"S = {length}: {in_words(time)}" for length, time in measured.items())
     return number(what, paper, [shortest], within=0.26, direction=inside, digits=0, remark=f"{words}; {remark}")
 
 
@@ -305,8 +309,8 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def table_1(asked: Asked) -> list[Row]:
-    """Best lengths and widths for five numbers of clients a round."""
+def table_1(request: Request) -> list[Row]:
+    """Reproduce Table I: best lengths and widths for five numbers of clients per round."""
     rows = []
     for clients, (length, width, _, _) in _TABLE_ONE.items():
         best = StructureProblem(_CONSTANTS, clients).optimum()
@@ -319,10 +323,10 @@ def table_1(asked: Asked) -> list[Row]:
     times = {}
     for clients, (_, _, length, width) in _TABLE_ONE.items():
         what, printed = f"S by training, {clients} clients", f"{length} (W = {width})"
-        if asked.scale == "small" and clients > 20:
+        if request.scale == "small" and clients > 20:
             rows.append(Row(what, printed, "not measured at this scale"))
             continue
-        measured, remark = _measured_lengths(asked, clients, {s: clients // s for s in _LENGTHS[clients]})
+        measured, remark = _measured_lengths(request, clients, {s: clients // s for s in _LENGTHS[clients]})
         rows.append(_best_length(what, length, measured, remark) if measured else Row(what, printed, remark))
         times[clients] = {str(s): _finite(time) for s, time in measured.items()}
     by_theory = {clients: StructureProblem(_CONSTANTS, clients).optimum().length for clients in _TABLE_ONE}
@@ -331,37 +335,37 @@ def table_1(asked: Asked) -> list[Row]:
         "Eq. 21 as printed": [float(length) for length, _, _, _ in _TABLE_ONE.values()],
         "by training, as printed": [float(length) for _, _, length, _ in _TABLE_ONE.values()],
     }
-    drawn(draw_lines, asked.folder, "table1", list(_TABLE_ONE), lines, x="clients a round", y="best length, S")
-    write_json(asked.folder / "table1.json", {"length_by_eq21": by_theory, "median_time_to_target_s": times})
+    save_picture(draw_lines, request.folder, "table1", list(_TABLE_ONE), lines, x="clients a round", y="best length, S")
+    write_json(request.folder / "table1.json", {"length_by_eq21": by_theory, "median_time_to_target_s": times})
     return rows
 
 
-def figure_8(asked: Asked) -> list[Row]:
-    """Accuracy over time under three ways to deal the data."""
-    base = _settings(asked)
+def figure_8(request: Request) -> list[Row]:
+    """Reproduce Fig. 8: accuracy over time for three partitions of the data."""
+    base = _settings(request)
     deals = {
         "Dir(0.2)": {"kind": "dirichlet", "alpha": 0.2, "by": "class", "min_examples": 5},
         "ExDir(1, 10)": {"kind": "ex-dirichlet", "classes_per_client": 1, "alpha": 10.0},
         "ExDir(2, 5)": {"kind": "ex-dirichlet", "classes_per_client": 2, "alpha": 5.0},
     }
     bases = {name: base.with_changes({"data.partition": deal}) for name, deal in deals.items()}
-    panels = study_panels(asked, "fig8", bases, _ALL, asked.budget("psfl"))
+    panels = study_panels(request, "fig8", bases, _ALL, request.budget("psfl"))
     level = dict.fromkeys(panels, _level(base))
-    draw_curves(asked, "fig8", panels, targets=level)
+    draw_curves(request, "fig8", panels, targets=level)
     return _firsts(panels, level)
 
 
-def figure_9(asked: Asked) -> list[Row]:
-    """Accuracy over time with more clients a round."""
-    base = _settings(asked)
-    numbers = (50, 100, 200) if asked.scale == "full" else (base.n_clients // 5, base.n_clients // 2)
+def figure_9(request: Request) -> list[Row]:
+    """Reproduce Fig. 9: accuracy over time with more clients per round."""
+    base = _settings(request)
+    numbers = (50, 100, 200) if request.scale == "full" else (base.n_clients // 5, base.n_clients // 2)
     bases = {f"{clients} clients a round": everyone(base, clients) for clients in numbers}
-    panels = study_panels(asked, "fig9", bases, _ALL, asked.budget("psfl"))
+    panels = study_panels(request, "fig9", bases, _ALL, request.budget("psfl"))
     level = dict.fromkeys(panels, _level(base))
-    draw_curves(asked, "fig9", panels, targets=level)
+    draw_curves(request, "fig9", panels, targets=level)
     rows = _firsts(panels, level)
     for name, study in panels.items():
-        ends = ", ".join(f"{label} {points(final_accuracies(study, label))}" for label in _ALL)
+        ends = ", ".join(f"{label} {percentages(final_accuracies(study, label))}" for label in _ALL)
         rows.append(Row(f"{name}: final accuracy", "-", ends))
     return rows
 

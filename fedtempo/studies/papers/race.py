@@ -1,4 +1,4 @@
-"""A competitor's part in the league: tuned in a race against itself, then run on seeds that the tuning did not see."""
+"""One competitor in one row: tuned with early stopping, then run on seeds that the tuning did not use."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import Cache, Limits, Outcome
-from fedtempo.studies.papers.league_entrants import REFERENCE, Row
+from fedtempo.studies.papers.league_entrants import REFERENCE, LeagueRow
 from fedtempo.studies.papers.reproduction import Budget
 from fedtempo.studies.tuning.trials import Changes, Trial
 
 _KEEP = 2
-"""Settings of a competitor that are tried on further tuning seeds: the best on the first."""
+"""Number of settings, the best on the first tuning seed, that run on the other tuning seeds."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Accuracies to reach. reference: the one that they are taken from."""
+    """Accuracies to reach. reference: the accuracy that they are shares of."""
 
     reference: float
     early: float
@@ -28,7 +28,7 @@ class Target:
 
     @classmethod
     def of(cls, reference: float) -> Target:
-        """80 % and 95 % of the reference, rounded down to whole percents."""
+        """Return targets of 80 % and 95 % of the reference, rounded down to whole percentages."""
         early, full = (math.floor(100 * share * reference + 1e-9) / 100 for share in (0.8, 0.95))
         return cls(reference, early, full)
 
@@ -39,9 +39,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Race:
-    """One competitor on one row."""
+    """One competitor in one row. cache: file with the outcomes of earlier runs, if any."""
 
-    row: Row
+    row: LeagueRow
     label: str
     budget: Budget
     target: Target
@@ -49,10 +49,10 @@ class Race:
     cache: Path | None
 
 
-def reference(row: Row, budget: Budget, cache: Cache) -> Target:
-    """The targets of a data set: what tuned FedAvg ends with, on the first tuning seed, at the horizon.
+def reference(row: LeagueRow, budget: Budget, cache: Cache) -> Target:
+    """Return the targets of a data set: shares of the accuracy that tuned FedAvg ends with on the first tuning seed.
 
-    Its accuracy is the mean over the last tenth of the time.
+    That accuracy is the mean over the last tenth of the horizon.
     """
     ends = []
     for changes in _settings(row, REFERENCE, budget):
@@ -62,7 +62,7 @@ def reference(row: Row, budget: Budget, cache: Cache) -> Target:
 
 
 def run_race(race: Race) -> tuple[dict[str, Any], float]:
-    """What a competitor comes to on a row, as JSON values, and the processor time that was found already spent."""
+    """Return the results of a competitor in a row, as JSON values, and the CPU seconds that cached runs had taken."""
     cache = Cache(race.cache)
     trials = _tuned(race, cache)
     chosen = trials[0].changes
@@ -85,12 +85,12 @@ def run_race(race: Race) -> tuple[dict[str, Any], float]:
 
 
 def as_comparison(tried: Mapping[str, Mapping[str, Any]]) -> Changes:
-    """What was chosen for each competitor, as changes of its table `[compare.<label>]`; tried: facts of `run_race`."""
+    """Return the tuned settings of each competitor as changes of `[compare.<label>]`; tried: results of `run_race`."""
     return {f"compare.{label}.{key}": value for label, facts in tried.items() for key, value in facts["chosen"].items()}
 
 
 def run_to_the_end(race: Race) -> tuple[dict[str, Any], float]:
-    """As `run_race`, by the accuracy that a run ends with: the mean over the last tenth of the time, without a target.
+    """Do as `run_race`, but tune for the accuracy at the end, the mean over the last tenth of the run.
 
     Every setting runs to the horizon on the first tuning seed; the one that ends highest runs on the seeds.
     """
@@ -109,15 +109,15 @@ def run_to_the_end(race: Race) -> tuple[dict[str, Any], float]:
     return {"chosen": chosen, "trials": tried, "runs": runs}, cache.earlier_s
 
 
-def _settings(row: Row, label: str, budget: Budget) -> list[Changes]:
+def _settings(row: LeagueRow, label: str, budget: Budget) -> list[Changes]:
     return [{**point, "training.lr": lr} for lr in budget.lr for point in row.points[label]]
 
 
 def _tuned(race: Race, cache: Cache) -> list[Trial]:
-    """Trials, the best first.
+    """Return the trials of all settings, best first.
 
-    All settings run on the first tuning seed, each until it can no longer be the fastest: the order is that of full
-    runs wherever one reaches the target. The best two run on the other tuning seeds too.
+    All settings run on the first tuning seed, each until it can no longer be the fastest, so the first one is the same
+    as with full runs if any reaches the target. The best two also run on the other tuning seeds.
     """
     first, *others = race.budget.tuning_seeds
     fastest_s: float | None = None

@@ -1,4 +1,4 @@
-"""Statistics of a league: times over seeds of which some are not known but to be later than the horizon."""
+"""Statistics of times over seeds, some of which are only known to be later than the horizon."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ import numpy as np
 import scipy
 
 Times = Sequence[float | None]
-"""Seconds, one a seed; None for a run that did not get there."""
+"""Seconds, one per seed; None for a run that did not reach the target."""
 
 LEVEL = 0.05
-"""Chance below which a competitor counts as later than another."""
+"""p-value below which a competitor counts as later than another."""
 
 
 def median(times: Times) -> float:
-    """Median over seeds, in which a run that did not get there is later than all others; infinite where most are not.
+    """Return the median over seeds, in which a run that missed the target is later than all others: infinite.
 
-    Of an even number of runs the mean of the two in the middle.
+    For an even number of runs it is the mean of the two in the middle.
     """
     return statistics.median(math.inf if time is None else time for time in times)
 
 
-def covered(seeds: int) -> float:
-    """Chance that the median of the distribution lies between the least and the greatest of so many independent draws.
+def median_coverage(seeds: int) -> float:
+    """Return the probability that a distribution's median lies between the lowest and highest of n independent draws.
 
-    1 - 2 (1/2)^n, whatever the distribution: all draws lie on one side of its median otherwise.
+    It is 1 - 2 (1/2)^n for any distribution: otherwise all draws lie on one side of its median.
     """
     return 1 - 2.0 ** (1 - seeds)
 
 
 def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
-    """How many times later than `base`: the median over seeds of the ratio of both on the same seed.
+    """Return the median over seeds of `times` over `base` on the same seed, and whether it is only a lower bound.
 
-    A run that did not get there counts as one at the horizon. The second value says whether the ratio is therefore a
-    lower bound: whether the median of `times` is not known.
+    A run that did not reach the target counts as reaching it at the horizon; the ratio is a lower bound if the median
+    of `times` is infinite.
     """
     ratios = [a / b for a, b in zip(_counted(times, horizon_s), _counted(base, horizon_s), strict=True)]
     return statistics.median(ratios), math.isinf(median(times))
@@ -45,7 +45,10 @@ def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of two times: the geometric mean over seeds, with its 95 % confidence interval. bound: a lower bound."""
+    """The geometric mean over seeds of the ratio of two times, with its 95 % confidence interval.
+
+    bound: whether it is a lower bound.
+    """
 
     mean: float
     low: float
@@ -58,10 +61,10 @@ class Ratio:
 
 
 def ratio(times: Times, base: Times, horizon_s: float) -> Ratio:
-    """`times` over `base`, seed by seed: Student's interval for the mean of logarithms.
+    """Return the mean ratio of `times` to `base`, seed by seed, with Student's interval for the mean of logarithms.
 
-    A run that did not get there counts as one at the horizon. Where that is so for a run of `times`, the ratio is a
-    lower bound; where it is for one of `base`, ratios are smaller than they should be at their lower end.
+    A run that did not reach the target counts as reaching it at the horizon. If a run of `times` did not, the ratio is
+    a lower bound; if one of `base` did not, the ratio is too small at its lower end.
     """
     logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
     mean = float(logs.mean())
@@ -72,11 +75,12 @@ def ratio(times: Times, base: Times, horizon_s: float) -> Ratio:
     return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), None in times)
 
 
-def chance_of_no_later(times: Times, base: Times, horizon_s: float) -> float:
-    """Wilcoxon's signed-rank test on logarithms of times, seed by seed, one-sided: small where `times` are later.
+def p_value_of_later(times: Times, base: Times, horizon_s: float) -> float:
+    """Return the p-value of the one-sided Wilcoxon signed-rank test that `times` are later than `base`.
 
-    A run that did not get there counts as one at the horizon, which makes it seem earlier than it is: the test errs to
-    the side of a tie. 1 where no seed differs. With n seeds the least possible value is 2^-n.
+    The test pairs logarithms of times by seed. A run that did not reach the target counts as reaching it at the
+    horizon, which makes it seem earlier than it is, so the test errs towards a tie. The value is 1 if no seed differs,
+    and at least 2^-n with n seeds.
     """
     counted = np.log(_counted(times, horizon_s)), np.log(_counted(base, horizon_s))
     differences = counted[0] - counted[1]
@@ -86,36 +90,36 @@ def chance_of_no_later(times: Times, base: Times, horizon_s: float) -> float:
 
 
 def first(times: Mapping[str, Times]) -> str | None:
-    """Who has the least median; of several the one with the least mean logarithm; None where nobody gets there."""
+    """Return the label with the lowest median, of several the one with the lowest mean logarithm; None if all miss."""
     medians = {label: median(own) for label, own in times.items()}
     if not medians or math.isinf(least := min(medians.values())):
         return None
-    best = [label for label, value in medians.items() if value == least]
-    return min(best, key=lambda label: statistics.fmean(math.log(t) if t else math.inf for t in times[label]))
+    fastest = [label for label, value in medians.items() if value == least]
+    return min(fastest, key=lambda label: statistics.fmean(math.log(t) if t else math.inf for t in times[label]))
 
 
-def tied(times: Mapping[str, Times], horizon_s: float) -> list[str]:
-    """The first, and those that the test does not show to be later than it, by median."""
+def level_with_first(times: Mapping[str, Times], horizon_s: float) -> list[str]:
+    """Return the first and the labels that the test does not show to be later than it, by median."""
     if (best := first(times)) is None:
         return []
     level = [
         label
         for label, own in times.items()
-        if label == best or (chance_of_no_later(own, times[best], horizon_s) >= LEVEL and not math.isinf(median(own)))
+        if label == best or (p_value_of_later(own, times[best], horizon_s) >= LEVEL and not math.isinf(median(own)))
     ]
     return sorted(level, key=lambda label: (label != best, median(times[label])))
 
 
 def ranks(times: Mapping[str, Times]) -> dict[str, float]:
-    """Places by median, 1 for the first; those with the same median, or with none, share the mean of their places."""
+    """Return ranks by median, 1 for the first; equal medians, also infinite ones, share their mean rank."""
     medians = [median(own) for own in times.values()]
     return dict(zip(times, scipy.stats.rankdata(medians).tolist(), strict=True))
 
 
-def within(factors: Mapping[str, Sequence[float]], times: float) -> dict[str, float]:
-    """Share of the rows in which each is at most so many times later than the best (a performance profile's value).
+def share_within(factors: Mapping[str, Sequence[float]], times: float) -> dict[str, float]:
+    """Return the share of rows in which each competitor takes at most `times` the best time (a performance profile).
 
-    factors: of each competitor over the rows, infinite where it does not get there.
+    factors: of each competitor over the rows, infinite if it does not reach the target.
     """
     return {label: sum(own <= times for own in values) / len(values) for label, values in factors.items()}
 

@@ -1,4 +1,4 @@
-"""All figures and tables that `fedtempo reproduce` knows: those of the papers, and what is measured beside them."""
+"""All figures and tables that `fedtempo reproduce` can make: those of the papers, and further experiments."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ EXHIBITS: dict[str, Exhibit] = {
     for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league, beyond)
     for exhibit in module.EXHIBITS
 }
-"""By name. Those of the papers are the ones with `printed`."""
+"""By name. `printed` is not empty for those of the papers."""

@@ -1,4 +1,4 @@
-"""Figures and tables of papers, from Python: what there is, and each with its numbers beside the measured ones."""
+"""Reproduces the papers' figures and tables from Python, with the printed beside the measured numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedtempo.record.folder import unused
 from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
 from fedtempo.studies.papers.output import in_place_of, run_exhibit
-from fedtempo.studies.papers.reproduction import SCALES, Asked, Row, Scale, Verdict, overall
+from fedtempo.studies.papers.reproduction import SCALES, Request, Row, Scale, Verdict, overall_verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,7 +24,7 @@ _RUNS = Path("runs")
 
 @dataclass(frozen=True, repr=False)
 class Reproduction:
-    """A figure or table that was run. rows: printed numbers and measured ones; folder: where its pictures lie."""
+    """A reproduced figure or table. rows: printed and measured numbers. folder: where its pictures are."""
 
     name: str
     title: str
@@ -33,16 +33,16 @@ class Reproduction:
 
     @property
     def verdict(self) -> Verdict | None:
-        """ "reached", "same direction" or "not reached"; None where the paper prints nothing that could be reached."""
-        return overall(self.rows)
+        """ "reached", "same direction" or "not reached"; None if the paper prints nothing that could be reached."""
+        return overall_verdict(self.rows)
 
     @property
     def pictures(self) -> list[Path]:
-        """Its pictures, PNG."""
+        """Paths of its pictures, as PNG."""
         return sorted(self.folder.glob("*.png"))
 
     def table(self) -> DataFrame:
-        """A row a quantity: what the paper prints, what was measured, their ratio, a verdict, a remark."""
+        """Return one row per quantity: what the paper prints, what was measured, their ratio, a verdict, a remark."""
         from fedtempo.report import frames
 
         return frames.frame([asdict(row) for row in self.rows])
@@ -61,10 +61,10 @@ class Reproduction:
 
 
 def reproducible() -> dict[str, str]:
-    """What `reproduce` takes, and what each is: {"fedhusky/fig5": "accuracy against time, four strategies", ...}."""
+    """Return the names that `reproduce` takes, with titles: {"fedhusky/fig5": "accuracy against time, ...", ...}."""
     from fedtempo.studies.papers.registry import EXHIBITS
 
-    return {name: experiment.title for name, experiment in EXHIBITS.items()}
+    return {name: exhibit.title for name, exhibit in EXHIBITS.items()}
 
 
 def reproduce(
@@ -75,29 +75,28 @@ def reproduce(
     data: str | None = None,
     results: Path | str | None = None,
 ) -> Reproduction:
-    """Run a paper's figure or table (`fedtempo reproduce`).
+    """Reproduce a paper's figure or table (`fedtempo reproduce`).
 
-    folder: a new one for pictures and numbers, a name under runs/ where None. scale: "small" (a minute or so),
-    "medium", or "full", the paper's setting. data: a source in place of the paper's. results: instead of a new folder,
-    keep the result below this one, in place of an earlier one. It trains in worker processes, so that a script guards
-    its start with `if __name__ == "__main__"`. Raises ConfigError for what there is not, or a folder that holds
-    something.
+    folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute), "medium", or
+    "full", the paper's setting. data: a source that replaces the paper's. results: a folder of results, in which this
+    one replaces an earlier one; not with `folder`. Trains in worker processes, so a script must guard its start with
+    `if __name__ == "__main__"`. Raises ConfigError for an unknown name or scale, or a folder that is not empty.
     """
     from fedtempo.studies.papers.registry import EXHIBITS
 
     if what not in EXHIBITS:
-        raise ConfigError(f"reproduce {what}: no such experiment{nearest(what, EXHIBITS)}")
+        raise ConfigError(f"reproduce {what}: no such figure or table{nearest(what, EXHIBITS)}")
     if scale not in get_args(Scale):
-        raise ConfigError(f"scale {scale}: it can be {', '.join(SCALES)}")
+        raise ConfigError(f"scale {scale}: must be one of {', '.join(SCALES)}")
     if folder is not None and results is not None:
         raise ConfigError("out and results both say where the result goes: give one of them")
-    experiment = EXHIBITS[what]
+    exhibit = EXHIBITS[what]
     with contextlib.ExitStack() as stack:
         if results is not None:
-            kept = Path(results) / what
-            place = stack.enter_context(in_place_of(kept, experiment))
+            target = Path(results) / what
+            writing_to = stack.enter_context(in_place_of(target, exhibit))
         else:
             name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
-            kept = place = new_folder(unused(_RUNS / name) if folder is None else Path(folder))
-        title, rows = run_exhibit(experiment, Asked(scale, place, data))
-    return Reproduction(what, title, rows, kept)
+            target = writing_to = new_folder(unused(_RUNS / name) if folder is None else Path(folder))
+        title, rows = run_exhibit(exhibit, Request(scale, writing_to, data))
+    return Reproduction(what, title, rows, target)

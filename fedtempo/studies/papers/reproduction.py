@@ -1,4 +1,4 @@
-"""What reproducing a figure leaves: its picture, and a table with the paper's numbers beside the measured ones."""
+"""Parts of a reproduced figure or table: its settings at a scale, and its rows of printed beside measured numbers."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ Seeds = Annotated[tuple[int, ...], Field(strict=False, min_length=1)]
 
 @component(frozen=True, config=STRICT)
 class Budget:
-    """What a study of trained competitors may cost: a table `[study.<scale>]` of the settings."""
+    """Seeds and learning rates of a study of trained competitors: a table `[study.<scale>]` of the settings."""
 
-    seeds: Annotated[Seeds, Doc("of the comparison")]
-    tuning_seeds: Annotated[Seeds, Doc("of the tuning; others than those of the comparison")]
+    seeds: Annotated[Seeds, Doc("seeds of the comparison")]
+    tuning_seeds: Annotated[Seeds, Doc("seeds of the tuning, different from those of the comparison")]
     lr: Annotated[
-        tuple[float, ...], Field(strict=False, min_length=1), Doc("learning rates that are tried for every competitor")
+        tuple[float, ...], Field(strict=False, min_length=1), Doc("learning rates to try for every competitor")
     ]
-    tuning_horizon: Annotated[Positive | None, Doc("seconds after which a run of the tuning ends")] = None
+    tuning_horizon: Annotated[Positive | None, Doc("seconds after which a tuning run ends (default: the horizon)")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What was asked for. folder: where results go. data: a source in place of the paper's own, if any.
+class Request:
+    """What to reproduce with. folder: where results go. data: a source that replaces the paper's own, if any.
 
-    earlier_s: filled with the processor time, seconds, of what was there from an earlier try.
+    earlier_s: to be filled with the processor time (s) of results that an interrupted earlier attempt computed.
     """
 
     scale: Scale
@@ -47,7 +49,7 @@ class Asked:
     earlier_s: list[float] = field(default_factory=list)
 
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
-        """The paper's configuration at this scale."""
+        """Return the paper's configuration at this scale, with `key=value` assignments on top."""
         tables = _tables(paper)
         changes: dict[str, Any] = {}
         for key, value in tables["scale"].get(self.scale, {}).items():
@@ -58,16 +60,16 @@ class Asked:
         return parse(given).with_changes(changes | dict(map(assignment, sets)))
 
     def table(self, paper: str, name: str) -> dict[str, Any]:
-        """A table of the paper's settings that is no part of a run's configuration; empty where there is none."""
+        """Return a table of the paper's settings that does not belong to a run's configuration; empty if missing."""
         table: dict[str, Any] = _tables(paper).get(name, {})
         return table
 
     def budget(self, paper: str, of: str = "study") -> Budget:
-        """What studies of this paper may cost at this scale: the table `[<of>.<scale>]` of its settings."""
+        """Return the budget of this paper's studies at this scale, the table `[<of>.<scale>]` of its settings."""
         return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
 
-    def leave(self, config: Config, stem: str) -> Config:
-        """Put a configuration that was used into the folder, to be run by itself; returns it."""
+    def save_config(self, config: Config, stem: str) -> Config:
+        """Write a configuration to the folder as `<stem>.toml`, which can be run by itself; return it."""
         (self.folder / f"{stem}.toml").write_text(config.dump(), encoding="utf-8")
         return config
 
@@ -75,7 +77,7 @@ class Asked:
 _NOT_OF_RUNS = frozenset(
     "scale study dear recurrent variants fleets sets league at cells ends beyond".split()  # noqa: SIM905  shorter
 )
-"""Tables of the settings that are no part of a run's configuration."""
+"""Tables of the settings that do not belong to a run's configuration."""
 
 
 def _tables(paper: str) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def _tables(paper: str) -> dict[str, Any]:
 
 
 class Verdict(StrEnum):
-    """What a measured value says of a printed one."""
+    """Whether a measured value confirms a printed one."""
 
     REACHED = "reached"
     DIRECTION = "same direction"
@@ -92,9 +94,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity: what the paper prints, what was measured (spread included), and what is to be said about it.
+    """One quantity: what the paper prints, what was measured (with its spread), and a remark.
 
-    ratio: measured over printed. verdict: None where the paper prints nothing that could be reached.
+    ratio: measured over printed. verdict: None if the paper prints nothing that could be reached.
     """
 
     quantity: str
@@ -117,11 +119,11 @@ def number(
     remark: str = "",
     judged: bool = True,
 ) -> Row:
-    """A printed number against measured ones, one a seed.
+    """Return the row of a printed number and the measured ones, one per seed.
 
-    Reached if their mean is off by at most `within`, a share of the printed number; if not, in the same direction where
-    `direction` says so: the paper's order of things holds, with other factors. judged: False for a number that stands
-    beside the printed one for comparison only.
+    The number is reached if the mean is off by at most `within`, a share of the printed number. Otherwise it is in the
+    same direction if `direction` is True: the paper's order holds, with other factors. judged: False for a number given
+    for comparison only.
     """
     mean = sum(measured) / len(measured)
     near = abs(mean - paper) <= within * abs(paper)
@@ -132,21 +134,23 @@ def number(
 
 
 def claim(quantity: str, paper: str, measured: str, holds: bool, remark: str = "") -> Row:
-    """Something that the paper says without a number, and whether it holds here."""
+    """Return the row of a claim that the paper makes without a number, and whether it holds here."""
     return Row(quantity, paper, measured, remark, "", Verdict.REACHED if holds else Verdict.NOT_REACHED)
 
 
-def overall(rows: Sequence[Row]) -> Verdict | None:
-    """The verdict on a figure: reached where all its rows are; in the same direction where at least half of them are
-    reached or in the same direction; None where no row says anything.
+def overall_verdict(rows: Sequence[Row]) -> Verdict | None:
+    """Return the verdict on a figure.
+
+    Reached if all its rows are; in the same direction if at least half of them are reached or in the same direction;
+    None if no row has a verdict.
     """
     verdicts = [row.verdict for row in rows if row.verdict is not None]
     if not verdicts:
         return None
     if set(verdicts) == {Verdict.REACHED}:
         return Verdict.REACHED
-    kept = sum(verdict != Verdict.NOT_REACHED for verdict in verdicts)
-    return Verdict.DIRECTION if 2 * kept >= len(verdicts) else Verdict.NOT_REACHED
+    confirmed = sum(verdict != Verdict.NOT_REACHED for verdict in verdicts)
+    return Verdict.DIRECTION if 2 * confirmed >= len(verdicts) else Verdict.NOT_REACHED
 
 
 _NAMES = {
@@ -161,43 +165,45 @@ _NAMES = {
 }
 
 
-def named(sources: Sequence[str]) -> str:
-    """Sources of data as papers write them."""
+def source_names(sources: Sequence[str]) -> str:
+    """Return data sources as papers write them, "CIFAR-10, Fashion-MNIST"."""
     return ", ".join(_NAMES.get(source, source) for source in sources)
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or table that can be run: `reproduce(asked)` writes pictures into the folder, returns rows.
+    """A figure or table that can be reproduced: `reproduce(request)` writes pictures into the folder and returns rows.
 
-    minutes: roughly what the scales take on two cores. data: the sources that the paper has, none where nothing depends
-    on data. printed: what it is in the paper; empty for an experiment that no paper has.
+    minutes: roughly what each scale takes on two cores. data: the paper's data sources, empty if nothing depends on
+    data. printed: what it is called in the paper; empty for an experiment that no paper has.
     """
 
     name: str
     title: str
-    reproduce: Callable[[Asked], Sequence[Row]]
+    reproduce: Callable[[Request], Sequence[Row]]
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""
 
-    def titled(self, scale: Scale, measured_on: Sequence[str] = ()) -> str:
-        """The title, with the scale and the data, and whose place these take where they are not the paper's."""
+    def full_title(self, scale: Scale, measured_on: Sequence[str] = ()) -> str:
+        """Return the title with the scale and the data, and the paper's data if others replaced them."""
         on = ""
         if self.data and measured_on:
-            instead = set(measured_on) - set(self.data)
-            on = f", on {named(measured_on)}" + (f" in place of the paper's {named(self.data)}" if instead else "")
+            replaced = set(measured_on) - set(self.data)
+            on = f", on {source_names(measured_on)}" + (
+                f" in place of the paper's {source_names(self.data)}" if replaced else ""
+            )
         return f"{self.name}: {self.title} ({scale} scale{on})"
 
 
 def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
-    """Mean and, where there are several, lowest and highest: "63.4 % (61.0 to 65.2)"."""
+    """Return the mean and, of several values, the lowest and highest: "63.4 % (61.0 to 65.2)"."""
     mean = sum(values) / len(values)
     text = f"{mean:.{digits}f}{unit}"
     return text if len(values) == 1 else f"{text} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
-def drawn(picture: Callable[..., None], folder: Path, stem: str, *arguments: Any, **options: Any) -> None:
-    """The same picture as PNG and as SVG."""
+def save_picture(draw: Callable[..., None], folder: Path, stem: str, *arguments: Any, **options: Any) -> None:
+    """Draw a picture with `draw(*arguments, path, **options)`, as PNG and as SVG."""
     for suffix in ("png", "svg"):
-        picture(*arguments, folder / f"{stem}.{suffix}", **options)
+        draw(*arguments, folder / f"{stem}.{suffix}", **options)

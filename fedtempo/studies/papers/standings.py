@@ -1,4 +1,4 @@
-"""What the league's numbers say: places on each row, reasons, and who does well everywhere."""
+"""The league's standings: places in each row, and which strategies do well in all rows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES
-from fedtempo.studies.papers.ranking import factor, first, median, ranks, tied, within
+from fedtempo.studies.papers.ranking import factor, first, level_with_first, median, ranks, share_within
 
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A competitor on a row; numbers are medians over seeds.
+    """A competitor in a row; numbers are medians over seeds.
 
-    times_s, early_s: to the target and to the early one, one a seed. factor: times later than the first, None where
-    nobody gets there; bound: the factor is a lower bound. leads: it is the first. level: not shown to be later than the
-    first. competes: False for who takes raw examples. at_work: clients busy at an instant. mb, visits, rate: megabytes,
-    visits and visits a second until the run ended.
+    times_s, early_s: seconds to the target and to the early target, one per seed. factor: time relative to the first's,
+    None if no competitor reaches the target. bound: whether the factor is a lower bound. leads: whether it is first.
+    level: whether it is not shown to be later than the first. competes: False for a strategy that takes raw examples.
+    at_work: mean number of busy clients. mb, visits, rate: megabytes, visits and visits per second until the run ended.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Place:
 
     @property
     def words(self) -> str:
-        """ "45 s (40 to 52)", or in how many of the runs the target was reached where that is not all."""
+        """ "45 s (40 to 52)", with the number of runs that reached the target if not all did."""
         known = [time for time in self.times_s if time is not None]
         if not known:
             return f"never ({self.best_accuracy:.0%} at best)"
@@ -70,7 +70,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Standing:
-    """A row of the league. places: by median time, those that never get there by their best accuracy."""
+    """A row of the league. places: by median time, those that miss the target by their best accuracy."""
 
     title: str
     fleet: str
@@ -81,6 +81,7 @@ class Standing:
     places: Sequence[Place]
 
     def of(self, label: str) -> Place:
+        """Return the place of a competitor."""
         return next(place for place in self.places if place.label == label)
 
     @property
@@ -89,7 +90,7 @@ class Standing:
 
     @property
     def first(self) -> Place | None:
-        """None where nobody gets there."""
+        """None if no competitor reaches the target."""
         return next((place for place in self.competing if place.leads), None)
 
     @property
@@ -115,48 +116,48 @@ class Standing:
 
     @property
     def first_early(self) -> str | None:
-        """Who is first at the early target."""
+        """Label of the first to reach the early target, if any does."""
         return first({place.label: place.early_s for place in self.competing})
 
     @property
     def cheapest(self) -> Place | None:
-        """Who reaches the target on every seed with the fewest bytes."""
-        there = [place for place in self.competing if place.reached == len(place.times_s)]
-        return min(there, key=lambda place: place.mb, default=None)
+        """The competitor that reaches the target on every seed with the fewest bytes, if any does."""
+        always = [place for place in self.competing if place.reached == len(place.times_s)]
+        return min(always, key=lambda place: place.mb, default=None)
 
 
 def seconds(value: float) -> str:
-    """Three digits are enough for a time."""
+    """Return a time with three digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def judged(facts: Facts) -> list[Standing]:
-    """Every row, as the league's JSON has it."""
+def read_standings(facts: Facts) -> list[Standing]:
+    """Return the standings of every row of `league.json`."""
     return [_standing(facts, row) for row in facts["rows"]]
 
 
 def _standing(facts: Facts, row: Facts) -> Standing:
     entrants, horizon_s, targets = row["entrants"], row["horizon_s"], facts["targets"][row["data"]]
-    times = {label: own["runs"]["target_s"] for label, own in entrants.items()}
-    competing = {label: own for label, own in times.items() if label not in NEEDS_EXAMPLES}
-    best, level = first(competing), tied(competing, horizon_s)
+    times = {label: entrant["runs"]["target_s"] for label, entrant in entrants.items()}
+    competing = {label: times_s for label, times_s in times.items() if label not in NEEDS_EXAMPLES}
+    best, level = first(competing), level_with_first(competing, horizon_s)
     places = []
-    for label, own in entrants.items():
-        runs, by, bound = own["runs"], None, False
+    for label, entrant in entrants.items():
+        runs, ratio, bound = entrant["runs"], None, False
         if best is not None:
-            by, bound = factor(times[label], times[best], horizon_s)
+            ratio, bound = factor(times[label], times[best], horizon_s)
         stale = [value for value in runs["staleness"] if value is not None]
         places.append(
             Place(
                 label=label,
                 times_s=times[label],
                 early_s=runs["early_s"],
-                factor=by,
+                factor=ratio,
                 bound=bound,
                 leads=label == best,
                 level=label in level,
                 competes=label in competing,
-                chosen=own["chosen"],
+                chosen=entrant["chosen"],
                 busy=statistics.median(runs["busy"]),
                 at_work=_rate(runs["client_s"], runs["end_s"]),
                 staleness=statistics.median(stale) if stale else None,
@@ -173,13 +174,13 @@ def _standing(facts: Facts, row: Facts) -> Standing:
 
 
 def _rate(amounts: Sequence[float], end_s: Sequence[float]) -> float:
-    """An amount a second: the median of the runs that lasted any time."""
+    """Return an amount per second, the median over runs that lasted any time."""
     return statistics.median([amount / end for amount, end in zip(amounts, end_s, strict=True) if end] or [0.0])
 
 
 @dataclass(frozen=True)
 class Record:
-    """A competitor over all rows in which it ran. factors: infinite where the median run never got there."""
+    """A competitor over all rows in which it ran. factors: infinite if its median run misses the target."""
 
     label: str
     rows: int
@@ -196,35 +197,35 @@ class Record:
 
 
 def records(standings: Sequence[Standing]) -> list[Record]:
-    """Everyone who competes, the best first: by rows first or level, then by mean rank.
+    """Return the records of all competitors, best first: by share of rows first or level, then by mean rank.
 
-    Rows in which nobody gets there are left out.
+    Rows in which no competitor reaches the target are left out.
     """
     decided = [standing for standing in standings if standing.first is not None]
     labels = list(dict.fromkeys(place.label for standing in decided for place in standing.competing))
     placed = [ranks({place.label: place.times_s for place in standing.competing}) for standing in decided]
-    found = []
+    result = []
     for label in labels:
-        own = [standing.of(label) for standing in decided if any(p.label == label for p in standing.competing)]
-        factors = [math.inf if place.bound or place.factor is None else place.factor for place in own]
-        found.append(
+        places = [standing.of(label) for standing in decided if any(p.label == label for p in standing.competing)]
+        factors = [math.inf if place.bound or place.factor is None else place.factor for place in places]
+        result.append(
             Record(
                 label=label,
-                rows=len(own),
+                rows=len(places),
                 firsts=sum(s.first is not None and s.first.label == label for s in decided),
-                level=sum(place.level for place in own),
+                level=sum(place.level for place in places),
                 mean_rank=statistics.fmean(rank[label] for rank in placed if label in rank),
                 factors=factors,
-                within_2=within({label: factors}, 2.0)[label],
-                within_5=within({label: factors}, 5.0)[label],
+                within_2=share_within({label: factors}, 2.0)[label],
+                within_5=share_within({label: factors}, 5.0)[label],
             )
         )
-    return sorted(found, key=lambda record: (-record.level / record.rows, record.mean_rank))
+    return sorted(result, key=lambda record: (-record.level / record.rows, record.mean_rank))
 
 
 def statement(facts: Facts) -> tuple[bool, str]:
-    """Whether one strategy is first or level with the first in every row, and who comes nearest."""
-    standings = judged(facts)
+    """Return whether one strategy is first or level with the first in every row, and which comes closest, as text."""
+    standings = read_standings(facts)
     everywhere = [record for record in records(standings) if record.rows == len(standings)]
     if not everywhere:
         return False, "no row is decided"

@@ -9,7 +9,7 @@ from typing import Any
 from fedtempo.record import Records, comparison
 from fedtempo.runs.config import Config
 from fedtempo.studies.same_work import check_same_work
-from fedtempo.studies.tuning.trials import Changes, Finished, Grid, Trial, run_all, tune
+from fedtempo.studies.tuning.trials import Changes, FinishedRun, Grid, Trial, run_all, tune
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +17,7 @@ class Study:
     """trials: of each competitor, the best first; empty where nothing was tuned. runs: of each, one a seed."""
 
     trials: Mapping[str, Sequence[Trial]]
-    runs: Mapping[str, Sequence[Finished]]
+    runs: Mapping[str, Sequence[FinishedRun]]
 
     @property
     def records(self) -> dict[str, list[Records]]:
@@ -72,7 +72,7 @@ def plain_study(base: Config, labels: Sequence[str], seeds: Sequence[int], *, wo
 
 def run_settings(
     base: Config, settings: Mapping[str, Changes], seeds: Sequence[int], *, workers: int = 2
-) -> dict[str, list[Finished]]:
+) -> dict[str, list[FinishedRun]]:
     """Competitors with given settings, to the horizon: for each its runs, one a seed."""
     executor = "none" if base.executor.kind == "none" else "inline"
     configs = [

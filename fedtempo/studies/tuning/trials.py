@@ -107,14 +107,14 @@ def best_accuracy(summary: Mapping[str, Any]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class FinishedRun:
     """A run that ended: its summary and its records."""
 
     summary: dict[str, Any]
     records: Records
 
 
-_KEPT: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept workers", default=None)
+_SHARED_POOL: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept workers", default=None)
 
 
 @contextmanager
@@ -141,22 +141,22 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def kept_workers(workers: int = 2) -> Iterator[None]:
+def shared_workers(workers: int = 2) -> Iterator[None]:
     """What runs within in worker processes shares these: each takes seconds to start, a run often takes less."""
     with _worker_processes(workers) as pool:
-        token = _KEPT.set(pool)
+        token = _SHARED_POOL.set(pool)
         try:
             yield
         finally:
-            _KEPT.reset(token)
+            _SHARED_POOL.reset(token)
 
 
-def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished]:
+def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun]:
     """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
     return in_processes(_finish, configs, workers=workers)
 
 
-def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[Finished | FedtempoError]:
+def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun | FedtempoError]:
     """As `run_all`; for a run that cannot be, its error."""
     return in_processes(_attempt, configs, workers=workers)
 
@@ -165,21 +165,21 @@ def in_processes(function: Callable[[S], T], items: Sequence[S], *, workers: int
     """`function` of each item, in order, several at a time in processes; in this one where it is one at a time."""
     if workers == 1 or len(items) < 2:
         return list(map(function, items))
-    if (kept := _KEPT.get()) is not None:
+    if (kept := _SHARED_POOL.get()) is not None:
         return list(kept.map(function, items))
     with _worker_processes(min(workers, len(items))) as pool:
         return list(pool.map(function, items))
 
 
-def _attempt(config: Config) -> Finished | FedtempoError:
+def _attempt(config: Config) -> FinishedRun | FedtempoError:
     try:
         return _finish(config)
     except FedtempoError as error:
         return error
 
 
-def _finish(config: Config) -> Finished:
+def _finish(config: Config) -> FinishedRun:
     summary, records, _ = run(config, quiet=True)
     if summary["ended"] == "interrupted":
         raise KeyboardInterrupt
-    return Finished(summary, records)
+    return FinishedRun(summary, records)

@@ -28,7 +28,7 @@ from fedtempo.studies.advice.evidence import (
     scenario_changes,
 )
 from fedtempo.studies.advice.recommendation import Advice as Made
-from fedtempo.studies.tuning.trials import Finished
+from fedtempo.studies.tuning.trials import FinishedRun
 
 PARTS: dict[str, Any] = {
     "strategy": "fedavg",
@@ -122,7 +122,7 @@ def test_a_learning_rate_that_cannot_train_is_not_chosen() -> None:
         assert seeds == [101]
         assert [changes["training.lr"] for _, changes in asked] == [0.1, 0.3, 0.9] * 2
         summary = {"time_to_target_s": None, "visits": 1}
-        good = [[Finished({**summary, "best_accuracy": accuracy}, NOTHING)] for accuracy in (0.5, 0.4)]
+        good = [[FinishedRun({**summary, "best_accuracy": accuracy}, NOTHING)] for accuracy in (0.5, 0.4)]
         return [*good, "it grew without bound", *["nothing trains"] * 3]
 
     left_out: dict[str, str] = {}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.studies.papers.beyond import variants, worlds
+from fedtempo.studies.papers.beyond import cell_studies, variants
 from fedtempo.studies.papers.beyond_figures import draw_ratios
 from fedtempo.studies.papers.beyond_page import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveFedHusky, PsflHops, agreement
@@ -19,7 +19,7 @@ from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, run_to_the_end
 from fedtempo.studies.papers.ranking import ratio
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Asked
+from fedtempo.studies.papers.reproduction import SCALES, Request
 from tests.runtime.world import play
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -31,9 +31,9 @@ RESULTS = Path(__file__).parents[3] / "docs" / "results"
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("table", ["cells", "ends"])
 def test_everyone_has_two_settings_and_each_is_usable(scale: Any, table: str) -> None:
-    asked = Asked(scale, Path())
-    known = {variant.label for variant in variants(asked)}
-    found = worlds(asked, table)
+    request = Request(scale, Path())
+    known = {variant.label for variant in variants(request)}
+    found = cell_studies(request, table)
     assert found
     for world in found:
         assert not set(world.budget.seeds) & set(world.budget.tuning_seeds)
@@ -47,7 +47,7 @@ def test_everyone_has_two_settings_and_each_is_usable(scale: Any, table: str) ->
 
 
 def test_in_the_lte_cell_fedhuskys_variants_are_held_to_ten_of_the_fastest() -> None:
-    lte = next(world.cell for world in worlds(Asked("medium", Path()), "cells") if world.cell.fleet == "lte")
+    lte = next(world.cell for world in cell_studies(Request("medium", Path()), "cells") if world.cell.fleet == "lte")
     free = lte.base.for_comparison("free").strategy
     assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.1, 1)  # type: ignore[attr-defined]
     assert lte.base.for_comparison("fedbuff").strategy.clients_at_once is None  # type: ignore[attr-defined]
@@ -145,7 +145,7 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
 
 
 def test_a_run_to_the_end_takes_the_setting_that_ends_highest(tmp_path: Path) -> None:
-    world = worlds(Asked("small", tmp_path), "ends")[0]
+    world = cell_studies(Request("small", tmp_path), "ends")[0]
     points = {"fedavg": [{"strategy.clients_per_round": 2, "training.lr": lr} for lr in (0.001, 0.3)]}
     base = world.cell.base.with_changes({"run.horizon": 40.0})
     race = Race(type(world.cell)("tiny", "digits", "tiny", base, points), "fedavg", world.budget, None, 0, None)  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ def test_it_runs_at_small_scale_and_goes_on_where_it_stopped(tmp_path: Path, mon
     results = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        run_exhibit(EXHIBITS["all/beyond"], Asked("small", tmp_path / name))
+        run_exhibit(EXHIBITS["all/beyond"], Request("small", tmp_path / name))
         results.append(json.loads((tmp_path / name / "beyond.json").read_text()))
     assert results[0] == results[1]
     assert all(math.isfinite(cell["horizon_s"]) for cell in results[0]["cells"])

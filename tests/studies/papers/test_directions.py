@@ -12,14 +12,14 @@ from fedtempo.runs.config import Config
 from fedtempo.studies.papers.directions import CLUSTERS, TAILS, classes_uploaded, round_s, target
 from fedtempo.studies.papers.panels import final_accuracies, late_accuracies, median_to
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Asked
+from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning.study import Study, plain_study
 
 SEEDS = (1, 2, 3, 4, 5)
 
 
 def small(paper: str, folder: Path, *sets: str) -> Config:
-    return Asked("small", folder).settings(f"{paper}-direction", sets)
+    return Request("small", folder).settings(f"{paper}-direction", sets)
 
 
 def played(config: Config, labels: Sequence[str], seeds: Sequence[int] = SEEDS) -> Study:
@@ -29,7 +29,7 @@ def played(config: Config, labels: Sequence[str], seeds: Sequence[int] = SEEDS) 
 @pytest.mark.parametrize("paper", ["psfl", "fch", "csgd", "hybrid-fl"])
 def test_each_paper_has_a_direction(paper: str, tmp_path: Path) -> None:
     assert f"{paper}/direction" in EXHIBITS
-    budget = Asked("small", tmp_path).budget(f"{paper}-direction")
+    budget = Request("small", tmp_path).budget(f"{paper}-direction")
     assert len(budget.seeds) >= 3
     config = small(paper, tmp_path)
     for label in config.variants:  # the rates that are fixed there are of the grid that they were tuned on

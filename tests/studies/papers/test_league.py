@@ -14,14 +14,14 @@ from fedtempo.strategies import STRATEGIES
 from fedtempo.studies.papers import cache, ranking
 from fedtempo.studies.papers.cache import Cache, Limits, gini
 from fedtempo.studies.papers.index import LEAGUE, written_league
-from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES, Row, budget, most_visits, rows
+from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES, LeagueRow, budget, most_visits, rows
 from fedtempo.studies.papers.league_figures import draw_times
 from fedtempo.studies.papers.league_page import league_page
 from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, Target, run_race
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Asked, Budget
-from fedtempo.studies.papers.standings import judged, records, statement
+from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
+from fedtempo.studies.papers.standings import read_standings, records, statement
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 TINY: dict[str, Any] = {
@@ -49,8 +49,8 @@ def test_a_run_that_does_not_get_there_is_later_than_all_others() -> None:
 
 
 def test_the_least_and_the_greatest_of_seven_enclose_the_median_in_63_of_64_cases() -> None:
-    assert ranking.covered(7) == 1 - 2 / 2**7
-    assert ranking.covered(1) == 0
+    assert ranking.median_coverage(7) == 1 - 2 / 2**7
+    assert ranking.median_coverage(1) == 0
 
 
 def test_factors_pair_the_seeds_and_are_lower_bounds_where_the_median_is_not_known() -> None:
@@ -61,12 +61,12 @@ def test_factors_pair_the_seeds_and_are_lower_bounds_where_the_median_is_not_kno
 def test_the_signed_rank_test_has_its_least_value_where_all_seeds_agree() -> None:
     base = [1.0, 2.0, 3.0, 4.0, 5.0]
     later = [time * (1.5 + 0.1 * place) for place, time in enumerate(base)]
-    assert ranking.chance_of_no_later(later, base, 100.0) == pytest.approx(2**-5)
-    assert ranking.chance_of_no_later(base, later, 100.0) == 1.0
-    assert ranking.chance_of_no_later(base, base, 100.0) == 1.0
+    assert ranking.p_value_of_later(later, base, 100.0) == pytest.approx(2**-5)
+    assert ranking.p_value_of_later(base, later, 100.0) == 1.0
+    assert ranking.p_value_of_later(base, base, 100.0) == 1.0
     # Differences of logarithms with ranks 1 and -2, 3, 4, 5: W+ = 13, and 3 of 32 sums are as large or larger.
     mixed = [time * step for time, step in zip(base, (1.1, 1 / 1.2, 1.3, 1.4, 1.5), strict=True)]
-    assert ranking.chance_of_no_later(mixed, base, 100.0) == pytest.approx(3 / 32)
+    assert ranking.p_value_of_later(mixed, base, 100.0) == pytest.approx(3 / 32)
 
 
 def test_level_with_the_first_is_who_is_not_shown_to_be_later_and_gets_there() -> None:
@@ -77,9 +77,9 @@ def test_level_with_the_first_is_who_is_not_shown_to_be_later_and_gets_there() -
         "never": [1.0, 2.0, None, None, None],
     }
     assert ranking.first(times) == "first"
-    assert ranking.tied(times, 100.0) == ["first", "near"]
-    assert ranking.tied({"a": [None], "b": [None]}, 100.0) == []
-    assert ranking.within({"a": [1.0, 3.0, math.inf]}, 3.0) == {"a": 2 / 3}
+    assert ranking.level_with_first(times, 100.0) == ["first", "near"]
+    assert ranking.level_with_first({"a": [None], "b": [None]}, 100.0) == []
+    assert ranking.share_within({"a": [1.0, 3.0, math.inf]}, 3.0) == {"a": 2 / 3}
 
 
 def test_gini_is_nothing_for_equal_shares_and_near_one_where_one_has_all() -> None:
@@ -98,18 +98,18 @@ def test_targets_are_shares_of_the_reference_in_whole_percents() -> None:
 
 
 def test_every_strategy_competes_but_the_one_that_has_no_clients() -> None:
-    for row in rows(Asked("medium", Path())):
+    for row in rows(Request("medium", Path())):
         names = {row.base.for_comparison(label).strategy_name for label in row.points}
         assert names == set(STRATEGIES) - {"centralized"}
 
 
 @pytest.mark.parametrize("scale", ["small", "medium", "full"])
 def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
-    asked = Asked(scale, Path())
+    request = Request(scale, Path())
     for data in ("digits", "fashion-mnist"):
-        assert not set(budget(asked, data).seeds) & set(budget(asked, data).tuning_seeds)
-    assert most_visits(asked) > 0
-    for row in rows(asked):
+        assert not set(budget(request, data).seeds) & set(budget(request, data).tuning_seeds)
+    assert most_visits(request) > 0
+    for row in rows(request):
         for label, points in row.points.items():
             assert len(points) == 2
             for point in points:
@@ -117,16 +117,16 @@ def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
 
 
 def test_a_row_has_its_fleets_clients_and_its_data() -> None:
-    found = {row.name: row.base for row in rows(Asked("full", Path()))}
+    found = {row.name: row.base for row in rows(Request("full", Path()))}
     assert len(found) == 8
-    left_out = Asked("medium", Path()).table("league", "league")["medium"].get("without", [])
+    left_out = Request("medium", Path()).table("league", "league")["medium"].get("without", [])
     assert set(left_out) <= set(found)
-    assert [row.name for row in rows(Asked("medium", Path()))] == [name for name in found if name not in left_out]
+    assert [row.name for row in rows(Request("medium", Path()))] == [name for name in found if name not in left_out]
     assert found["lte, fashion-mnist"].data.clients == 1000
     assert found["lte, fashion-mnist"].data.source == "fashion-mnist"
     assert found["zipf, digits"].fleet.preset == "fch-zipf"
     for scale in SCALES:
-        assert [row.data for row in rows(Asked(scale, Path(), "fashion-mnist"))] == ["fashion-mnist"] * 4
+        assert [row.data for row in rows(Request(scale, Path(), "fashion-mnist"))] == ["fashion-mnist"] * 4
 
 
 # Runs that are kept
@@ -178,7 +178,7 @@ def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
 def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
-    row = Row("tiny", "digits", "tiny, digits", base, {"fedavg": points})
+    row = LeagueRow("tiny", "digits", "tiny, digits", base, {"fedavg": points})
     cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
     facts, _ = run_race(Race(row, "fedavg", cost, Target(0.6, 0.3, 0.5), 1000, tmp_path / "runs.jsonl"))
     slow = cache.measured
@@ -230,7 +230,7 @@ def made_up(fast: list[float | None]) -> dict[str, Any]:
 
 def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> None:
     facts = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
-    (standing,) = judged(facts)
+    (standing,) = read_standings(facts)
     assert standing.first is not None
     assert standing.first.label == standing.first_early == "fast"
     assert standing.cheapest is not None
@@ -251,7 +251,7 @@ def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> Non
 def test_nobody_is_first_where_nobody_gets_there() -> None:
     facts = made_up([None] * 5)
     facts["rows"][0]["entrants"] = {"fast": facts["rows"][0]["entrants"]["fast"]}
-    (standing,) = judged(facts)
+    (standing,) = read_standings(facts)
     assert standing.first is None
     assert statement(facts) == (False, "no row is decided")
     assert "No strategy reaches 85% in 100 s on most seeds." in league_page(facts, "fedtempo reproduce all/league")
@@ -283,11 +283,11 @@ def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
     results = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        run_exhibit(EXHIBITS["all/league"], Asked("small", tmp_path / name))
+        run_exhibit(EXHIBITS["all/league"], Request("small", tmp_path / name))
         results.append(json.loads((tmp_path / name / "result.json").read_text()))
     one, two = results
     assert one["rows"] == two["rows"]
-    assert len(one["rows"]) == sum(len(row.points) for row in rows(Asked("small", tmp_path))) + 1
+    assert len(one["rows"]) == sum(len(row.points) for row in rows(Request("small", tmp_path))) + 1
     drawn = {path.name for path in (tmp_path / "one").glob("league-*")}
     assert drawn == {
         f"league-{fleet}.{suffix}" for fleet in ("uav", "discrete", "lte", "zipf") for suffix in ("png", "svg")

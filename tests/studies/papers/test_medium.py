@@ -12,7 +12,7 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.studies.papers import psfl
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Asked
+from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning import trials
 
 UNTRAINED = ("fedhusky/fig4", "csgd/fig4")  # of how data are dealt
@@ -38,14 +38,14 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
     monkeypatch.setattr(trials, "in_processes", stop)
     data = None if name == "csgd/table5" else "fashion-mnist"
     with pytest.raises(_Stopped):
-        EXHIBITS[name].reproduce(Asked("medium", tmp_path, data))
+        EXHIBITS[name].reproduce(Request("medium", tmp_path, data))
     assert len({config.run.seed for config in asked}) >= 1
     summary, _, _ = run(asked[0].with_changes({"run.horizon": 20.0, "run.max_commits": 1, "executor.kind": "inline"}))
     assert summary["final_accuracy"] > 0
 
 
 def test_psfls_table_1_can_have_every_number_of_clients_that_the_paper_has() -> None:
-    base = psfl._settings(Asked("medium", Path(), "fashion-mnist"))
+    base = psfl._settings(Request("medium", Path(), "fashion-mnist"))
     for clients in psfl._TABLE_ONE:
         lengths = {length: clients // length for length in psfl._LENGTHS[clients]}
         config = psfl.with_lengths(base, clients, lengths)

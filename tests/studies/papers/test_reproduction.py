@@ -14,9 +14,9 @@ from fedtempo.record.folder import environment
 from fedtempo.runs.config import load
 from fedtempo.studies.papers.index import index_page, write_index
 from fedtempo.studies.papers.output import command, in_place_of, run_exhibit
-from fedtempo.studies.papers.panels import leave_comparison, slug
+from fedtempo.studies.papers.panels import save_comparison, slug
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Asked, Row, Verdict, claim, number, overall
+from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request, Row, Verdict, claim, number, overall_verdict
 from fedtempo.studies.tuning.study import Study
 from fedtempo.studies.tuning.trials import Trial
 
@@ -40,25 +40,25 @@ def test_the_31_figures_and_tables_of_the_five_papers_are_there() -> None:
 @pytest.mark.parametrize("paper", PAPERS)
 @pytest.mark.parametrize("scale", SCALES)
 def test_settings_can_be_left_as_a_configuration_that_runs_by_itself(paper: str, scale: str, tmp_path: Path) -> None:
-    asked = Asked(scale, tmp_path)  # type: ignore[arg-type]
-    config = asked.leave(asked.settings(paper, ["run.horizon=5"]), "left")
+    request = Request(scale, tmp_path)  # type: ignore[arg-type]
+    config = request.save_config(request.settings(paper, ["run.horizon=5"]), "left")
     assert load(tmp_path / "left.toml").tables == config.tables
     assert config.run.horizon == 5
     for label in config.variants:
         assert config.for_comparison(label).label == label
-    budget = asked.budget(paper)
+    budget = request.budget(paper)
     assert not set(budget.seeds) & set(budget.tuning_seeds)
 
 
 def test_what_is_left_of_a_study_has_its_competitors_and_what_the_tuning_chose(tmp_path: Path) -> None:
-    asked = Asked("small", tmp_path)
+    request = Request("small", tmp_path)
     trials = [Trial("fch", {"training.lr": lr}, (None,), (0.5,)) for lr in (0.7, 0.1)]
-    leave_comparison(asked, "fig", asked.settings("fch"), Study({"fch": trials}, {"fch": [], "fedavg": []}))
+    save_comparison(request, "fig", request.settings("fch"), Study({"fch": trials}, {"fch": [], "fedavg": []}))
     left = load(tmp_path / "fig.toml")
     assert set(left.variants) == {"fch", "fedavg"}
     assert left.for_comparison("fch").training.lr == 0.7
     assert left.for_comparison("fch").training.loss == "logit-adjusted"
-    assert left.for_comparison("fedavg").training.lr == asked.settings("fch").training.lr
+    assert left.for_comparison("fedavg").training.lr == request.settings("fch").training.lr
 
 
 def test_a_panels_name_makes_a_files_name() -> None:
@@ -67,15 +67,15 @@ def test_a_panels_name_makes_a_files_name() -> None:
 
 
 def test_other_data_take_the_place_of_the_papers_only_where_the_title_says_so(tmp_path: Path) -> None:
-    assert Asked("medium", tmp_path).settings("psfl").data.source == "cifar10"
-    assert Asked("medium", tmp_path, "fashion-mnist").settings("psfl").data.source == "fashion-mnist"
-    titled = EXHIBITS["psfl/fig1"].titled
-    assert titled("medium", ["fashion-mnist"]).endswith(
+    assert Request("medium", tmp_path).settings("psfl").data.source == "cifar10"
+    assert Request("medium", tmp_path, "fashion-mnist").settings("psfl").data.source == "fashion-mnist"
+    full_title = EXHIBITS["psfl/fig1"].full_title
+    assert full_title("medium", ["fashion-mnist"]).endswith(
         "(medium scale, on Fashion-MNIST in place of the paper's CIFAR-10)"
     )
-    assert titled("full", ["cifar10"]).endswith("(full scale, on CIFAR-10)")
-    assert EXHIBITS["psfl/fig6"].titled("small", ["digits"]).endswith("(small scale)")  # of times, not of data
-    small = {paper: Asked("small", tmp_path).settings(paper).data.source for paper in PAPERS}
+    assert full_title("full", ["cifar10"]).endswith("(full scale, on CIFAR-10)")
+    assert EXHIBITS["psfl/fig6"].full_title("small", ["digits"]).endswith("(small scale)")  # of times, not of data
+    small = {paper: Request("small", tmp_path).settings(paper).data.source for paper in PAPERS}
     assert set(small.values()) <= {"digits", "shakespeare", "fashion-mnist"}  # nothing that needs a network
     assert [paper for paper, source in small.items() if source == "fashion-mnist"] == ["fch-direction"]
 
@@ -93,17 +93,17 @@ def test_a_number_is_reached_within_its_tolerance_or_in_the_same_direction_or_no
 def test_the_verdict_on_a_figure_goes_by_what_most_of_its_rows_say() -> None:
     yes, no, silent = claim("a", "", "", True), claim("b", "", "", False), Row("c", "-", "1")
     nearly = number("d", 10.0, [8.0], within=0.05, direction=True)
-    assert overall([yes, yes, silent]) is Verdict.REACHED
-    assert overall([no, no]) is Verdict.NOT_REACHED
-    assert overall([yes, no]) is Verdict.DIRECTION
-    assert overall([yes, nearly]) is Verdict.DIRECTION
-    assert overall([yes, no, no]) is Verdict.NOT_REACHED
-    assert overall([silent]) is None
+    assert overall_verdict([yes, yes, silent]) is Verdict.REACHED
+    assert overall_verdict([no, no]) is Verdict.NOT_REACHED
+    assert overall_verdict([yes, no]) is Verdict.DIRECTION
+    assert overall_verdict([yes, nearly]) is Verdict.DIRECTION
+    assert overall_verdict([yes, no, no]) is Verdict.NOT_REACHED
+    assert overall_verdict([silent]) is None
 
 
 @pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4"])
 def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(name: str, tmp_path: Path) -> None:
-    _, rows = run_exhibit(EXHIBITS[name], Asked("small", tmp_path))
+    _, rows = run_exhibit(EXHIBITS[name], Request("small", tmp_path))
     result = json.loads((tmp_path / "result.json").read_text())
     assert len(result["rows"]) == len(rows) > 0
     assert result["verdict"] == "reached"
@@ -117,15 +117,15 @@ def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(
 
 
 def test_the_command_names_the_data_that_were_asked_for() -> None:
-    asked = Asked("medium", Path(), "fashion-mnist")
-    assert command(EXHIBITS["fch/fig3"], asked) == "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"
+    request = Request("medium", Path(), "fashion-mnist")
+    assert command(EXHIBITS["fch/fig3"], request) == "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"
 
 
 def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_path: Path) -> None:
     example, other = EXHIBITS["csgd/example1"], EXHIBITS["csgd/fig4"]
     folder = tmp_path / "csgd" / "example1"
     with in_place_of(folder, example) as place:
-        run_exhibit(example, Asked("small", place))
+        run_exhibit(example, Request("small", place))
         (place / "old").touch()
         assert not folder.exists()
     assert (folder / "old").exists()
@@ -135,7 +135,7 @@ def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_p
     assert (folder / "old").exists()
     assert [path.name for path in folder.parent.iterdir()] == ["example1"]  # nothing half done is left
     with in_place_of(folder, example) as place:
-        run_exhibit(example, Asked("medium", place))
+        run_exhibit(example, Request("medium", place))
     assert not (folder / "old").exists()
     with pytest.raises(ConfigError, match="something else"), in_place_of(folder, other):
         pass
@@ -145,7 +145,7 @@ def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp
     with pytest.raises(ConfigError, match="no result"):
         write_index(tmp_path)
     with in_place_of(tmp_path / "csgd" / "example1", EXHIBITS["csgd/example1"]) as place:
-        run_exhibit(EXHIBITS["csgd/example1"], Asked("small", place))
+        run_exhibit(EXHIBITS["csgd/example1"], Request("small", place))
     lines = write_index(tmp_path).read_text().splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
     assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 | reached |")
@@ -153,7 +153,7 @@ def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp
     assert len(rows) - 2 == len(EXHIBITS)  # two heads, whose names are the same
     (tmp_path / "csgd" / "example1").rename(tmp_path / "moved")
     with in_place_of(tmp_path / "csgd" / "example1", EXHIBITS["csgd/example1"]) as place:
-        run_exhibit(EXHIBITS["csgd/example1"], Asked("small", place))
+        run_exhibit(EXHIBITS["csgd/example1"], Request("small", place))
     with pytest.raises(ConfigError, match="too"):
         write_index(tmp_path)
 
@@ -173,7 +173,7 @@ def test_every_committed_result_is_whole() -> None:
     for name in (name for name in found if EXHIBITS[name].printed):
         result = json.loads((found[name] / "result.json").read_text(encoding="utf-8"))
         assert result["command"].startswith(f"fedtempo reproduce {name} --scale {result['scale']}")
-        assert result["verdict"] == overall([Row(**row) for row in result["rows"]])
+        assert result["verdict"] == overall_verdict([Row(**row) for row in result["rows"]])
         pictures = {path.stem for path in found[name].glob("*.png")}
         assert pictures
         assert pictures == {path.stem for path in found[name].glob("*.svg")}
@@ -210,7 +210,7 @@ def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path)
     if name == "fch/fig4" and made_on != here:
         pytest.skip(f"trained with other kernels (PyTorch, NumPy, processor): {made_on}, here {here}")
     data = before["command"].partition("--data ")[2] or None
-    run_exhibit(EXHIBITS[name], Asked(before["scale"], tmp_path, data))
+    run_exhibit(EXHIBITS[name], Request(before["scale"], tmp_path, data))
     after = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     varying = ("environment", "cpu_s")
     assert {key: value for key, value in after.items() if key not in varying} == {

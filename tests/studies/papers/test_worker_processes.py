@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtempo.studies.tuning.trials import in_processes, kept_workers
+from fedtempo.studies.tuning.trials import in_processes, shared_workers
 
 PROGRAM = """
 from pathlib import Path
@@ -69,5 +69,5 @@ def test_they_end_with_the_process_that_asked(tmp_path: Path, number: int) -> No
 def test_an_error_in_one_is_raised_and_others_can_work_again() -> None:
     with pytest.raises(ValueError, match="number 1"):
         in_processes(broken, [1, 2])
-    with kept_workers():
+    with shared_workers():
         assert os.getpid() not in in_processes(own, [1, 2, 3])
