@@ -1,4 +1,4 @@
-"""Pictures in which each strategy is a colour, as Plotly figures.
+"""Plotly figures in which each strategy has a colour.
 
 Traces of one strategy share a `legendgroup`, by which the page shows and hides them.
 """
@@ -29,7 +29,10 @@ from fedtempo.report.series import (
 
 
 def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
-    """Accuracy of the global model over time, or what is measured instead, its spread over seeds, and the target."""
+    """Draw the accuracy of the global model over time, or what is measured instead; None if there is none.
+
+    Shows the spread over seeds, and the target.
+    """
     measure = measured(runs)
     precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
     figure = _curves(runs, lambda group: evaluation_curve(group, "accuracy"), f"%{{y:{precise}}}")
@@ -52,7 +55,7 @@ def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
 
 
 def loss(runs: Runs) -> go.Figure | None:
-    """Loss of the global model over time, with its spread over seeds."""
+    """Draw the loss of the global model over time, with its spread over seeds; None if there is none."""
     figure = _curves(runs, lambda group: evaluation_curve(group, "loss"), "%{y:.3f}")
     if figure is not None:
         figure.update_layout(_over_time(runs, "test loss"))
@@ -60,7 +63,7 @@ def loss(runs: Runs) -> go.Figure | None:
 
 
 def busy(runs: Runs) -> go.Figure:
-    """Busy ratio of each client, from the busiest to the idlest, with the mean over clients."""
+    """Draw the busy ratio of each client, from the busiest to the idlest, with the mean over clients."""
     figure = go.Figure()
     colours = strategy_colours(list(runs))
     for label, group in runs.items():
@@ -98,7 +101,7 @@ def busy(runs: Runs) -> go.Figure:
 
 
 def alive(runs: Runs) -> go.Figure | None:
-    """Groups alive over time; None where no run has rows."""
+    """Draw groups alive over time; None if no run has rows."""
     figure = _curves(runs, alive_curve, "%{y:.1f}")
     if figure is not None:
         figure.update_layout(_over_time(runs, "groups alive"))
@@ -106,7 +109,7 @@ def alive(runs: Runs) -> go.Figure | None:
 
 
 def staleness(runs: Runs) -> go.Figure | None:
-    """Share of commits by staleness, for the strategies that have any; None where none has."""
+    """Draw the share of commits by staleness, for the strategies that have any; None if none has."""
     figure = go.Figure()
     colours = strategy_colours(list(runs))
     for label, group in runs.items():
@@ -133,7 +136,7 @@ def staleness(runs: Runs) -> go.Figure | None:
 
 
 def who_takes_part(runs: Runs) -> go.Figure | None:
-    """Visits of each client against how long its visits take; the first seed; None where no run has rows."""
+    """Draw each client's visits against their mean length, first seed only; None if no run has rows."""
     figure = go.Figure()
     colours = strategy_colours(list(runs))
     for label, group in runs.items():
@@ -163,7 +166,7 @@ def who_takes_part(runs: Runs) -> go.Figure | None:
 
 
 def _curves(runs: Runs, curve: Callable[[Sequence[Records]], Band | None], value: str) -> go.Figure | None:
-    """The mean over seeds as a line, lowest to highest as a band."""
+    """Draw the mean over seeds as a line, with a band from lowest to highest; None if there is no curve."""
     figure = go.Figure()
     colours, dashes = strategy_colours(list(runs)), strategy_dashes(list(runs))
     for label, group in runs.items():

@@ -1,4 +1,4 @@
-"""The columns of a comparison, whatever shows them: text for each strategy, and which of them is best."""
+"""The columns of a comparison, for any output: text for each strategy, and which value is best."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedtempo.report import words
 
 @dataclass(frozen=True)
 class Column:
-    """title; cells: text for each strategy in order; best: which cells show the best value, none where all agree."""
+    """A column. cells: text for each strategy in order. best: which cells show the best value, none if all agree."""
 
     title: str
     cells: tuple[str, ...]
@@ -20,9 +20,9 @@ class Column:
 
 
 def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
-    """One row a strategy, what matters most first.
+    """Return the columns of a comparison, most important first, with one row per strategy.
 
-    A time to target is the median over seeds, everything else the mean, with ± its deviation.
+    A time to target is the median over seeds, everything else the mean ± standard deviation.
     """
     strategies: Mapping[str, Any] = comparison["strategies"]
     rows = list(strategies.values())
@@ -75,7 +75,7 @@ def _column(
 
 
 def best(values: Sequence[float | None], choose: Callable[..., float]) -> frozenset[int]:
-    """Where the best of some values is; nowhere where there is one value, or all agree."""
+    """Return the indices of the best value; empty if there is only one value or all agree."""
     known = [value for value in values if value is not None]
     if not known or len(values) == 1 or (len(known) == len(values) and len(set(known)) == 1):
         return frozenset()

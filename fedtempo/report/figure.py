@@ -1,6 +1,6 @@
-"""What the Plotly figures of the page have in common. Fonts, grid and background are the page's, by its theme.
+"""Parts that the report's Plotly figures share. Fonts, grid and background come from the page's theme.
 
-Text that Plotly shows is read as simple HTML, so every name is escaped before it goes into a figure.
+Plotly reads text as simple HTML, so every name is escaped before it goes into a figure.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from fedtempo.record.run import Records
 Runs = Mapping[str, Sequence[Records]]
 
 MOST_CLIENTS = 200
+"""Clients that a chart shows one by one."""
 
 
 def axes(x: str, y: str) -> dict[str, Any]:
-    """Layout of a picture with one pair of axes."""
+    """Return the layout of a figure with one pair of axes; x, y: their titles."""
     return {
         "xaxis": {"title": {"text": x}, "zeroline": False},
         "yaxis": {"title": {"text": y}},
@@ -30,18 +31,18 @@ def axes(x: str, y: str) -> dict[str, Any]:
 
 
 def small(values: Any) -> Any:
-    """Half the bytes on the page, and still more digits than a screen has points."""
+    """Return values in single precision: half the bytes on the page, and finer than any screen."""
     return np.asarray(values, dtype=np.float32)
 
 
 def evenly(order: Any, most: int) -> Any:
-    """At most `most` of a sequence, evenly spread, in order."""
+    """Return at most `most` items of an array, evenly spread, in order."""
     picks = np.unique(np.linspace(0, len(order) - 1, min(len(order), most)).round().astype(np.int64))
     return order[picks]
 
 
 def client_name(run: Records, client: int) -> str:
-    """What pictures call the client: its name, escaped, or its number."""
+    """Return the client's name for figures: its name, escaped, or "client <number>"."""
     names = run.facts.get("client_names") or ()
     name = str(names[client]) if client < len(names) else ""
     return html.escape(name) or f"client {client}"

@@ -1,7 +1,7 @@
-"""Pictures for papers and pages, with Matplotlib: PNG, SVG or PDF by the name of the file.
+"""Matplotlib figures for papers and pages, as PNG, SVG or PDF by the file's suffix.
 
-Each function takes runs by strategy (several runs of one are its seeds) and writes one file. Nothing is shown, and
-Matplotlib's global state is left as it was. Matplotlib is imported when something is drawn.
+Each function takes runs by strategy (several runs of one are its seeds) and writes one file. Nothing is displayed, and
+Matplotlib's global state stays unchanged. Matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _INCHES = (6.4, 3.6)
 
 
 def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> None:
-    """Accuracy of the global model, or what is measured instead, over time.
+    """Draw the accuracy of the global model over time, or what is measured instead.
 
-    The mean over seeds, lowest to highest as a band, the target dashed.
+    The line is the mean over seeds, the band spans lowest to highest, and the target is dashed.
     """
     measure = measured(runs)
     figure, axes = _axes("time (s)", f"test {measure.name}")
@@ -54,8 +54,8 @@ def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> No
     if target is not None:
         axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
         across = axes.get_yaxis_transform()
-        said = f"target {words.level(target, measure)}"
-        axes.text(0.01, target, said, transform=across, va="bottom", color="0.3", fontsize=8)
+        text = f"target {words.level(target, measure)}"
+        axes.text(0.01, target, text, transform=across, va="bottom", color="0.3", fontsize=8)
     _save(figure, axes, path)
 
 
@@ -67,11 +67,11 @@ def panels(
     axis: Literal["time", "rounds"] = "time",
     targets: Mapping[str, float] | None = None,
 ) -> None:
-    """The test accuracy or loss of several settings side by side, a panel for each name; targets: dashed lines."""
+    """Draw the test accuracy or loss of several settings side by side, one panel per name; targets: dashed lines."""
     figure = new_figure(3.4 * len(shown) + 0.4, 3.4)
-    drawn = figure.subplots(1, len(shown), squeeze=False)[0]
+    all_axes = figure.subplots(1, len(shown), squeeze=False)[0]
     colours = strategy_colours(list(dict.fromkeys(label for runs in shown.values() for label in runs)))
-    for axes, (name, runs) in zip(drawn, shown.items()):
+    for axes, (name, runs) in zip(all_axes, shown.items()):
         for label, group in runs.items():
             band = evaluation_curve(group, column) if axis == "time" else round_curve(group, column)
             if band is not None:
@@ -87,15 +87,15 @@ def panels(
         if column == "accuracy" and measured(runs).as_share:
             axes.yaxis.set_major_formatter(_percent())
     measure = measured(next(iter(shown.values())))
-    drawn[0].set_ylabel(f"test {measure.name if column == 'accuracy' else column}")
-    handles = {label: handle for axes in drawn for handle, label in zip(*axes.get_legend_handles_labels())}
+    all_axes[0].set_ylabel(f"test {measure.name if column == 'accuracy' else column}")
+    handles = {label: handle for axes in all_axes for handle, label in zip(*axes.get_legend_handles_labels())}
     columns = min(6, 2 * len(shown))
     figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=columns, frameon=False, fontsize=8)
     write_figure(figure, path)
 
 
 def busy(runs: Runs, path: Path | str, *, by_client: bool = False) -> None:
-    """Busy ratio of each client with the mean over clients; clients from the busiest to the idlest, or by number."""
+    """Draw each client's busy ratio, from the busiest to the idlest or by number, with the mean over clients."""
     figure, axes = _axes("client" if by_client else "rank of the client, from the busiest to the idlest", "busy ratio")
     for label, colour in strategy_colours(list(runs)).items():
         ratios = np.mean([busy_ratios(run) for run in runs[label]], axis=0)
@@ -114,7 +114,7 @@ def busy(runs: Runs, path: Path | str, *, by_client: bool = False) -> None:
 
 
 def alive(runs: Runs, path: Path | str) -> None:
-    """Groups alive over time: mean over seeds, lowest to highest as a band."""
+    """Draw groups alive over time: mean over seeds, with a band from lowest to highest."""
     figure, axes = _axes("time (s)", "groups alive")
     _curves(axes, runs, alive_curve)
     axes.set_xlim(left=0)
@@ -125,13 +125,16 @@ def alive(runs: Runs, path: Path | str) -> None:
 def calendars(
     runs: Runs, path: Path | str, *, clients: Sequence[int] | None = None, start: float = 0.0, end: float = 100.0
 ) -> None:
-    """When clients are busy between `start` and `end` seconds: a panel for each strategy, a colour for each group.
+    """Draw when clients are busy between `start` and `end` seconds: one panel per strategy, one colour per group.
 
-    clients: which; a few from the fastest to the slowest where None. The first run of each strategy is drawn.
+    clients: which clients (default: a few from the fastest to the slowest). Only the first run of each strategy is
+    drawn. Raises ConfigError if no run has rows of visits.
     """
     first = {label: group[0] for label, group in runs.items() if group[0].has_rows}
     if not first:
-        raise ConfigError("a picture of calendars needs at least one run whose visits have rows")
+        raise ConfigError(
+            'a figure of calendars needs at least one run with rows of visits (not run.record = "totals")'
+        )
     chosen = clients_spread_over_speed(next(iter(first.values()))) if clients is None else list(clients)
     figure = new_figure(_INCHES[0], len(first) * (0.24 * len(chosen) + 0.35) + 0.45)
     panels = figure.subplots(len(first), 1, sharex=True, squeeze=False)[:, 0]
@@ -158,7 +161,7 @@ def calendars(
 
 
 def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | str) -> None:
-    """Examples of each class that clients hold, a panel for each name: counts, shape (clients, classes)."""
+    """Draw each client's examples by class, one panel per name; histograms: counts, shape (clients, classes)."""
     figure = new_figure(_INCHES[0], 1.5 * len(histograms) + 0.5)
     panels = figure.subplots(len(histograms), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, counts) in zip(panels, histograms.items()):
@@ -176,7 +179,7 @@ def label_shares(histograms: Mapping[str, npt.NDArray[np.int64]], path: Path | s
 
 
 def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | str) -> None:
-    """Who serves when in a group, a panel for each name: shares of a place, shape (clusters, places)."""
+    """Draw which cluster serves at which place of a group; shares: of each place, shape (clusters, places), by name."""
     figure = new_figure(2.1 * len(shares) + 0.8, 2.7)
     panels = figure.subplots(1, len(shares), sharey=True, squeeze=False)[0]
     for axes, (name, values) in zip(panels, shares.items()):
@@ -213,7 +216,7 @@ def _axes(x: str, y: str) -> tuple[Figure, Axes]:
 
 
 def plain_axes(axes: Axes) -> Axes:
-    """A faint grid behind what is drawn, and no frame at the top and on the right."""
+    """Give axes a faint grid in the background and no frame at the top and right; return them."""
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -230,7 +233,7 @@ def _curves(axes: Axes, runs: Runs, curve: Callable[[Sequence[Records]], Band | 
 
 
 def _plain(label: str) -> str:
-    """A label without what Matplotlib would read as mathematics."""
+    """Return a label in which Matplotlib reads nothing as mathematics."""
     return label.replace("$", r"\$")
 
 
@@ -242,7 +245,7 @@ def _save(figure: Figure, axes: Axes, path: Path | str) -> None:
 
 
 def write_figure(figure: Figure, path: Path | str) -> None:
-    """Save a picture; the same one makes the same file. Raises RunError where the disk does not take it."""
+    """Save a figure; the same figure always gives the same file. Raises RunError if the file cannot be written."""
     from matplotlib import rc_context
 
     suffix = Path(path).suffix
@@ -257,7 +260,7 @@ def write_figure(figure: Figure, path: Path | str) -> None:
 
 
 def _save_png(figure: Figure, path: Path | str) -> None:
-    """With 256 colours, which curves and bands need no more of: a quarter of the size."""
+    """Save with 256 colours, enough for curves and bands, at a quarter of the size."""
     from PIL import Image
 
     whole = io.BytesIO()

@@ -1,4 +1,4 @@
-"""A run's records as pandas frames. pandas is imported where a frame is asked for, and is an extra of its own."""
+"""A run's records as pandas data frames. pandas is an optional extra, imported when a frame is made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MAY_BE_NULL = frozenset({"group"})
-"""Columns of whole numbers in which a visit may have none."""
+"""Whole-number columns that may be empty for a visit."""
 
 
 def frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> DataFrame:
-    """A frame of columns by name, or of rows. Raises ConfigError where pandas is not installed."""
+    """Return a data frame of columns by name, or of rows. Raises ConfigError if pandas is not installed."""
     try:
         from pandas import DataFrame
     except ImportError as error:
@@ -33,8 +33,8 @@ def frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> DataFrame
 
 
 def joined(parts: Sequence[tuple[Mapping[str, Any], DataFrame]]) -> DataFrame:
-    """Frames one below the other, each with columns before its own that say what it is of."""
-    frame({})  # says what is missing where pandas is
+    """Return frames stacked on top of each other, each with columns in front that identify it."""
+    frame({})  # raises the error if pandas is missing
     from pandas import concat
 
     labelled = []
@@ -46,26 +46,26 @@ def joined(parts: Sequence[tuple[Mapping[str, Any], DataFrame]]) -> DataFrame:
 
 
 def evaluations(records: Records) -> DataFrame:
-    """A row an evaluation of the global model: time (s), version, accuracy, loss; of numbers also mae.
+    """Return one row per evaluation of the global model: time (s), version, accuracy, loss; for numbers also mae.
 
-    accuracy: or what is measured instead, R^2 of numbers, say.
+    accuracy: or what is measured instead, such as R^2 for numbers.
     """
     numeric = measure_of(records.facts.get("data")) == NUMBERS
     return _table({name: values for name, values in records.evaluations.items() if name != "mae" or numeric})
 
 
 def visits(records: Records) -> DataFrame:
-    """A row a visit, as in the records: times in seconds of the run's clock; NaN for a phase that was not reached."""
+    """Return one row per visit, as recorded: times in seconds of the run's clock, NaN for phases not reached."""
     return _table(records.visits)
 
 
 def commits(records: Records) -> DataFrame:
-    """A row a commit: version, time (s), staleness (commits since the base of what was committed)."""
+    """Return one row per commit: version, time (s), staleness (commits since the base of what was committed)."""
     return _table(records.commits)
 
 
 def clients(records: Records) -> DataFrame:
-    """A row a client: examples it holds, visits done, their mean length (s, NaN without any), busy share of the run."""
+    """Return one row per client: examples, completed visits, their mean length (s, NaN if none), busy ratio."""
     n_clients = int(records.facts["n_clients"])
     columns: dict[str, Any] = {"client": np.arange(n_clients)}
     if names := records.facts.get("client_names"):
@@ -80,12 +80,12 @@ def clients(records: Records) -> DataFrame:
 
 
 def notes(records: Records) -> DataFrame:
-    """What the strategy noted, in order: name, value."""
+    """Return the strategy's notes in order: name, value."""
     return frame({"name": [name for name, _ in records.notes], "value": [value for _, value in records.notes]})
 
 
 def _table(table: Table) -> DataFrame:
-    made = frame(dict(table))
+    result = frame(dict(table))
     for name in _MAY_BE_NULL & table.keys():
-        made[name] = made[name].astype("Int64").mask(table[name] == -1)
-    return made
+        result[name] = result[name].astype("Int64").mask(table[name] == -1)
+    return result

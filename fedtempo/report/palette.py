@@ -1,4 +1,4 @@
-"""Colours that readers with any colour vision can tell apart (Paul Tol's "vibrant" and "muted" schemes)."""
+"""Colours that people with any colour vision can tell apart (Paul Tol's "vibrant" and "muted" schemes)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def strategy_colours(labels: Sequence[str]) -> dict[str, str]:
-    """A colour for each strategy, in the order given; they come again after seven."""
+    """Return a colour for each strategy in the given order; colours repeat after seven."""
     return {label: _VIBRANT[i % len(_VIBRANT)] for i, label in enumerate(labels)}
 
 
 def strategy_dashes(labels: Sequence[str]) -> dict[str, str]:
-    """A line style for each strategy, which tells apart those that share a colour."""
+    """Return a line style for each strategy, which tells strategies with the same colour apart."""
     return {label: _DASHES[i // len(_VIBRANT) % len(_DASHES)] for i, label in enumerate(labels)}
 
 
 def category_colour(index: int) -> str:
-    """Colour of the class, group or cluster with this number; they come again after ten."""
+    """Return the colour of a class, group or cluster by its number; colours repeat after ten."""
     return _MUTED[index % len(_MUTED)]
 
 
@@ -39,6 +39,6 @@ MAX_CATEGORIES = len(_MUTED)
 
 
 def translucent(colour: str, opacity: float) -> str:
-    """`#rrggbb` as CSS `rgba(...)`."""
+    """Return a `#rrggbb` colour as CSS `rgba(...)`."""
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"

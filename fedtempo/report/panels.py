@@ -1,4 +1,4 @@
-"""Pictures with a panel for each strategy or a bar for each client, as Plotly figures: calendars, places, data."""
+"""Plotly figures with one panel per strategy or one bar per client: calendars, places, data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GAP_PX = 30
 
 
 def calendars(runs: Runs) -> go.Figure | None:
-    """When a few clients, from the fastest to the slowest, are busy under each strategy; the first seed."""
+    """Draw when a few clients, from the fastest to the slowest, are busy under each strategy; first seed only."""
     first = {label: group[0] for label, group in runs.items() if group[0].has_rows}
     if not first:
         return None
@@ -146,7 +146,7 @@ def labels(run: Records) -> go.Figure | None:
 
 
 def positions(runs: Runs) -> go.Figure | None:
-    """How often each cluster serves at each place of a group; a panel for each strategy that has sequences."""
+    """Draw how often each cluster serves at each place of a group; one panel per strategy that has sequences."""
     tables = {label: cluster_positions(group[0]) for label, group in runs.items()}
     shown = {label: table for label, table in tables.items() if table is not None}
     if not shown:
@@ -201,9 +201,9 @@ def positions(runs: Runs) -> go.Figure | None:
 
 
 def _phases(started: Any, received: Any, computed: Any, finished: Any) -> list[str]:
-    """For each visit, how long its phases took, as far as it came."""
+    """Return for each visit how long its completed phases took."""
     lines = []
     for parts in np.column_stack([received - started, computed - received, finished - computed]).tolist():
-        named = zip(("receives", "computes", "sends"), parts)
-        lines.append(", ".join(f"{name} {part:.2f} s" for name, part in named if not math.isnan(part)))
+        phases = zip(("receives", "computes", "sends"), parts)
+        lines.append(", ".join(f"{name} {part:.2f} s" for name, part in phases if not math.isnan(part)))
     return lines

@@ -1,4 +1,4 @@
-"""Runs as the few numbers that a picture shows: curves over seeds, ranks, calendars, positions. No drawing here."""
+"""Runs reduced to the numbers that a picture shows: curves over seeds, ranks, calendars, places. Draws nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A curve over several seeds: mean, lowest and highest at each x, shape (points,) each; NaN where none is known."""
+    """A curve over seeds: mean, lowest and highest at each x, shape (points,) each; NaN where no value is known."""
 
     x: Floats
     mean: Floats
@@ -30,7 +30,7 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Calendar:
-    """Visits of a few clients: row (index into the clients asked for), group (-1: none), times in seconds."""
+    """Visits of a few clients: row (index into the requested clients), group (-1: none), times in seconds."""
 
     row: Ints
     group: Ints
@@ -41,15 +41,15 @@ class Calendar:
 
 
 def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
-    """What the evaluations of runs by label measure: those of the first."""
+    """Return what the evaluations of runs, by label, measure; taken from the first run."""
     return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 
 def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) -> Band | None:
-    """ "accuracy" or "loss" of the global model over time; None where no run has any.
+    """Return "accuracy" or "loss" of the global model over time; None if no run has any.
 
-    Where seeds were evaluated at different times, each holds its last value until its next, and none after its end.
-    There is no mean where one of the seeds has a loss that is not finite.
+    If seeds were evaluated at different times, each keeps its last value until the next one, and has none after its
+    end. There is no mean (NaN) where any seed has a value that is not finite.
     """
     curves = [(run.evaluations["time"], _values(run, column), elapsed_s(run)) for run in _evaluated(runs, column)]
     if not curves:
@@ -61,7 +61,7 @@ def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) ->
 
 
 def round_curve(runs: Sequence[Records], column: str) -> Band | None:
-    """ "accuracy" or "loss" over commits: of each version the last evaluation; otherwise as `evaluation_curve`."""
+    """Return "accuracy" or "loss" over commits, the last evaluation of each version; else as `evaluation_curve`."""
     curves = [(run.evaluations["version"].astype(float), _values(run, column)) for run in _evaluated(runs, column)]
     if not curves:
         return None
@@ -70,7 +70,7 @@ def round_curve(runs: Sequence[Records], column: str) -> Band | None:
 
 
 def alive_curve(runs: Sequence[Records], points: int = 150) -> Band | None:
-    """Groups alive over time: the mean within each of `points` equal parts of the longest run; None without rows."""
+    """Return groups alive over time, the mean in each of `points` equal parts of the longest run; None without rows."""
     if not all(run.has_rows for run in runs):
         return None
     edges = np.linspace(0.0, max(elapsed_s(run) for run in runs) or 1.0, points + 1)
@@ -84,7 +84,7 @@ def alive_curve(runs: Sequence[Records], points: int = 150) -> Band | None:
 
 
 def ranked_busy_ratios(runs: Sequence[Records], points: int = 400) -> Band:
-    """Busy ratios from the busiest client to the idlest: x is the rank from 1; at most `points` ranks."""
+    """Return busy ratios from the busiest client to the idlest; x is the rank from 1, at most `points` ranks."""
     rows = [np.sort(busy_ratios(run))[::-1] for run in runs]
     n_clients = min(row.size for row in rows)
     ranks = np.unique(np.linspace(0, n_clients - 1, min(n_clients, points)).round().astype(np.int64))
@@ -92,7 +92,7 @@ def ranked_busy_ratios(runs: Sequence[Records], points: int = 400) -> Band:
 
 
 def staleness_shares(runs: Sequence[Records], bins: int = 60) -> tuple[Floats, Floats, int]:
-    """Share of commits by staleness: left edges of the bins, shares, width of a bin (a whole number)."""
+    """Return the share of commits by staleness: left edges of bins, shares, and the bin width (a whole number)."""
     staleness = np.concatenate([run.commits["staleness"] for run in runs])
     if not staleness.size:
         return np.empty(0), np.empty(0), 1
@@ -103,7 +103,7 @@ def staleness_shares(runs: Sequence[Records], bins: int = 60) -> tuple[Floats, F
 
 
 def visit_seconds(run: Records) -> Floats:
-    """Mean length of a client's done visits, seconds, shape (n_clients,); NaN for a client without any."""
+    """Return the mean length (s) of each client's completed visits, shape (n_clients,); NaN for none."""
     done = run.visits["outcome"] == "done"
     counts = participation(run)
     total_s = np.bincount(
@@ -116,7 +116,7 @@ def visit_seconds(run: Records) -> Floats:
 
 
 def clients_spread_over_speed(run: Records, count: int = 6) -> list[int]:
-    """Up to `count` clients from the fastest to the slowest, evenly spread in rank; by number where none was done."""
+    """Return up to `count` clients evenly spread from the fastest to the slowest; by number if there are no visits."""
     seconds = visit_seconds(run)
     served = int((~np.isnan(seconds)).sum())
     order = np.argsort(seconds, kind="stable")[: served or seconds.size]
@@ -125,27 +125,27 @@ def clients_spread_over_speed(run: Records, count: int = 6) -> list[int]:
 
 
 def calendar(run: Records, clients: Sequence[int], most: int = 1_500) -> Calendar:
-    """When `clients` were busy, by start; the first `most` visits. A visit ends with the run at the latest."""
+    """Return the first `most` visits of `clients`, by start; a visit ends with the run at the latest."""
     visits = run.visits
     rows = np.full(int(run.facts["n_clients"]), -1, np.int64)
     rows[list(clients)] = np.arange(len(clients))
-    mine = np.flatnonzero((rows[visits["client"]] >= 0) & ~np.isnan(visits["started"]))
-    mine = mine[np.argsort(visits["started"][mine], kind="stable")][:most]
+    chosen = np.flatnonzero((rows[visits["client"]] >= 0) & ~np.isnan(visits["started"]))
+    chosen = chosen[np.argsort(visits["started"][chosen], kind="stable")][:most]
     return Calendar(
-        row=rows[visits["client"][mine]],
-        group=visits["group"][mine],
-        started=visits["started"][mine],
-        received=visits["received"][mine],
-        computed=visits["computed"][mine],
-        finished=np.minimum(visits["finished"][mine], elapsed_s(run)),
+        row=rows[visits["client"][chosen]],
+        group=visits["group"][chosen],
+        started=visits["started"][chosen],
+        received=visits["received"][chosen],
+        computed=visits["computed"][chosen],
+        finished=np.minimum(visits["finished"][chosen], elapsed_s(run)),
     )
 
 
 def cluster_positions(run: Records) -> Floats | None:
-    """How often clients of each cluster serve at each place of a group, shape (clusters, places), shares of a place.
+    """Return how often clients of each cluster serve at each place of a group, as shares of the place.
 
-    From the note "clusters" (a label for each client, from 0) and the order of starts within each group. None where
-    the run has no clusters, or its groups are not sequences.
+    Shape (clusters, places). Taken from the note "clusters" (a label from 0 for each client) and the order of starts in
+    each group. None if the run has no clusters, or its groups are not sequences.
     """
     labels = run.note("clusters")
     visits = run.visits
@@ -165,19 +165,20 @@ def cluster_positions(run: Records) -> Floats | None:
 
 
 def _held(x: Floats, times: Floats, values: Floats, end: float) -> Floats:
+    """Return the latest value at each x; NaN before the first one and after the end."""
     index = np.searchsorted(times, x, side="right") - 1
     known = (index >= 0) & (x <= max(end, times[-1]))
     return np.where(known, values[np.maximum(index, 0)], np.nan)
 
 
 def _evaluated(runs: Sequence[Records], column: str) -> list[Records]:
-    """Runs that were evaluated; none if no evaluation of any has a finite value."""
-    found = [run for run in runs if run.evaluations[column].size]
-    return found if any(np.isfinite(run.evaluations[column]).any() for run in found) else []
+    """Return the runs that were evaluated; none if no evaluation has a finite value."""
+    evaluated = [run for run in runs if run.evaluations[column].size]
+    return evaluated if any(np.isfinite(run.evaluations[column]).any() for run in evaluated) else []
 
 
 def _values(run: Records, column: str) -> Floats:
-    """A column of evaluations, infinite where there is no finite value."""
+    """Return a column of evaluations, with infinity for values that are not finite."""
     values = run.evaluations[column]
     return np.where(np.isfinite(values), values, np.inf)
 

@@ -1,4 +1,4 @@
-"""A comparison or a run as a table for the terminal."""
+"""Terminal tables of comparisons and runs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _GAP = 3
 
 
 def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
-    """Strategies side by side (`fedtempo.record.comparison`), the best value of a column in bold.
+    """Return a table of a comparison (`fedtempo.record.comparison`), the best value of each column in bold.
 
-    width: characters of the terminal; columns that find no room in it are left out, the last first.
+    width: characters of the terminal; columns that do not fit are left out, the last first.
     """
     return fitting_table(words.headline(comparison)[0], comparison_columns(comparison), width)
 
 
 def fitting_table(title: str, columns: Sequence[Column], width: int = 100) -> Table:
-    """Columns of which the first names the row; those that find no room in `width` are left out, the last first."""
+    """Return a table whose first column names the row; columns that do not fit `width` are left out, the last first."""
     ends = accumulate(_width(column) for column in columns)
     shown = columns[: max(2, sum(end < width for end in ends))]
     table = Table(
@@ -43,24 +43,24 @@ def fitting_table(title: str, columns: Sequence[Column], width: int = 100) -> Ta
 
 
 def _width(column: Column) -> int:
-    """Characters that a column takes, with the gap to the next: titles can be broken between words, cells cannot."""
+    """Return the characters that a column takes with its gap; titles can wrap between words, cells cannot."""
     return max(cell_len(text) for text in (*column.title.split(" "), *column.cells)) + _GAP
 
 
 def prediction_table(measures: Iterable[Predicted]) -> Table:
-    """A simulation beside the deployment that it stands for."""
+    """Return a table of a simulation beside the deployment that it predicts."""
     table = Table(box=box.SIMPLE_HEAD, header_style="dim")
     table.add_column("")
     for title in ("simulated", "deployed", "error"):
         table.add_column(title, justify="right")
-    for each in measures:
-        cells = ["-" if value is None else f"{value:.3g}" for value in (each.predicted, each.real)]
-        table.add_row(each.name, *cells, "-" if each.error is None else f"{each.error:+.1%}")
+    for measure in measures:
+        cells = ["-" if value is None else f"{value:.3g}" for value in (measure.predicted, measure.real)]
+        table.add_row(measure.name, *cells, "-" if measure.error is None else f"{measure.error:+.1%}")
     return table
 
 
 def run_table(summary: Mapping[str, Any]) -> Table:
-    """One run (`fedtempo.record.summarise`): a row for each thing that one wants to know."""
+    """Return a table of one run (`fedtempo.record.summarise`), as `run_rows`."""
     table = Table(
         title=escape(run_title(summary)), title_style="bold", title_justify="left", box=box.SIMPLE, show_header=False
     )
@@ -73,12 +73,12 @@ def run_table(summary: Mapping[str, Any]) -> Table:
 
 
 def run_title(summary: Mapping[str, Any]) -> str:
-    """ "fedavg, seed 1"."""
+    """Return the title of a run: "fedavg, seed 1"."""
     return f"{summary['strategy']}, seed {summary['seed']}"
 
 
 def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What one wants to know of a run, name and value; the time to its target first where it has one."""
+    """Return the key figures of a run, name and value; the time to its target comes first if it has one."""
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
     measure = measure_of(summary["data"])
     rows = {
@@ -108,8 +108,8 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _beside(summary: Mapping[str, Any], measure: Measure) -> dict[str, str]:
-    """What readers of numbers and of tokens are used to."""
+    """Return the usual further measures of numbers (RMSE, MAE) and of tokens (perplexity)."""
     loss = summary.get("final_loss")
-    found = {} if loss is None else measure.beside(loss, summary.get("final_mae"))
+    values = {} if loss is None else measure.beside(loss, summary.get("final_mae"))
     names = {"rmse": "RMSE", "mae": "MAE"}
-    return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in found.items()}
+    return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in values.items()}

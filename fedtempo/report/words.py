@@ -1,4 +1,4 @@
-"""Numbers and results as a reader would say them."""
+"""Numbers and results as text for people."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ ABSENT = "–"
 
 
 def seconds(value: float | None) -> str:
-    """ "4.2 s", "1,254 s"."""
+    """Return a time as "4.2 s" or "1,254 s"; a dash for None, here and below."""
     return _number(value, " s")
 
 
 def plain_number(value: float | None) -> str:
-    """ "4.2", "1,254"."""
+    """Return a number as "4.2" or "1,254"."""
     return _number(value, "")
 
 
 def share(value: float | None) -> str:
-    """ "63.4%"."""
+    """Return a share as "63.4%"."""
     return ABSENT if value is None else f"{100 * value:.1f}%"
 
 
 def percent(value: float) -> str:
-    """ "80%", "82.5%"."""
+    """Return a share as "80%" or "82.5%", with as few digits as it needs."""
     return f"{100 * value:.4g}%"
 
 
 def mean_score_over(final: Mapping[str, Any], measure: Measure) -> str:
-    """ "86.2 ± 0.6%", and over how many runs if not all have one: "86.2 ± 0.6% (2 of 3)"."""
+    """Return a mean over seeds as "86.2 ± 0.6%", or "86.2 ± 0.6% (2 of 3)" if not all runs have a value."""
     values = final.get("values") or []
     known = sum(value is not None for value in values)
     of = f" ({known} of {len(values)})" if 0 < known < len(values) else ""
@@ -41,14 +41,14 @@ def mean_score_over(final: Mapping[str, Any], measure: Measure) -> str:
 
 
 def mean_score(mean: float | None, std: float | None, measure: Measure) -> str:
-    """ "86.2 ± 0.6%", "0.862 ± 0.006"."""
+    """Return a score and its deviation as "86.2 ± 0.6%", or "0.862 ± 0.006" for one that is not a share."""
     if measure.as_share or mean is None:
         return mean_and_deviation(mean, std, as_share=True)
     return score(mean, measure) + (f" ± {std:.3f}" if std is not None and float(f"{std:.3f}") else "")
 
 
 def mean_and_deviation(mean: float | None, std: float | None, *, as_share: bool = False) -> str:
-    """ "86.2 ± 0.6%", "30.8 ± 0.1": as many digits for both; the mean alone where nothing deviates."""
+    """Return "86.2 ± 0.6%" or "30.8 ± 0.1", both with the same digits; only the mean if the deviation is zero."""
     alone = share(mean) if as_share else plain_number(mean)
     if mean is None or std is None:
         return alone
@@ -58,7 +58,7 @@ def mean_and_deviation(mean: float | None, std: float | None, *, as_share: bool 
 
 
 def size(value: float | None) -> str:
-    """ "1.70 MB", in powers of 1,000."""
+    """Return bytes as "1.70 MB", in powers of 1,000."""
     if value is None:
         return ABSENT
     for unit in ("B", "kB", "MB", "GB"):
@@ -69,7 +69,7 @@ def size(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """A time against another time: "5.9x later", "5.9x sooner", "as soon"."""
+    """Return the ratio of two times as "5.9× later", "5.9× sooner" or "as soon"."""
     if value is None:
         return ABSENT
     if abs(value - 1) < 0.005:
@@ -78,24 +78,24 @@ def ratio(value: float | None) -> str:
 
 
 def privacy(spent: Mapping[str, Any] | None) -> str:
-    """ "ε = 4.2 at δ = 1e-05 in 12 averages", nothing for a run without."""
+    """Return "ε = 4.2 at δ = 1e-05 in 12 averages"; empty for a run without privacy."""
     if spent is None:
         return ""
     return f"ε = {spent['epsilon']:.3g} at δ = {spent['delta']:g} in {spent['averages']:,} averages"
 
 
 def short(text: str, most: int) -> str:
-    """ "a long na…": at most `most` characters, at least one and the ellipsis."""
+    """Return a text cut to at most `most` characters, "a long na…"; at least one character and the ellipsis stay."""
     return text if len(text) <= most else f"{text[: max(most - 1, 1)]}…"
 
 
 def listed(names: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Return names as "a", "a and b" or "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def whole_ranges(numbers: Sequence[int]) -> str:
-    """ "1–3, 7" of [1, 2, 3, 7]."""
+    """Return whole numbers as ranges: "1–3, 7" for [1, 2, 3, 7]."""
     ranges: list[list[int]] = []
     for number in sorted(set(numbers)):
         if ranges and number == ranges[-1][1] + 1:
@@ -106,59 +106,59 @@ def whole_ranges(numbers: Sequence[int]) -> str:
 
 
 def score(value: float | None, measure: Measure) -> str:
-    """What was measured: "97.2%"; an R² "0.972"."""
+    """Return a score as "97.2%"; an R² as "0.972"."""
     if measure.as_share or value is None:
         return share(value)
     return f"{value:.3f}"
 
 
 def scored(value: float, measure: Measure) -> str:
-    """Likewise, in a sentence: "97.2% accuracy", "an R² of 0.972"."""
+    """Return a score for a sentence: "97.2% accuracy", "an R² of 0.972"."""
     return f"{score(value, measure)} {measure.name}" if measure.as_share else f"an {measure.name} of {value:.3f}"
 
 
 def level(value: float, measure: Measure) -> str:
-    """What is aimed at, where there is little room: "80%", "R² 0.8"."""
+    """Return a target in short form: "80%", "R² 0.8"."""
     return percent(value) if measure.as_share else f"{measure.name}\u00a0{value:.4g}"
 
 
 def aim(value: float, measure: Measure) -> str:
-    """What is aimed at, in a sentence: "80% accuracy", "an R² of 0.8"."""
+    """Return a target for a sentence: "80% accuracy", "an R² of 0.8"."""
     return f"{percent(value)} {measure.name}" if measure.as_share else f"an {measure.name} of {value:.4g}"
 
 
 def capital(text: str) -> str:
-    """The text with a capital letter."""
+    """Return the text with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 
 def failures(fields: Mapping[str, Any]) -> list[str]:
-    """What went wrong in the runs of one strategy of a comparison: "3 of 5 runs diverged"."""
+    """Return what went wrong in the runs of one strategy of a comparison: ["3 of 5 runs diverged"]."""
     failed = fields.get("failed") or {}
     of = failed.get("of", 1)
-    done = {"diverged": "diverged", "untrained": "trained nobody", "stood_still": "stood still"}
+    verbs = {"diverged": "diverged", "untrained": "trained nobody", "stood_still": "stood still"}
     runs = "run" if of == 1 else "runs"
-    return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in done.items() if failed.get(name)]
+    return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in verbs.items() if failed.get(name)]
 
 
 def outcome(summary: Mapping[str, Any]) -> str:
-    """What went wrong in one run: "diverged: the last loss is not finite (first at 2 s)"; "" if nothing did."""
-    told, counted = [], summary.get("not_finite") or {}
+    """Return what went wrong in one run, "diverged: the last loss is not finite (first at 2 s)"; empty if nothing."""
+    problems, counted = [], summary.get("not_finite") or {}
     match failure(summary):
         case "diverged":
-            told.append(f"diverged: {reason(summary['diverged'])}")
+            problems.append(f"diverged: {reason(summary['diverged'])}")
         case "untrained":
-            told.append("no training reached the global model" if summary["visits"] else "nobody trained")
+            problems.append("no training reached the global model" if summary["visits"] else "nobody trained")
         case "stood_still":
-            told.append(f"the model stands still since {seconds(summary['still_since_s'])}")
+            problems.append(f"the model stands still since {seconds(summary['still_since_s'])}")
     numbers = {"evaluation": counted.get("evaluations"), "update": counted.get("updates")}
     if some := [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in numbers.items() if count]:
-        told.append(f"not finite: {listed(some)}, first at {seconds(counted['first_s'])}")
-    return "; ".join(told)
+        problems.append(f"not finite: {listed(some)}, first at {seconds(counted['first_s'])}")
+    return "; ".join(problems)
 
 
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """What came of it in one sentence, and what to add. Runs that failed are part of the sentence."""
+    """Return the result of a comparison in one sentence, with the runs that failed, and a list of details."""
     title, details = _result(comparison)
     failed = [f"{name}: {', '.join(some)}" for name, row in comparison["strategies"].items() if (some := failures(row))]
     return "; ".join([title, *failed]), details
@@ -199,7 +199,7 @@ def _by_score(
     strategies: Mapping[str, Any], target: float | None, horizon: float | None, measure: Measure
 ) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
-    # A mean over the runs that did not diverge is no better than one over all.
+    # Strategies with diverged runs rank last: their mean leaves those runs out.
     diverged = {name: bool((fields.get("failed") or {}).get("diverged")) for name, fields in strategies.items()}
     ranked = sorted((not diverged[name], value, name) for name, value in finals.items() if value is not None)
     measured = [(value, name) for _, value, name in reversed(ranked)]
@@ -212,11 +212,11 @@ def _by_score(
         missed = [f"{who} {aim(target, measure)}{within}{' with most seeds' if details else ''}"]
     if measured:
         value, name = measured[0]
-        said = score(value, measure) if missed else scored(value, measure)
+        value_text = score(value, measure) if missed else scored(value, measure)
         if len(strategies) == 1:
-            ending = f"it ends at {said}" if missed else f"{name} ends at {said}"
+            ending = f"it ends at {value_text}" if missed else f"{name} ends at {value_text}"
         else:
-            ending = f"{name} ends highest, at {said}"
+            ending = f"{name} ends highest, at {value_text}"
         return "; ".join([*missed, ending]), details
     busy = {name: fields["busy_ratio"]["mean"]["mean"] for name, fields in strategies.items()}
     name = max(busy, key=lambda label: busy[label])

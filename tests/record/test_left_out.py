@@ -59,7 +59,7 @@ def test_a_page_says_what_is_missing(whole, lean, tmp_path):
     assert "<h3>Calendars</h3>" in both
     assert "<h3>Calendars</h3>" not in alone
     assert "Busy ratio of every client" in alone
-    with pytest.raises(ConfigError, match="at least one run whose visits have rows"):
+    with pytest.raises(ConfigError, match="at least one run with rows of visits"):
         figures.calendars({"lean": [lean]}, tmp_path / "calendars.png")
     with pytest.raises(ConfigError, match="nothing to draw"):
         figures.alive({"lean": [lean]}, tmp_path / "alive.png")

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go besides its folder: TensorBoard, MLflow, Weights & Biases, or a class of the user's."""
+"""Trackers, which receive a run's numbers: TensorBoard, MLflow, Weights & Biases, or a user's class."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ TRACKERS: Mapping[str, type] = MappingProxyType({"tensorboard": OnTensorBoard, "
 
 
 def make_trackers(names: Iterable[str]) -> dict[str, Tracker]:
-    """A tracker for each name of `run.track`, before the run begins.
+    """Return a tracker for each name of `run.track`, by name.
 
-    Raises ConfigError for one that is unknown, or not installed.
+    Raises ConfigError for a tracker that is unknown, not installed, or cannot be created.
     """
-    made: dict[str, Tracker] = {}
+    trackers: dict[str, Tracker] = {}
     for name in names:
         cls = TRACKERS.get(name) or outside(name, "trackers", "run.track")
         if cls is None:
             known = [*TRACKERS, *installed("trackers")]
             raise ConfigError(f"run.track = {name!r}: no such tracker{nearest(name, known)}")
         try:
-            made[name] = cls()
+            trackers[name] = cls()
         except Exception as error:
             hint = ": pip install 'fedtempo[trackers]'" if isinstance(error, ImportError) else ""
-            raise ConfigError(f"run.track = {name!r}: it cannot be used here ({error}){hint}") from error
-    return made
+            raise ConfigError(f"run.track = {name!r}: cannot be used here ({error}){hint}") from error
+    return trackers
 
 
 __all__ = ["TRACKERS", "Tracker", "make_trackers"]

@@ -1,4 +1,4 @@
-"""Points as a run of MLflow, wherever its own settings say (MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME)."""
+"""Logs points to a run of MLflow, as its own settings say (MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fedtempo.report.trackers.points import About, Point, flat, numbers
 
 _LONGEST_VALUE = 500
 _METRICS_AT_ONCE = 1_000
-"""MLflow's own limits."""
+"""Limits that MLflow sets."""
 
 
 class OnMlflow:
-    """The step is the number of visits; a metric's time is when the run began plus the run's clock.
+    """Logs to MLflow: the step is the number of visits, the time is the run's beginning plus the run's clock.
 
-    The experiment is "fedtempo" where MLflow's settings name none. MLflow's own telemetry is off unless the environment
+    The experiment is "fedtempo" unless MLflow's settings name one. MLflow's own telemetry is off unless the environment
     says otherwise.
     """
 

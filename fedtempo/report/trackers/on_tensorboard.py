@@ -1,4 +1,4 @@
-"""Points as TensorBoard's event files, in the folder `tensorboard` of the run."""
+"""Writes points to TensorBoard event files, in the folder `tensorboard` of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedtempo.report.trackers.points import About, Point, numbers
 
 
 class OnTensorBoard:
-    """The step is the number of visits, the time that of the run: the axis "relative" is its clock."""
+    """Logs to TensorBoard: the step is the number of visits, and the "relative" axis is the run's clock."""
 
     def __init__(self) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -25,7 +25,7 @@ class OnTensorBoard:
 
     def begin(self, about: About) -> None:
         folder = about.folder / "tensorboard"
-        shutil.rmtree(folder, ignore_errors=True)  # a run that is resumed happens again
+        shutil.rmtree(folder, ignore_errors=True)  # a resumed run logs from the beginning again
         self._writer, self._began_s = self._make(str(folder)), about.began_s
         self._writer.add_text("configuration", _code(tomli_w.dumps(dict(about.tables))), 0, about.began_s)
 
@@ -45,5 +45,5 @@ class OnTensorBoard:
 
 
 def _code(text: str) -> str:
-    """As Markdown shows text that is not to be formatted."""
+    """Return text as a Markdown code block."""
     return "".join(f"    {line}\n" for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Points as a run of Weights & Biases, offline unless WANDB_MODE says otherwise: files in the run's folder `wandb`."""
+"""Logs points to Weights & Biases: offline files in the run's folder `wandb`, unless WANDB_MODE says otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedtempo.report.trackers.points import About, Point, numbers
 
 
 class OnWandb:
-    """Charts are over the run's clock, `time_s`; `visits` can be chosen as axis. The project is WANDB_PROJECT's."""
+    """Logs to Weights & Biases: charts are over the run's clock, `time_s`, or over `visits`; WANDB_PROJECT applies."""
 
     def __init__(self) -> None:
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
@@ -42,5 +42,5 @@ class OnWandb:
     def end(self, summary: Mapping[str, Any], artefacts: Sequence[Path]) -> None:
         self._run.summary.update({f"summary/{name}": value for name, value in numbers(summary).items()})
         for path in artefacts:
-            shutil.copy(path, self._run.dir)  # whose files are the run's
+            shutil.copy(path, self._run.dir)  # the folder of the run's files
         self._run.finish(exit_code=0 if summary else 1)

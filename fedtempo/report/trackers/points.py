@@ -1,4 +1,4 @@
-"""What a tracker is told of a run: points over its clock and its visits, made of what a recorder is told."""
+"""The points that a tracker receives, over a run's clock and visits, made from what the run records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROGRESS_POINTS = 500
 
 @dataclass(frozen=True)
 class About:
-    """A run: what it is called, its folder, its configuration's tables, when it began (seconds since 1970)."""
+    """A run: its name, folder, configuration tables, and when it began (seconds since 1970)."""
 
     name: str
     folder: Path
@@ -29,7 +29,7 @@ class About:
 
 @dataclass(frozen=True)
 class Point:
-    """Values by name at an instant of the run's clock. visits: how many had ended by then."""
+    """Values by name at a time of the run's clock. visits: number of visits that had ended by then."""
 
     time_s: float
     visits: int
@@ -37,26 +37,27 @@ class Point:
 
 
 class Tracker(Protocol):
-    """Is made, without arguments, before the run begins; an ImportError there says what is not installed.
+    """Receives the points of a run.
 
-    Everything else is called from one thread that is not the run's: `begin` when the first point is there, `log` with
-    what is new, `end` last. What it raises is logged, and it is not called again.
+    It is created without arguments before the run begins; an ImportError then means that a library is missing. The
+    methods are called from one thread, which is not the run's: `begin` before the first point, `log` with new points,
+    `end` last. If one raises, the error is logged and the tracker is not called again.
     """
 
     def begin(self, about: About) -> None: ...
     def log(self, points: Sequence[Point]) -> None: ...
     def end(self, summary: Mapping[str, Any], artefacts: Sequence[Path]) -> None:
-        """summary: as `summary.json`, empty where the run failed. artefacts: files worth keeping."""
+        """Finish. summary: as `summary.json`, empty if the run failed. artefacts: files worth keeping."""
         ...
 
 
 class Points:
-    """Makes points of what a recorder is told (implements `record.recorder.Observer`) and hands them to `take`.
+    """Makes points from recorded events (implements `record.recorder.Observer`) and passes them to `take`.
 
-    At each evaluation the loss and what is measured: accuracy; token_accuracy and perplexity; or r2, rmse and mae; from
-    the first loss that is not finite also not_finite, how many there were; what is not finite is left out. At
-    commits, some hundred times a run: the version, visits by outcome, the mean busy ratio so far, the mean staleness
-    since the last such point, and bytes moved.
+    Each evaluation gives a point with the loss and what is measured: accuracy; token_accuracy and perplexity; or r2,
+    rmse and mae. Values that are not finite are left out; from the first such loss on, not_finite counts them. Some
+    hundred times per run, a commit gives a point with the version, visits by outcome, the mean busy ratio so far, the
+    mean staleness since the last such point, and bytes moved.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Points:
         evaluates: bool,
         take: Callable[[Point], None],
     ) -> None:
-        """n_clients: None where only the data know it; busy ratios are then over clients up to the highest visited."""
+        """Prepare. n_clients: None if only the data tell; busy ratios then count clients up to the highest visited."""
         self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
         self._measure = measure_of(None)
         self._visited = 0
@@ -76,7 +77,7 @@ class Points:
         self._step_commits = max(1, (max_commits or 0) // _PROGRESS_POINTS)
         self._at_s, self._at_version = -math.inf, 0
         self._ended = array("d")
-        """When visits ended that no evaluation has passed: evaluations are told late."""
+        """End times of visits that no evaluation has passed yet: evaluations arrive late."""
         self._passed = self._visits = 0
         self._busy_s = 0.0
         self._not_finite = 0
@@ -139,7 +140,7 @@ class Points:
 
 
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str | float | int | bool]:
-    """Nested tables as dotted names with plain values; lists as text. What is None is left out."""
+    """Return nested tables as dotted names with plain values; lists become text, and None is left out."""
     values: dict[str, str | float | int | bool] = {}
     for name, value in tables.items():
         if isinstance(value, Mapping):
@@ -152,8 +153,8 @@ def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str | float |
 
 
 def numbers(summary: Mapping[str, Any]) -> dict[str, float]:
-    """A summary's numbers by dotted name; shares of each client are left out."""
-    found = flat(summary)
+    """Return a summary's numbers by dotted name, without lists such as each client's shares."""
+    values = flat(summary)
     return {
-        name: value for name, value in found.items() if isinstance(value, int | float) and not isinstance(value, bool)
+        name: value for name, value in values.items() if isinstance(value, int | float) and not isinstance(value, bool)
     }

@@ -1,4 +1,4 @@
-"""Trackers that follow a run from a thread of their own: the run waits for none of them, and none can end it."""
+"""Runs trackers in a separate thread, so that they can neither delay nor end the run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ log = logging.getLogger("fedtempo.trackers")
 
 _AT_ONCE = 500
 PATIENCE_S = 60.0
-"""Real seconds that a run which has ended waits for its trackers."""
+"""Real seconds to wait for trackers after the run has ended."""
 
 
 class Tracking:
-    """Hands a run's points to trackers. One that raises is logged, once, and not called again.
+    """Passes a run's points to trackers. If a tracker raises, that is logged once and it is not called again.
 
-    The thread begins with the first point: where nothing happens, trackers hear nothing.
+    The thread starts with the first point, so trackers of a run without points are never called.
     """
 
     def __init__(self, trackers: Mapping[str, Tracker], about: About) -> None:
@@ -41,32 +41,36 @@ class Tracking:
         self._artefacts: Sequence[Path] = ()
 
     def take(self, point: Point) -> None:
-        """To be told, soon."""
+        """Queue a point for the trackers."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="trackers", daemon=True)
             self._thread.start()
         self._points.put(point)
 
     def finish(self, summary: Mapping[str, Any], artefacts: Sequence[Path]) -> None:
-        """The run is over: wait until trackers have been told all, but for no longer than `PATIENCE_S`."""
+        """End the trackers after the run, waiting at most `PATIENCE_S` until they have received everything."""
         if self._thread is None:
             return
         self._summary, self._artefacts = summary, artefacts
         self._points.put(None)
         self._thread.join(PATIENCE_S)
         if self._thread.is_alive():
-            log.warning("%s had not taken all within %g s; it is left at that", ", ".join(self._trackers), PATIENCE_S)
+            log.warning(
+                "%s did not finish within %g s; some of their data may be missing",
+                ", ".join(self._trackers),
+                PATIENCE_S,
+            )
 
     def _serve(self) -> None:
-        self._each(lambda tracker: tracker.begin(self._about))
-        goes_on = True
-        while goes_on:
-            points, goes_on = self._next()
-            self._each(lambda tracker, points=points: tracker.log(points))  # type: ignore[misc]
-        self._each(lambda tracker: tracker.end(self._summary, self._artefacts))
+        self._call_all(lambda tracker: tracker.begin(self._about))
+        more = True
+        while more:
+            points, more = self._next()
+            self._call_all(lambda tracker, points=points: tracker.log(points))  # type: ignore[misc]
+        self._call_all(lambda tracker: tracker.end(self._summary, self._artefacts))
 
     def _next(self) -> tuple[list[Point], bool]:
-        """Points that wait, at least one if more are to come; whether more are."""
+        """Return waiting points, at least one unless the run is over, and whether more may come."""
         points: list[Point] = []
         while len(points) < _AT_ONCE and (not points or not self._points.empty()):
             point = self._points.get()
@@ -75,21 +79,21 @@ class Tracking:
             points.append(point)
         return points, True
 
-    def _each(self, tell: Callable[[Tracker], None]) -> None:
+    def _call_all(self, call: Callable[[Tracker], None]) -> None:
         for name, tracker in list(self._trackers.items()):
             try:
-                tell(tracker)
-            except Exception as error:  # noqa: BLE001  whatever a tracker does, the run goes on
+                call(tracker)
+            except Exception as error:  # noqa: BLE001  a tracker must not end the run
                 del self._trackers[name]
-                log.warning("%s failed and is not told of this run any more: %s", name, error or type(error).__name__)
+                log.warning("%s failed and gets no more of this run: %s", name, error or type(error).__name__)
 
 
 @contextlib.contextmanager
 def tracked(config: Config, path: Path) -> Iterator[tuple[Points, ...]]:
-    """Trackers of `run.track` follow the run that the block makes in a folder; yields its recorder's observers.
+    """Let the trackers of `run.track` follow the run in this block; yield the observers for its recorder.
 
-    At the end of the block they get what lies in the folder then. Raises ConfigError, before the block, for a tracker
-    that is unknown or not installed.
+    At the end of the block they receive the files that are in the folder by then. Raises ConfigError, before the block,
+    for a tracker that is unknown or not installed.
     """
     trackers = make_trackers(config.run.track)
     if not trackers:

@@ -1,7 +1,7 @@
-"""The page over HTTP: for this machine alone, behind a token, with nothing from elsewhere.
+"""The page over HTTP: only for this machine, behind a token, without resources from elsewhere.
 
-A page of another site must neither read the runs nor be able to try: the token is in the path, and a request must name
-this machine as its host, whatever name of the attacker's leads here (DNS rebinding).
+A page of another site must not be able to read the runs: the token is part of the path, and a request must name this
+machine as its host, even if an attacker's host name resolves to it (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _HEADERS: Mapping[str, str] = MappingProxyType(
         "Cache-Control": "no-store",
     }
 )
-"""Plotly writes style elements."""
+"""'unsafe-inline' is needed for styles, as Plotly writes style elements."""
 
-_LARGEST_QUESTION_BYTES = 10_000
+_MAX_REQUEST_BYTES = 10_000
 _Count = Annotated[int, Interval(ge=0, lt=2**53)]
 _WANTED = TypeAdapter(dict[_Count, tuple[_Count, _Count, _Count, _Count]], config=ConfigDict(allow_inf_nan=False))
 
 
 def new_token() -> str:
-    """What nobody can guess."""
+    """Return a token that nobody can guess."""
     return secrets.token_urlsafe(24)
 
 
 def make_app(folders: Iterable[Path], token: str) -> Starlette:
-    """The page about the runs in some folders, under /<token>/; anything else is not found."""
+    """Return the app that serves the page about the runs in some folders under /<token>/, and nothing else."""
     followed = Followed(folders)
 
     async def page(request: Request) -> Response:
@@ -64,12 +64,12 @@ def make_app(folders: Iterable[Path], token: str) -> Starlette:
         body = b""
         async for chunk in request.stream():
             body += chunk
-            if len(body) > _LARGEST_QUESTION_BYTES:
-                return _text("a question of a page is smaller", 413)
+            if len(body) > _MAX_REQUEST_BYTES:
+                return _text(f"request too large: at most {_MAX_REQUEST_BYTES} bytes", 413)
         try:
             wanted = _WANTED.validate_json(body)
         except ValidationError as error:
-            return _text(f"not what a page asks: {error.errors()[0]['msg']}", 422)
+            return _text(f"invalid request: {error.errors()[0]['msg']}", 422)
         seen = {number: Seen(*counts) for number, counts in wanted.items()}
         answer = await run_in_threadpool(followed.answer, seen)
         return Response(to_json(answer), media_type="application/json", headers=_HEADERS)
@@ -89,7 +89,7 @@ def make_app(folders: Iterable[Path], token: str) -> Starlette:
     def behind_token(endpoint: Any) -> Any:
         async def checked(request: Request) -> Response:
             if not secrets.compare_digest(request.path_params["token"].encode(), token.encode()):
-                return _text("not found: take the address that `fedtempo watch` printed", 404)
+                return _text("not found: use the address that `fedtempo watch` printed", 404)
             response: Response = await endpoint(request)
             return response
 
@@ -111,7 +111,7 @@ def _read(name: str) -> str:
 
 
 def _constants() -> str:
-    """Colours and limits that the page shares with reports."""
+    """Return a script with the colours and limits that the page shares with reports."""
     labels = [str(number) for number in range(MOST_RUNS)]
     constants = {
         "colours": list(strategy_colours(labels).values()),

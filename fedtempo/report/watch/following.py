@@ -1,4 +1,4 @@
-"""Runs in folders, followed: found as they begin, read as they go on."""
+"""Follows the runs in folders: finds new runs and reads what they add."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fedtempo.report.watch.state import RunState
 
 MOST_RUNS = 50
 MOST_SHOWN = 4
-"""Runs whose pictures a page shows at once."""
+"""Maximum number of runs whose pictures a page shows."""
 
 _READING_S = 0.3
-"""Real seconds of one answer that reading a run may take."""
+"""Real seconds that reading one run may take per answer."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a page knows of a run: generation, and points, visits and lines of that."""
+    """What a page has received of a run: its generation, and the points, visits and log lines of that generation."""
 
     generation: int = 0
     curve: int = 0
@@ -34,7 +34,7 @@ class Seen:
 
 
 class FollowedRun:
-    """One run folder."""
+    """A run folder and what was read from it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,9 +46,9 @@ class FollowedRun:
         self._state, self._why = "starting", ""
 
     def refresh(self) -> None:
-        """Read what is new, for a while."""
+        """Read new records, for a limited time."""
         if self._state == "finished" and not self._more:
-            return  # for good
+            return  # nothing will change any more
         until = time.perf_counter() + _READING_S
         try:
             self._now, age_s = read_now(self.folder)
@@ -73,12 +73,15 @@ class FollowedRun:
             self._now = None
 
     def row(self) -> dict[str, Any]:
-        """For the table of runs. state: starting, running, finished, interrupted, silent or unreadable."""
+        """Return the run's row in the table.
+
+        Its state is starting, running, finished, interrupted, silent or unreadable.
+        """
         row = {"name": self.folder.name, "state": self._state, "why": self._why, "more": self._more}
         return row if self._run is None else row | self._run.row(self._now)
 
     def detail(self, seen: Seen) -> dict[str, Any] | None:
-        """For the pictures; None where nothing is known."""
+        """Return what is new for the run's pictures; None if nothing is known of the run yet."""
         if self._run is None:
             return None
         if seen.generation != self._generation:
@@ -88,7 +91,7 @@ class FollowedRun:
 
 
 class Followed:
-    """All runs in some folders: run folders themselves, and those right below a folder that is none."""
+    """All runs in some folders: each is a run folder, or holds run folders directly."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
@@ -96,9 +99,9 @@ class Followed:
         self._lock = threading.Lock()
 
     def answer(self, wanted: Mapping[int, Seen]) -> dict[str, Any]:
-        """All runs in a row each, in the order in which they were found, and the details of those that are wanted.
+        """Return one row per run, in the order of discovery, and details of the wanted runs by number.
 
-        May be called from several threads.
+        Safe to call from several threads.
         """
         with self._lock:
             left_out = self._find()
@@ -113,9 +116,9 @@ class Followed:
             }
 
     def _find(self) -> int:
-        """Look for runs that are new; how many are left out because there are too many."""
-        found = [path for folder in self._folders for path in run_folders(folder)]
-        new = [path for path in found if path not in self._runs]
+        """Find new runs; return how many were left out because there are too many."""
+        paths = [path for folder in self._folders for path in run_folders(folder)]
+        new = [path for path in paths if path not in self._runs]
         room = MOST_RUNS - len(self._runs)
         for path in new[:room]:
             self._runs[path] = FollowedRun(path)
@@ -123,7 +126,7 @@ class Followed:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """A run's folder itself, or the runs right below it by the time at which they began; a link stands for none."""
+    """Return the folder itself if it holds a run, else the run folders in it, oldest first, without links."""
     if _holds_run(folder):
         return [folder]
     try:
@@ -147,14 +150,14 @@ def _began(folder: Path) -> float:
 
 
 def _state(facts: Mapping[str, Any], now: Now | None, age_s: float) -> tuple[str, str]:
-    """How a run stands, and why that is said of it."""
+    """Return the state of a run, and the reason for it."""
     ended = facts.get("ended")
     if ended == "interrupted":
-        return "interrupted", "`fedtempo resume` goes on with it"
+        return "interrupted", "`fedtempo resume` continues it"
     if ended is not None:
         return "finished", f"ended by {ended}"
     if now is None:
-        return "silent", "it has not ended and no process writes it: it failed or was killed"
+        return "silent", "it has not ended and no process writes to it: it failed or was killed"
     if age_s > ALIVE_S:
         return "silent", f"nothing was written for {age_s:,.0f} s: it was killed, or its machine sleeps"
     return "running", ""

@@ -1,4 +1,4 @@
-"""What a run is doing now (`runtime.heartbeat`), read from its folder; its age tells whether the run is alive."""
+"""What a run is doing now, from the file that `runtime.heartbeat` writes; its age shows whether the run is alive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedtempo.record.folder import NOW
 from fedtempo.record.reading import inside, read_text
 
 ALIVE_S = 10.0
-"""A run that has not written for so long is not running."""
+"""Seconds without a write after which a run counts as not running."""
 
 Instant = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
 Client = Annotated[int, Interval(ge=0, lt=MOST_CLIENTS)]
@@ -25,7 +25,10 @@ Row = tuple[Client, Annotated[int, Ge(-1)], Instant, Instant | None, Instant | N
 
 
 class Now(BaseModel):
-    """busy: clients in visits. in_progress: of these visits client, group, started, received and computed."""
+    """A run's current state. busy: number of clients in visits.
+
+    in_progress: client, group, started, received and computed of these visits, times in seconds.
+    """
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -35,16 +38,16 @@ class Now(BaseModel):
     in_progress: tuple[Row, ...]
 
     def bits(self, n_clients: int) -> str:
-        """Who is busy, a bit for each client from the highest of each byte on, as base64."""
+        """Return which clients are busy, one bit per client, highest bit of each byte first, as base64."""
         busy = np.zeros(n_clients, np.uint8)
         busy[[client for client, *_ in self.in_progress if client < n_clients]] = 1
         return base64.b64encode(np.packbits(busy).tobytes()).decode()
 
 
 def read_now(folder: Path) -> tuple[Now | None, float]:
-    """What a run is at and how many seconds ago it said so; None where it says nothing.
+    """Return a run's current state, None if it has written none, and its age in seconds.
 
-    Raises ConfigError where the file holds what no run could have written.
+    Raises ConfigError if the file holds something that no run could have written.
     """
     path = inside(folder, NOW)
     if path is None:

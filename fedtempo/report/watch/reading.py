@@ -1,4 +1,4 @@
-"""A run's records read piece by piece, while another process may write them: only what came since the last piece."""
+"""Reads a run's records piece by piece while another process may write them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _FACTS = (
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What is new in a run's records; facts are all that are shown.
+    """What is new in a run's records, and all facts that the page shows.
 
-    again: the run was begun again, and all that was read before is void. more: there is more than fits into a piece.
+    again: whether the run was restarted, which voids all that was read before. more: whether records are left that did
+    not fit into this piece.
     """
 
     again: bool
@@ -53,7 +54,7 @@ class Piece:
 
 
 class Reader:
-    """Reads one run folder. Each piece is one short transaction, which no writer waits for."""
+    """Reads one run folder. Each piece is read in a short transaction, which never blocks a writer."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +66,7 @@ class Reader:
         self._after = {"commits": 0, "evaluations": 0, "notes": 0}
 
     def read(self) -> Piece:
-        """The next piece. Raises ConfigError for what is no run, or holds what no run could have recorded."""
+        """Return the next piece. Raises ConfigError if this is no run, or holds what no run could have recorded."""
         with opened_records(self._folder) as connection:
             connection.execute("BEGIN")
             facts = _facts(connection)
@@ -103,9 +104,9 @@ class Reader:
 
 
 class _Numbers:
-    """Visits are rows by number, and written in the order in which they end: each is read once, the late ones too.
+    """Reads each visit once. Visits are numbered by start but written as they end, so some numbers appear late.
 
-    Numbers that were passed over are looked for again, the latest hundred thousand of them.
+    Missing numbers are looked up again, the latest hundred thousand of them.
     """
 
     def __init__(self) -> None:
@@ -113,22 +114,22 @@ class _Numbers:
         self._missing: dict[int, None] = {}
 
     def read(self, connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-        """New rows, by number."""
+        """Return new rows: late ones first, then by number."""
         columns = column_names(connection, "visits")
-        found: list[tuple[Any, ...]] = []
+        late: list[tuple[Any, ...]] = []
         waiting = iter(tuple(self._missing))
         while names := tuple(islice(waiting, _NAMES_AT_ONCE)):
             marks = ",".join("?" * len(names))
             query = f"SELECT {columns} FROM visits WHERE number IN ({marks}) ORDER BY number"  # noqa: S608
-            found += connection.execute(query, names)
-        for row in found:
+            late += connection.execute(query, names)
+        for row in late:
             del self._missing[row[0]]
         query = f"SELECT {columns} FROM visits WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608
         tail = connection.execute(query, [self._last, ROWS_AT_ONCE]).fetchall()
-        self._pass_over([row[0] for row in tail])
-        return found + tail
+        self._note_gaps([row[0] for row in tail])
+        return late + tail
 
-    def _pass_over(self, numbers: Sequence[int]) -> None:
+    def _note_gaps(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             gap = range(max(self._last + 1, number - _MOST_MISSING), number)
             self._missing |= dict.fromkeys(gap)

@@ -1,4 +1,4 @@
-"""What a page shows of a run that may last long, at a size that does not grow with it."""
+"""Data that a page shows of a run, in memory that does not grow with the run's length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Curve:
-    """Points of a curve; once there are too many, every other one goes. The latest is always there."""
+    """Points of a curve. If there are too many, every other one is dropped; the latest is always included."""
 
     def __init__(self, most: int = 1_000) -> None:
         self._most, self._every = most, 1
@@ -34,28 +34,31 @@ class Curve:
         self.total += 1
 
     def points(self) -> list[tuple[float, ...]]:
-        """At most one more than `most`, in order."""
+        """Return the points in order, at most `most` + 1."""
         if self._latest is None or self._kept[-1] == self._latest:
             return self._kept
         return [*self._kept, self._latest]
 
 
 class Spans:
-    """How many spans of time there are at each of some hundred instants; exact at these.
+    """Number of time spans that cover each of some hundred instants, exact at these instants.
 
-    A group's span goes from the start of its first visit to the end of its last; a visit without a group is one. Spans
-    of the latest groups are known by number, so that a group goes on where it is visited again.
+    A group's span goes from the start of its first visit to the end of its last; a visit without a group is a span.
+    Spans of the latest groups are kept by group number, so that further visits extend them.
     """
 
     def __init__(self, end_s: float | None, instants: int = 400, known: int = 200_000) -> None:
-        """end_s: where the run will end, None where that is not known. instants: an even number."""
+        """Start without spans.
+
+        end_s: when the run will end, None if unknown. instants: an even number. known: number of groups to keep.
+        """
         self._instants, self._known = instants, known
         self.every_s = 2.0**-10 if end_s is None else end_s / instants
         self._changes: Ints = np.zeros(instants + 1, np.int64)
         self._groups: dict[int, tuple[float, float]] = {}
 
     def add(self, group: Ints, started: Floats, finished: Floats) -> None:
-        """Visits that have ended. group: -1 for none."""
+        """Add visits that have ended. group: -1 for none."""
         if not finished.size:
             return
         self._reach(float(finished.max()))
@@ -74,12 +77,12 @@ class Spans:
         while len(self._groups) > self._known:
             del self._groups[next(iter(self._groups))]
 
-    def counts(self, until_s: float, going_on: Iterable[tuple[int, float]] = ()) -> list[int]:
-        """At 0, `every_s`, ... up to `until_s`. going_on: group and start of visits that have not ended."""
+    def counts(self, until_s: float, in_progress: Iterable[tuple[int, float]] = ()) -> list[int]:
+        """Return the numbers at 0, `every_s`, ... up to `until_s`; in_progress: groups and starts of open visits."""
         begins: dict[tuple[int, int], float] = {}
-        for number, (group, started) in enumerate(going_on):
+        for number, (group, started) in enumerate(in_progress):
             if group in self._groups:
-                begins[group, 0] = self._groups[group][1]  # up to there it is counted
+                begins[group, 0] = self._groups[group][1]  # it is counted up to there
             else:
                 span = (group, 0) if group >= 0 else (-1, number)
                 begins[span] = min(started, begins.get(span, math.inf))
@@ -92,29 +95,29 @@ class Spans:
         return counts
 
     def _at(self, times: Floats) -> Ints:
-        """The first instant that is not before each time."""
+        """Return the index of the first instant that is not before each time."""
         return np.ceil(times / self.every_s).astype(np.int64)
 
     def _change(self, times: Floats, by: int) -> None:
         np.add.at(self._changes, self._at(times), by)
 
     def _reach(self, time_s: float) -> None:
-        """Have instants up to a time: twice as far apart, as often as that needs."""
+        """Extend the instants to a time, by doubling the distance between them as often as needed."""
         while time_s > self._instants * self.every_s:
-            kept = np.cumsum(self._changes)[::2]  # at the last instant, and later, no span is alive
-            self._changes[:] = np.diff(np.pad(kept, (0, self._changes.size - kept.size)), prepend=0)
+            counts = np.cumsum(self._changes)[::2]  # no span is alive at the last instant or later
+            self._changes[:] = np.diff(np.pad(counts, (0, self._changes.size - counts.size)), prepend=0)
             self.every_s *= 2
 
 
 class Histogram:
-    """Counts of whole numbers in some bins of one width, which doubles where a number lies beyond the last."""
+    """Counts of whole numbers in bins of equal width, which doubles if a number lies beyond the last bin."""
 
     def __init__(self, bins: int = 40) -> None:
         self.width = 1
         self._counts: Ints = np.zeros(bins, np.int64)
 
     def add(self, values: Ints) -> None:
-        """values: 0 or more."""
+        """Count values of 0 or more."""
         if not values.size:
             return
         while values.max() >= self.width * self._counts.size:
@@ -124,13 +127,13 @@ class Histogram:
         self._counts += np.bincount(values // self.width, minlength=self._counts.size)
 
     def counts(self) -> list[int]:
-        """Up to the last bin that is not empty."""
+        """Return the counts up to the last bin that is not empty."""
         counts: list[int] = np.trim_zeros(self._counts, "b").tolist()
         return counts
 
 
 class Recent(Generic[T]):
-    """The latest items, known by how many there were before them."""
+    """The latest items of a sequence, addressed by their position in it."""
 
     def __init__(self, most: int) -> None:
         self._items: deque[T] = deque(maxlen=most)
@@ -141,9 +144,9 @@ class Recent(Generic[T]):
         self.total += len(items)
 
     def after(self, seen: int, most: int) -> tuple[int, list[T]]:
-        """Up to `most` items after the first `seen`, the oldest first, and how many are seen then.
+        """Return the number of items seen after this call, and up to `most` items after the first `seen`, oldest first.
 
-        What is not kept any more is passed over; so is all where more were seen than there ever were.
+        Items that are no longer kept are skipped; so are all items if `seen` exceeds the total.
         """
         first = self.total - len(self._items)
         begin = min(max(0, seen - first), len(self._items))

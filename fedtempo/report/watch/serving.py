@@ -1,4 +1,4 @@
-"""Serve the page until Ctrl-C."""
+"""Serves the page until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HOST = "127.0.0.1"
 
 
 def watch(folders: Sequence[Path], port: int, *, browser: bool, say: Callable[[str], None]) -> None:
-    """Serve a page about the runs in some folders on this machine, and nowhere else, until Ctrl-C.
+    """Serve a page about the runs in some folders until Ctrl-C, on this machine only.
 
-    port: 0 for one that is free. browser: open the page. say: told its address. Raises ConfigError for a folder that is
-    not there, a port that is taken, or where the extra `watch` is not installed.
+    port: 0 for any free port. browser: whether to open the page. say: receives the address and hints. Raises
+    ConfigError for a missing folder, a port that is taken, or if the extra `watch` is not installed.
     """
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(f"{folder}: there is no such folder; give a run's, or one with runs in it")
+            raise ConfigError(f"{folder}: no such folder; give a run folder, or a folder with runs in it")
     try:
         import uvicorn
 
@@ -32,12 +32,12 @@ def watch(folders: Sequence[Path], port: int, *, browser: bool, say: Callable[[s
     try:
         listening = socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        raise ConfigError(f"--port {port}: cannot listen there: {error}") from error
+        raise ConfigError(f"--port {port}: cannot listen on it: {error}") from error
     token = new_token()
     address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
     say(address)
     if not any(map(run_folders, folders)):
-        say("no run is there yet; the page shows runs as they begin")
+        say("no runs yet; the page shows runs as they begin")
     if browser:
         webbrowser.open(address)
     config = uvicorn.Config(

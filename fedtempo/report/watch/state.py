@@ -1,4 +1,4 @@
-"""What a page shows of one run, made of pieces of its records."""
+"""What the page shows of one run, built up from pieces of its records."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from fedtempo.report.watch.reading import Piece
 from fedtempo.report.watch.series import Curve, Floats, Histogram, Ints, Recent, Spans
 
 MOST_ROWS = 40
-"""Clients that a calendar shows."""
+"""Maximum number of clients in a calendar."""
 
 MOST_CELLS = 20_000
-"""Clients of which a picture shows who is busy."""
+"""Maximum number of clients in the picture of busy clients."""
 
 _VISITS_KEPT, _LINES_KEPT = 10_000, 300
 _VISITS_AT_ONCE = 3_000
 _LOST = ("unavailable", "late", "refused")
 
 Line = tuple[float | None, str, str]
-"""Of a run's log: when (None: not on its clock), which kind, what."""
+"""A line of a run's log: time (None: not on the run's clock), kind, text."""
 
 
 class RunState:
-    """One run as far as it was read. facts: those of its last piece."""
+    """One run, as far as it was read. facts: those of its latest piece."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts
@@ -51,12 +51,12 @@ class RunState:
         self._log: Recent[Line] = Recent(_LINES_KEPT)
         self._recorded_s = 0.0
         self.best: float | None = None
-        self._told_end = False
+        self._end_logged = False
         self._warnings = 0
         self._log.add([(None, "begin", self._beginning())])
 
     def absorb(self, piece: Piece) -> None:
-        """What is new."""
+        """Take in a new piece of the records."""
         self.facts = piece.facts
         self._absorb_visits(piece)
         self._absorb_commits(piece)
@@ -65,8 +65,8 @@ class RunState:
         lines += self._lost_lines(piece)
         lines += self._evaluation_lines(piece)
         lines.sort(key=lambda line: -1.0 if line[0] is None else line[0])
-        if (ended := piece.facts.get("ended")) and not piece.more and not self._told_end:
-            self._told_end = True
+        if (ended := piece.facts.get("ended")) and not piece.more and not self._end_logged:
+            self._end_logged = True
             lines.append((piece.facts.get("elapsed_s"), "end", f"the run ended: {ended}"))
         self._log.add(lines)
 
@@ -75,18 +75,18 @@ class RunState:
         return measure_of(self.facts.get("data"))
 
     def client(self, number: int) -> str:
-        """What the page calls a client."""
+        """Return the client's name on the page."""
         return (self._names[number] if number < len(self._names) else "") or f"client {number}"
 
     def now_s(self, now: Now | None) -> float:
-        """The run's clock: as it last was, or where the run ended."""
+        """Return the run's clock (s): its latest known time, or the time at which the run ended."""
         elapsed_s = self.facts.get("elapsed_s")
         if elapsed_s is not None:
             return float(elapsed_s)
         return max(self._recorded_s, now.now_s if now else 0.0)
 
     def row(self, now: Now | None) -> dict[str, Any]:
-        """The run in one row of a table. Shares and counts; None where nothing is known."""
+        """Return the run's row in the table of runs; None for unknown values."""
         now_s, totals = self.now_s(now), self.facts.get("totals") or {}
         outcomes = totals.get("outcomes") or self._outcomes.tolist()
         commits = totals.get("commits", self._commits)
@@ -94,7 +94,7 @@ class RunState:
         latest = self.curve.points()[-1] if self.curve.total else (0.0, math.nan, math.nan)
         busy_s = sum(totals["busy_s"]) if totals else float(self._busy_s.sum())
         if now is not None:
-            busy_s += sum(max(0.0, now_s - started) for _, _, started, _, _ in self._going_on(now))
+            busy_s += sum(max(0.0, now_s - started) for _, _, started, _, _ in self._in_progress(now))
         counted = self.facts.get("record") != "totals" or bool(totals)
         return {
             "label": str(self.facts.get("label") or self.facts.get("strategy") or "unnamed"),
@@ -121,18 +121,18 @@ class RunState:
         }
 
     def detail(self, now: Now | None, curve: int, calendar: int, log: int) -> dict[str, Any]:
-        """What the run's pictures show that is new. curve, calendar, log: points, visits and lines that were seen."""
-        in_progress = [] if now is None else self._going_on(now)
-        going_on = [(group, started) for _, group, started, _, _ in in_progress]
-        each = [(-1, started) for _, started in going_on]
-        # What began after `now` and goes on is known to nobody: counts end there.
+        """Return what is new in the run's pictures. curve, calendar, log: points, visits and lines already seen."""
+        in_progress = [] if now is None else self._in_progress(now)
+        by_group = [(group, started) for _, group, started, _, _ in in_progress]
+        ungrouped = [(-1, started) for _, started in by_group]
+        # Visits that began after `now` and have not ended are unknown, so counts end there.
         known_s = self._recorded_s if now is None else min(self._recorded_s, now.now_s)
         calendar, visits = self._calendar.after(calendar, _VISITS_AT_ONCE)
         log, lines = self._log.after(log, _LINES_KEPT)
         return {
             "curve": None if curve == self.curve.total else [list(map(_finite, p)) for p in self.curve.points()],
-            "alive": {"every_s": self._groups.every_s, "counts": self._groups.counts(known_s, going_on)},
-            "busy": {"every_s": self._busy.every_s, "counts": self._busy.counts(known_s, each)},
+            "alive": {"every_s": self._groups.every_s, "counts": self._groups.counts(known_s, by_group)},
+            "busy": {"every_s": self._busy.every_s, "counts": self._busy.counts(known_s, ungrouped)},
             "staleness": {"width": self._staleness.width, "counts": self._staleness.counts()},
             "clients": [self.client(number) for number in self.rows.tolist()],
             "numbers": self.rows.tolist(),
@@ -197,7 +197,7 @@ class RunState:
         return lines[-_LINES_KEPT:]
 
     def _warning_lines(self) -> list[Line]:
-        """Those that are new; each says when it was."""
+        """Return lines for new warnings; the text of a warning includes its time."""
         warnings = (self.facts.get("health") or {}).get("warnings", [])
         new, self._warnings = warnings[self._warnings :], len(warnings)
         return [(None, "warning", words.short(line, 300)) for line in new]
@@ -209,10 +209,10 @@ class RunState:
             lines.append((float(visits["finished"][i]), "lost", f"visit {visits['number'][i]} of {who}: {what}"))
         return lines
 
-    def _going_on(self, now: Now) -> list[Row]:
-        """Visits in progress without those whose rows, which can be younger than `now`, tell how they ended.
+    def _in_progress(self, now: Now) -> list[Row]:
+        """Return the visits in progress, without those that newer rows show to have ended.
 
-        A client does one thing at a time: what it began before another visit, or as this did, has ended.
+        A client makes one visit at a time, so a visit has ended if a recorded visit began later or at the same time.
         """
         return [row for row in now.in_progress if row[0] < self.n_clients and row[2] > self._latest_start[row[0]]]
 
@@ -226,5 +226,5 @@ def _finite(value: float) -> float | None:
 
 
 def _rounded(values: Floats) -> list[float | None]:
-    """More digits than a screen has points, and fewer bytes."""
+    """Return values rounded to four digits, which is finer than any screen; None for NaN."""
     return [None if math.isnan(value) else round(value, 4) for value in values.tolist()]

@@ -1,1 +1,1 @@
-"""Advice: short trainings of all strategies that fit, and the recommendation that they support."""
+"""Recommends a strategy from short trainings of all strategies that fit a configuration."""

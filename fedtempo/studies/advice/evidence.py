@@ -1,4 +1,4 @@
-"""What a recommendation rests on: how strategies did in short trainings, their schedules, and what they cost."""
+"""The evidence for a recommendation: results of short trainings, schedules, and costs of each strategy."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ from fedtempo.runs.config import Config
 from fedtempo.studies.tuning.trials import Changes
 
 ESTIMATES_OFF = 0.5
-"""Largest relative error of the server's estimates where it is asked what they matter."""
+"""Largest relative error of the server's estimates in the scenario "estimates"."""
 LOST_VISITS = 0.1
-"""Share of visits that fail, beyond those of the fleet, where it is asked what they matter."""
+"""Share of visits that fail in the scenario "drop-outs", in addition to the fleet's own."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """lr_points: learning rates tried of each strategy; seeds: of the trainings that decide; finalists: trained again
-    under each scenario."""
+    """How much to train. lr_points: learning rates per strategy. seeds: number of seeds of the deciding trainings.
+
+    finalists: number of strategies that are trained again under each scenario.
+    """
 
     lr_points: int
     seeds: int
     finalists: int
 
     def trainings(self, strategies: int) -> int:
-        """How many short trainings that is for so many strategies."""
+        """Return the number of short trainings for this many strategies."""
         tuning = strategies * self.lr_points if self.lr_points > 1 else 0
         return tuning + self.seeds * (strategies + len(SCENARIOS) * min(self.finalists, strategies))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What trainings of one strategy came to, over seeds. times_s: to the target, None where it was not reached.
-    visits: mean of visits done. diverged: how many of the trainings did."""
+    """Results of one strategy's trainings over seeds.
+
+    times_s: seconds to the target, None if not reached. accuracies: the best of each training. visits: mean number of
+    completed visits. diverged: number of trainings that diverged.
+    """
 
     times_s: tuple[float | None, ...]
     accuracies: tuple[float, ...]
@@ -47,18 +52,18 @@ class Outcome:
 
     @property
     def time_s(self) -> float | None:
-        """Median time to the target; None where half of the seeds or more did not reach it."""
+        """Median time (s) to the target; None if half of the seeds or more did not reach it."""
         median = self._median
         return median if math.isfinite(median) else None
 
     @property
     def accuracy(self) -> float:
-        """Mean over seeds of the best accuracy, or of what else was measured."""
+        """Mean over seeds of the best accuracy, or of what is measured instead."""
         return statistics.fmean(self.accuracies)
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: no training that diverged, then the median time to the target, then the accuracy."""
+        """Sort key, smaller is better: no diverged training, then median time to the target, then accuracy."""
         return float(self.diverged > 0), self._median, -self.accuracy
 
     @property
@@ -68,7 +73,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Cost:
-    """Means over seeds, to the target or else to the end of the short training. energy_wh: None without watts."""
+    """Mean costs over seeds until the target, or else until the end of the short training.
+
+    energy_wh: None if the fleet has no power figures.
+    """
 
     moved_bytes: float
     client_hours: float
@@ -77,12 +85,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one strategy.
+    """What is known about one strategy.
 
     changes: its best settings. edge: whether its learning rate is the smallest or largest that was tried. busy_ratio,
-    idlest, staleness: of its schedule to the horizon, or else of the trainings (None without a commit). visits: of its
-    schedule as configured and under each scenario; empty where it has none without training. trained: the short
-    trainings; under: those of each scenario, for finalists.
+    idlest, staleness: mean and lowest busy ratio of clients and mean staleness (None without a commit), of its schedule
+    to the horizon, or else of the trainings. visits: of its schedule as configured and under each scenario; empty if
+    the schedule depends on training. trained: results of the short trainings. under: results by scenario, of finalists.
     """
 
     label: str
@@ -97,7 +105,7 @@ class Evidence:
     under: Mapping[str, Outcome]
 
     def visits_change(self, scenario: str) -> float | None:
-        """Relative change of the schedule's visits under a scenario; None where it has none."""
+        """Return the relative change of the schedule's visits under a scenario; None if it has no schedule."""
         before, after = self.visits.get(AS_CONFIGURED), self.visits.get(scenario)
         return after / before - 1 if before and after is not None else None
 
@@ -109,7 +117,7 @@ SCENARIOS = {
     ESTIMATES: f"with estimates that are off by up to {ESTIMATES_OFF:.0%}",
     LOSSES: f"with {LOST_VISITS:.0%} of the visits lost",
 }
-"""What else is tried, in words."""
+"""Scenarios with descriptions."""
 EFFORTS = (
     Effort(1, 1, 0),
     Effort(3, 1, 0),
@@ -118,13 +126,13 @@ EFFORTS = (
     Effort(5, 2, 3),
     Effort(5, 3, 3),
 )
-"""What a budget buys, in this order."""
+"""Efforts from least to most; a budget buys the last one that it covers."""
 
 
 def scenario_changes(config: Config, scenario: str) -> Changes:
-    """What a scenario changes of a configuration: estimates that are wrong for good, or visits that are lost.
+    """Return the changes that a scenario makes to a configuration: permanently wrong estimates, or lost visits.
 
-    Where clients come and go already, that stays, and updates are lost on top, as if they had been damaged.
+    If the fleet's clients already come and go, that stays, and updates are lost in addition, as if damaged.
     """
     if scenario == ESTIMATES:
         return {"fleet.estimates": {"kind": "noisy", "error": ESTIMATES_OFF, "per": "client"}}
@@ -137,19 +145,24 @@ def scenario_changes(config: Config, scenario: str) -> Changes:
 
 
 def parse_budget(text: str) -> int | float:
-    """ "80" is so many trainings, "5m", "90s" or "1h" a time, in seconds as a float. Raises ConfigError otherwise."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if found is None or (not found[2] and "." in found[1]) or not float(found[1]):
+    """Return the number of trainings (int) for text like "80", or seconds (float) for "90s", "5m" or "1h".
+
+    Raises ConfigError for anything else.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if match is None or (not match[2] and "." in match[1]) or not float(match[1]):
         raise ConfigError(f"--budget {text}: write a number of short trainings, like 80, or a time, like 90s, 5m or 1h")
-    if not found[2]:
-        return int(found[1])
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+    if not match[2]:
+        return int(match[1])
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How it was found out. short_s: seconds that a short training lasts; trainings: how many there were, at most;
-    measure: what the target and all accuracies are of."""
+    """How the evidence was gathered. short_s: length (s) of a short training. trainings: their number, at most.
+
+    measure: what the target and all accuracies measure.
+    """
 
     target_accuracy: float | None
     horizon_s: float

@@ -1,4 +1,4 @@
-"""A recommendation with its evidence: in words, as tables, as JSON."""
+"""A recommendation with its evidence, as text, tables and JSON."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 
 Verdict = Literal["clear", "close", "one seed", "alone"]
 _SAME = 0.02
-"""Accuracies that differ by less are taken as equal where seeds are few."""
+"""Accuracies that differ by less count as equal, since seeds are few."""
 
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What to use, and why. evidence: of each strategy that fits, best first; left_out: why others do not."""
+    """The recommended strategy and why.
+
+    evidence: of each strategy that fits, best first. left_out: why others do not fit, by label.
+    """
 
     config: Config
     setting: Setting
@@ -49,13 +52,16 @@ class Advice:
 
     @property
     def verdict(self) -> Verdict:
-        """How sure it is: "clear" where each seed of the best is ahead of each of the second, "close" where not; "one
-        seed" where there was no more than one, "alone" where nothing else fits."""
+        """How certain the recommendation is.
+
+        "clear" if every seed of the best is ahead of every seed of the second, else "close"; "one seed" if there was
+        only one, "alone" if no other strategy fits.
+        """
         if len(self.evidence) == 1:
             return "alone"
         if len(self.setting.seeds) == 1:
             return "one seed"
-        first, second = (each.trained for each in self.evidence[:2])
+        first, second = (evidence.trained for evidence in self.evidence[:2])
         return "clear" if _ahead(first, second) else "close"
 
     @property
@@ -72,35 +78,36 @@ class Advice:
 
     @property
     def details(self) -> list[str]:
-        """What to add: how busy clients are, what it costs, what moves it, what to doubt."""
+        """Further sentences: how busy clients are, costs, sensitivity, and reasons for doubt."""
         best, cost = self.best, self.best.cost
         until = "to the target" if best.trained.time_s is not None else f"in {words.seconds(self.setting.short_s)}"
         energy = "" if cost.energy_wh is None else f", {words.plain_number(cost.energy_wh)} Wh"
-        said = [
+        sentences = [
             f"It keeps clients busy {words.share(best.busy_ratio)} of the time, the idlest {words.share(best.idlest)}.",
             f"It takes {words.size(cost.moved_bytes)}, {_hours(cost.client_hours)} of clients' time{energy} {until}.",
             *self._sensitivity(),
         ]
-        said += [f"{each.label}: {_diverged(each)}." for each in self.evidence if each.trained.diverged]
+        sentences += [f"{other.label}: {_diverged(other)}." for other in self.evidence if other.trained.diverged]
         if best.edge:
-            said.append(f"Its learning rate, {best.changes['training.lr']:g}, is at the end of those tried: tune it.")
+            lr = best.changes["training.lr"]
+            sentences.append(f"Its learning rate, {lr:g}, is the lowest or highest of those tried: tune it.")
         if best.trained.time_s is None and self.setting.target_accuracy is not None:
-            some = any(time is not None for each in self.evidence for time in each.trained.times_s)
+            some = any(time is not None for evidence in self.evidence for time in evidence.trained.times_s)
             who = "No strategy reached {} in most of its short trainings" if some else "No short training reached {}"
-            said.append(
-                f"{who.format(words.aim(self.setting.target_accuracy, self.setting.measure))}: what is compared is how "
-                "far they came; a longer --short or a lower target would say more."
+            sentences.append(
+                f"{who.format(words.aim(self.setting.target_accuracy, self.setting.measure))}: they are ranked by best "
+                "accuracy; a longer --short or a lower target would tell more."
             )
-        return said
+        return sentences
 
     def _sensitivity(self) -> list[str]:
-        finalists = [each for each in self.evidence if each.under]
-        said = []
+        finalists = [evidence for evidence in self.evidence if evidence.under]
+        sentences = []
         for scenario, what in SCENARIOS.items():
-            known = [each for each in finalists if scenario in each.under]
+            known = [finalist for finalist in finalists if scenario in finalist.under]
             if self.best not in known:
                 continue
-            first = min(known, key=lambda each: each.under[scenario].order)
+            first = min(known, key=lambda finalist: finalist.under[scenario].order)
             does = self._does(self.best.under[scenario])
             time_s = self.best.under[scenario].time_s
             if first is self.best:
@@ -109,30 +116,30 @@ class Advice:
                 ahead = f", level with {first.label}"
             else:
                 ahead = f"; {first.label} is ahead there: it {self._does(first.under[scenario])}"
-            said.append(f"{what[0].upper()}{what[1:]} it {does}{ahead}.")
-        return said
+            sentences.append(f"{what[0].upper()}{what[1:]} it {does}{ahead}.")
+        return sentences
 
     def _does(self, trained: Outcome) -> str:
         target, time_s = self.setting.target_accuracy, trained.time_s
         if target is not None and time_s is not None:
             return f"reaches {words.aim(target, self.setting.measure)} after {words.seconds(time_s)}"
         return (
-            f"comes to {words.scored(trained.accuracy, self.setting.measure)} in {words.seconds(self.setting.short_s)}"
+            f"reaches {words.scored(trained.accuracy, self.setting.measure)} in {words.seconds(self.setting.short_s)}"
         )
 
     def toml(self) -> str:
-        """The best strategy's settings, to paste into the configuration."""
+        """Return the best strategy's settings as TOML, to paste into the configuration."""
         return comparison_lines(self.config, self.best.label, self.best.changes)
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON values; the same for the same configuration and number of trainings."""
-        evidence = {}
-        for each in self.evidence:
-            fields = asdict(each)
-            fields["trained"] |= {"time_s": each.trained.time_s, "accuracy": each.trained.accuracy}
-            for scenario, trained in each.under.items():
+        """Return everything as JSON values; equal for the same configuration and number of trainings."""
+        by_label = {}
+        for strategy in self.evidence:
+            fields = asdict(strategy)
+            fields["trained"] |= {"time_s": strategy.trained.time_s, "accuracy": strategy.trained.accuracy}
+            for scenario, trained in strategy.under.items():
                 fields["under"][scenario] |= {"time_s": trained.time_s, "accuracy": trained.accuracy}
-            evidence[fields.pop("label")] = fields
+            by_label[fields.pop("label")] = fields
         return dict(
             plain(
                 {
@@ -141,34 +148,36 @@ class Advice:
                     "headline": self.headline,
                     "details": self.details,
                     "setting": asdict(self.setting),
-                    "strategies": evidence,
+                    "strategies": by_label,
                     "left_out": self.left_out,
                 }
             )
         )
 
     def table(self) -> DataFrame:
-        """A row a strategy, best first: time to target (median over seeds, s), accuracy, trainings that diverged,
-        learning rate, busy ratio, idlest client, staleness, bytes, client hours and Wh to the target or else
-        to the end of the training."""
+        """Return one row per strategy, best first, as a data frame.
+
+        Columns: time to target (median over seeds, s), accuracy, diverged trainings, learning rate, busy ratio, idlest
+        client, staleness; bytes, client hours and Wh until the target, or else until the end of the training.
+        """
         from fedtempo.report import frames
 
         return frames.frame(
             [
                 {
-                    "strategy": each.label,
-                    "time_to_target_s": _nan(each.trained.time_s),
-                    "accuracy": each.trained.accuracy,
-                    "diverged": each.trained.diverged,
-                    "lr": each.changes["training.lr"],
-                    "busy_ratio": each.busy_ratio,
-                    "idlest_client": each.idlest,
-                    "staleness": _nan(each.staleness),
-                    "moved_bytes": each.cost.moved_bytes,
-                    "client_hours": each.cost.client_hours,
-                    "energy_wh": _nan(each.cost.energy_wh),
+                    "strategy": evidence.label,
+                    "time_to_target_s": _nan(evidence.trained.time_s),
+                    "accuracy": evidence.trained.accuracy,
+                    "diverged": evidence.trained.diverged,
+                    "lr": evidence.changes["training.lr"],
+                    "busy_ratio": evidence.busy_ratio,
+                    "idlest_client": evidence.idlest,
+                    "staleness": _nan(evidence.staleness),
+                    "moved_bytes": evidence.cost.moved_bytes,
+                    "client_hours": evidence.cost.client_hours,
+                    "energy_wh": _nan(evidence.cost.energy_wh),
                 }
-                for each in self.evidence
+                for evidence in self.evidence
             ]
         )
 
@@ -190,35 +199,35 @@ def advise(
     workers: int = 1,
     say: Callable[[str], None] = lambda stage: None,
 ) -> Advice:
-    """Which strategy to use for a configuration's fleet, data and network; arguments as `collect.gather`."""
+    """Recommend a strategy for a configuration's fleet, data and network; arguments as `collect.gather`."""
     setting, evidence, left_out = gather(config, strategies, budget=budget, short_s=short_s, workers=workers, say=say)
     return Advice(config, setting, evidence, left_out)
 
 
 def evidence_columns(advice: Advice) -> list[Column]:
-    """Short trainings and schedules, a row a strategy; what they took is to the target, or else to their end."""
-    each, target, measure = advice.evidence, advice.setting.target_accuracy, advice.setting.measure
-    columns = [Column("strategy", tuple(e.label for e in each))]
+    """Return columns of short trainings and schedules, one row per strategy; costs are until the target or the end."""
+    evidence, target, measure = advice.evidence, advice.setting.target_accuracy, advice.setting.measure
+    columns = [Column("strategy", tuple(e.label for e in evidence))]
     if target is not None:
-        times = [e.trained.time_s for e in each]
+        times = [e.trained.time_s for e in evidence]
         columns.append(
             Column(f"time to\u00a0{words.level(target, measure)}", tuple(map(words.seconds, times)), best(times, min))
         )
-    accuracies = [e.trained.accuracy for e in each]
+    accuracies = [e.trained.accuracy for e in evidence]
     columns += [
         Column(measure.name, tuple(words.score(a, measure) for a in accuracies), best(accuracies, max)),
-        *_diverged_column(each),
-        Column("learning rate", tuple(f"{e.changes['training.lr']:g}" for e in each)),
-        Column("moved", tuple(words.size(e.cost.moved_bytes) for e in each)),
-        Column("clients' time", tuple(_hours(e.cost.client_hours) for e in each)),
+        *_diverged_column(evidence),
+        Column("learning rate", tuple(f"{e.changes['training.lr']:g}" for e in evidence)),
+        Column("moved", tuple(words.size(e.cost.moved_bytes) for e in evidence)),
+        Column("clients' time", tuple(_hours(e.cost.client_hours) for e in evidence)),
     ]
-    if any(e.cost.energy_wh is not None for e in each):
-        columns.append(Column("energy, Wh", tuple(words.plain_number(e.cost.energy_wh) for e in each)))
+    if any(e.cost.energy_wh is not None for e in evidence):
+        columns.append(Column("energy, Wh", tuple(words.plain_number(e.cost.energy_wh) for e in evidence)))
     return [
         *columns,
-        Column("busy", tuple(words.share(e.busy_ratio) for e in each)),
-        Column("idlest client", tuple(words.share(e.idlest) for e in each)),
-        Column("staleness", tuple(words.plain_number(e.staleness) for e in each)),
+        Column("busy", tuple(words.share(e.busy_ratio) for e in evidence)),
+        Column("idlest client", tuple(words.share(e.idlest) for e in evidence)),
+        Column("staleness", tuple(words.plain_number(e.staleness) for e in evidence)),
     ]
 
 
@@ -233,18 +242,18 @@ def _diverged_column(evidence: Sequence[Evidence]) -> list[Column]:
 
 
 def sensitivity_columns(advice: Advice) -> list[Column]:
-    """What changes where estimates are wrong or visits are lost: the first few trained, all scheduled."""
-    trained, measure = any(each.under for each in advice.evidence), advice.setting.measure
-    columns = [Column("strategy", tuple(each.label for each in advice.evidence))]
+    """Return columns of what wrong estimates and lost visits change: trainings of the finalists, all schedules."""
+    trained, measure = any(evidence.under for evidence in advice.evidence), advice.setting.measure
+    columns = [Column("strategy", tuple(evidence.label for evidence in advice.evidence))]
     if trained:
-        cells = tuple(_came_to(each.trained, measure) if each.under else "" for each in advice.evidence)
+        cells = tuple(_came_to(evidence.trained, measure) if evidence.under else "" for evidence in advice.evidence)
         columns.append(Column(AS_CONFIGURED, cells))
     names = {ESTIMATES: f"estimates off by {ESTIMATES_OFF:.0%}", LOSSES: f"{LOST_VISITS:.0%} of visits lost"}
     for scenario, name in names.items():
         if trained:
             cells = tuple(_came_to(e.under[scenario], measure) if scenario in e.under else "" for e in advice.evidence)
             columns.append(Column(name, cells))
-        changes = [each.visits_change(scenario) for each in advice.evidence]
+        changes = [evidence.visits_change(scenario) for evidence in advice.evidence]
         columns.append(Column("visits", tuple("" if change is None else f"{change:+.0%}" for change in changes)))
     return columns
 
@@ -254,16 +263,16 @@ def _came_to(trained: Outcome, measure: Measure) -> str:
 
 
 def _ahead(first: Outcome, second: Outcome) -> bool:
-    """Whether each seed of one is better than each of the other."""
+    """Return whether every seed of one is better than every seed of the other."""
     if first.time_s is None:
         return min(first.accuracies) > max(second.accuracies) + _SAME
-    reached = [time for time in first.times_s if time is not None]
+    times = [time for time in first.times_s if time is not None]
     others = [time for time in second.times_s if time is not None]
-    return len(reached) == len(first.times_s) and (not others or max(reached) < min(others))
+    return len(times) == len(first.times_s) and (not others or max(times) < min(others))
 
 
 def _hours(hours: float) -> str:
-    """ "2.4 h", or minutes, or seconds."""
+    """Return hours as "2.4 h", or as minutes or seconds if shorter."""
     if hours >= 1:
         return f"{words.plain_number(hours)} h"
     return f"{words.plain_number(60 * hours)} min" if 60 * hours >= 1 else words.seconds(3600 * hours)

@@ -1,4 +1,4 @@
-"""What tuning found, for reading and for pasting."""
+"""Results of tuning, as a table and as TOML to paste."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedtempo.studies.tuning.successive_halving import Placed
 from fedtempo.studies.tuning.trials import Changes
 
 
-def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> Table:
-    """One row a learning rate, the best first: how long it was tried, time to target by seed, best accuracy.
+def tuning_table(label: str, ranked: Sequence[Placed], seeds: Sequence[int]) -> Table:
+    """Return a table with one row per learning rate, best first: how long it was tried, times to target, best accuracy.
 
-    If a run diverged, a column says how many of each rate's did.
+    If any run diverged, a column shows how many of each rate's runs did.
     """
-    measure = found[0].trial.measure
+    measure = ranked[0].trial.measure
     table = Table(
         title=f"{label}: seconds to the target by seed, mean of the best {measure.name}",
         title_style="bold",
@@ -29,23 +29,29 @@ def tuning_table(label: str, found: Sequence[Placed], seeds: Sequence[int]) -> T
         box=box.SIMPLE,
         padding=(0, 1),
     )
-    some = any(place.trial.diverged for place in found)
-    for column in ("lr", "tried for", *(f"seed {seed}" for seed in seeds), "best", *(["diverged"] if some else [])):
+    any_diverged = any(place.trial.diverged for place in ranked)
+    for column in (
+        "lr",
+        "tried for",
+        *(f"seed {seed}" for seed in seeds),
+        "best",
+        *(["diverged"] if any_diverged else []),
+    ):
         table.add_column(column, justify="right", no_wrap=True)
-    for place in found:
+    for place in ranked:
         trial = place.trial
         table.add_row(
             f"{trial.changes['training.lr']:g}",
             f"{place.horizon_s:.4g} s",
             *("-" if time is None else f"{time:.4g}" for time in trial.times_s),
             f"{statistics.fmean(trial.accuracies):.4f}",
-            *([f"{trial.diverged} of {len(seeds)}" if trial.diverged else ""] if some else []),
+            *([f"{trial.diverged} of {len(seeds)}" if trial.diverged else ""] if any_diverged else []),
         )
     return table
 
 
 def comparison_lines(base: Config, label: str, changes: Changes) -> str:
-    """`[compare.<label>]` with the settings that the label has in `base` and these changes, as TOML."""
+    """Return `[compare.<label>]` as TOML, with the settings that the label has in `base` and these changes."""
     settings: Changes = {}
     for key, value in base.variants.get(label, {}).items():
         settings |= flat(key, value)
@@ -55,7 +61,7 @@ def comparison_lines(base: Config, label: str, changes: Changes) -> str:
 
 
 def toml_line(value: object) -> str:
-    """A value in one line of TOML."""
+    """Return a value as one line of TOML."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {toml_line(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):

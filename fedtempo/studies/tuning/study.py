@@ -1,4 +1,4 @@
-"""Competitors tuned on one grid, then compared on seeds that the tuning did not see."""
+"""Studies: competitors tuned on one grid, then compared on seeds that the tuning did not use."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from fedtempo.studies.tuning.trials import Changes, FinishedRun, Grid, Trial, ru
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """trials: of each competitor, the best first; empty where nothing was tuned. runs: of each, one a seed."""
+    """Results of a study by competitor. trials: best first, empty if nothing was tuned. runs: one per seed."""
 
     trials: Mapping[str, Sequence[Trial]]
     runs: Mapping[str, Sequence[FinishedRun]]
 
     @property
     def records(self) -> dict[str, list[Records]]:
-        """For pictures: the records of each competitor's runs."""
+        """The records of each competitor's runs, for pictures."""
         return {label: [run.records for run in runs] for label, runs in self.runs.items()}
 
     @property
     def comparison(self) -> dict[str, Any]:
-        """See `fedtempo.record.comparison`."""
+        """The comparison of the runs, as `fedtempo.record.comparison` makes it."""
         return comparison({label: [run.summary for run in runs] for label, runs in self.runs.items()})
 
     def chosen(self, label: str) -> Changes:
-        """The setting that the tuning found best for a competitor."""
+        """Return the best setting that the tuning found for a competitor."""
         return self.trials[label][0].changes
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return everything as JSON values."""
         trials = {
             label: [
                 {"changes": trial.changes, "times_s": trial.times_s, "best_accuracies": trial.accuracies}
@@ -57,23 +57,23 @@ def tuned_study(
 ) -> Study:
     """Tune every competitor on the same grid and seeds, then run each with its best setting on `seeds`.
 
-    tuning_horizon: seconds after which a run of the tuning ends; that of the configuration by default.
+    tuning_horizon: seconds after which a tuning run ends (default: the configuration's horizon).
     """
-    briefly = base if tuning_horizon is None else base.with_changes({"run.horizon": tuning_horizon})
-    trials = tune(briefly, labels, grid, tuning_seeds, workers=workers)
+    tuning_base = base if tuning_horizon is None else base.with_changes({"run.horizon": tuning_horizon})
+    trials = tune(tuning_base, labels, grid, tuning_seeds, workers=workers)
     best = {label: trials[label][0].changes for label in labels}
     return Study(trials, run_settings(base, best, seeds, workers=workers))
 
 
 def plain_study(base: Config, labels: Sequence[str], seeds: Sequence[int], *, workers: int = 2) -> Study:
-    """Every competitor with the settings that the configuration gives it."""
+    """Run every competitor with the settings that the configuration gives it, without tuning."""
     return Study({}, run_settings(base, {label: {} for label in labels}, seeds, workers=workers))
 
 
 def run_settings(
     base: Config, settings: Mapping[str, Changes], seeds: Sequence[int], *, workers: int = 2
 ) -> dict[str, list[FinishedRun]]:
-    """Competitors with given settings, to the horizon: for each its runs, one a seed."""
+    """Run competitors with given settings to the horizon; return the runs of each, one per seed."""
     executor = "none" if base.executor.kind == "none" else "inline"
     configs = [
         base.for_comparison(label).with_changes({**changes, "run.seed": seed, "executor.kind": executor}, label=label)

@@ -15,7 +15,7 @@ from fedtempo.studies.tuning.trials import Changes, Trial, run_trials
 
 @dataclass(frozen=True)
 class Rung:
-    """points: settings of each competitor that are tried; share: of the run's horizon that each gets."""
+    """A stage of the tuning. points: settings tried per competitor. share: of the run's horizon that each gets."""
 
     points: int
     share: float
@@ -23,7 +23,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Placed:
-    """A setting's last trial: it was tried on rungs 0 to `rung`, there to `horizon_s`."""
+    """The last trial of a setting, which was tried on rungs 0 to `rung`, on the last of them to `horizon_s`."""
 
     trial: Trial
     rung: int
@@ -31,15 +31,15 @@ class Placed:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: what did not diverge, what came farther, then the trial's own order."""
+        """Sort key, smaller is better: not diverged, then the later rung, then the trial's own order."""
         diverged, *others = self.trial.order
         return diverged, -self.rung, *others
 
 
 def multiplicative_grid(high: float, low: float, factor: float) -> list[float]:
-    """high, high / factor, ... down to low, in two significant digits; from the largest on.
+    """Return high, high / factor, ... down to low, rounded to two significant digits.
 
-    Raises ConfigError where these make no grid.
+    Raises ConfigError if the arguments make no grid.
     """
     if not 0 < low <= high:
         raise ConfigError(f"--lr {high:g}:{low:g}: give the largest and the smallest, both positive")
@@ -50,20 +50,22 @@ def multiplicative_grid(high: float, low: float, factor: float) -> list[float]:
         values.append(float(f"{value:.2g}"))
         value /= factor
     if len(set(values)) < len(values):
-        raise ConfigError(f"--factor {factor:g}: neighbours in the grid agree in two digits; take a larger one")
+        raise ConfigError(
+            f"--factor {factor:g}: too small, neighbouring rates agree in two digits; choose a larger factor"
+        )
     return values
 
 
 def rungs(points: int, budget: float) -> list[Rung]:
-    """How `points` settings share `budget` horizons: half of them (rounded up) reach each next rung, two the last.
+    """Divide a budget of horizons among `points` settings: half (rounded up) reach each next rung, two the last.
 
-    From rung to rung the time of a run grows by one factor, such that the budget is used up. A budget for all points
-    is a single rung. Raises ConfigError for a budget that is not above two horizons.
+    The length of runs grows by the same factor from rung to rung, chosen to use up the budget. If the budget covers all
+    points, there is a single rung. Raises ConfigError for a budget of two horizons or fewer.
     """
     if budget >= points:
         return [Rung(points, 1.0)]
     if budget <= 2:
-        raise ConfigError(f"--budget {budget:g}: must be above 2 horizons, which the two last settings take")
+        raise ConfigError(f"--budget {budget:g}: must be above 2 horizons, which the last two settings need")
     counts = [points]
     while counts[-1] > 2:
         counts.append(-(-counts[-1] // 2))
@@ -72,11 +74,11 @@ def rungs(points: int, budget: float) -> list[Rung]:
     def shares(factor: float) -> list[float]:
         return [factor ** (rung - last) for rung in range(last + 1)]
 
-    def left_over(factor: float) -> float:
+    def remaining(factor: float) -> float:
         return budget - sum(count * share for count, share in zip(counts, shares(factor)))
 
-    longest = 1 + sum(counts) / (budget - 2)  # with this factor some budget is left over
-    factor = 1.0 if left_over(1.0) >= 0 else float(scipy.optimize.brentq(left_over, 1.0, longest))
+    longest = 1 + sum(counts) / (budget - 2)  # with this factor some budget remains
+    factor = 1.0 if remaining(1.0) >= 0 else float(scipy.optimize.brentq(remaining, 1.0, longest))
     return [Rung(count, share) for count, share in zip(counts, shares(factor))]
 
 
@@ -90,16 +92,17 @@ def successive_halving(
     workers: int,
     begins: Callable[[int, Rung, float], None] = lambda number, rung, horizon_s: None,
 ) -> dict[str, list[Placed]]:
-    """Tune every competitor over the same points with the same budget; for each all points, the best first.
+    """Tune every competitor over the same points with the same budget; return all points of each, best first.
 
-    A trial is better if none of its runs diverged, then if it reaches the target sooner (median over the seeds), then
-    if its best accuracy is higher.
-    budget: horizons of each competitor and seed; two thirds of the points, and 3 at least, where None. begins: told of
-    each rung. Raises ConfigError for a configuration without a horizon or without training.
+    A trial is better if none of its runs diverged, then if it reaches the target sooner (median over seeds), then if
+    its best accuracy is higher.
+    budget: horizons per competitor and seed (default: two thirds of the number of points, at least 3). begins: called
+    before each rung with its number, the rung and its horizon (s). Raises ConfigError for a configuration without a
+    horizon or without training.
     """
     horizon = base.run.horizon
     if horizon is None:
-        raise ConfigError("run.horizon is missing: settings are compared by what they reach in so many seconds")
+        raise ConfigError("run.horizon is missing: tuning compares what settings reach within it")
     if base.executor.kind == "none":
         raise ConfigError('executor.kind = "none": tuning needs training')
     alive = {label: list(points) for label in labels}
@@ -108,16 +111,16 @@ def successive_halving(
     for number, rung in enumerate(plan):
         horizon_s = rung.share * horizon
         begins(number, rung, horizon_s)
-        asked = [(label, changes) for label in labels for changes in alive[label]]
+        settings = [(label, changes) for label in labels for changes in alive[label]]
         common: Changes = {
             "run.horizon": horizon_s,
             "run.evaluate_every": base.run.evaluate_every / math.ceil(5 * base.run.evaluate_every / horizon_s),
             "run.stop_at_target": base.run.target_accuracy is not None,
         }
-        trials = run_trials(base, asked, seeds, common, workers=workers)
-        keep = plan[number + 1].points if number + 1 < len(plan) else 0
+        trials = run_trials(base, settings, seeds, common, workers=workers)
+        n_kept = plan[number + 1].points if number + 1 < len(plan) else 0
         for label in labels:
             tried = sorted((trial for trial in trials if trial.label == label), key=lambda trial: trial.order)
-            alive[label] = [trial.changes for trial in tried[:keep]]
-            placed[label].extend(Placed(trial, number, horizon_s) for trial in tried[keep:])
-    return {label: sorted(found, key=lambda place: place.order) for label, found in placed.items()}
+            alive[label] = [trial.changes for trial in tried[:n_kept]]
+            placed[label].extend(Placed(trial, number, horizon_s) for trial in tried[n_kept:])
+    return {label: sorted(places, key=lambda place: place.order) for label, places in placed.items()}

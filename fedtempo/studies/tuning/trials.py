@@ -1,4 +1,4 @@
-"""Settings tuned for each strategy, with the same budget for all: a comparison is fair only then."""
+"""Tries settings for each strategy with the same budget for all, without which a comparison is not fair."""
 
 from __future__ import annotations
 
@@ -30,14 +30,18 @@ Grid = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Trial:
-    """What one setting of one strategy came to over the tuning seeds. diverged: how many of the runs did."""
+    """Results of one setting of one strategy over the tuning seeds.
+
+    times_s: seconds to the target, one per seed, None if not reached. accuracies: the best of each run. diverged:
+    number of runs that diverged.
+    """
 
     label: str
     changes: Changes
     times_s: tuple[float | None, ...]
     accuracies: tuple[float, ...]
     measure: Measure = CLASSES
-    """What the accuracies are."""
+    """What the accuracies measure."""
     diverged: int = 0
 
     @property
@@ -47,79 +51,79 @@ class Trial:
 
     @property
     def order(self) -> tuple[float, ...]:
-        """Smaller is better: no run that diverged, then the median time to the target, then the mean best accuracy."""
+        """Sort key, smaller is better: no diverged run, then median time to the target, then mean best accuracy."""
         return float(self.diverged > 0), self.median_s, -statistics.fmean(self.accuracies)
 
 
 def grid_points(grid: Grid) -> list[Changes]:
-    """Every combination of a grid {dotted key: values}, the last key fastest."""
+    """Return every combination of a grid {dotted key: values}, the last key varying fastest."""
     return [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
 
 
 def tune(
     base: Config, labels: Sequence[str], grid: Grid, seeds: Sequence[int], *, workers: int = 2
 ) -> dict[str, list[Trial]]:
-    """Try every point of one grid for every competitor; for each its trials, the best first.
+    """Try every point of one grid for every competitor; return the trials of each, best first.
 
-    A run ends when it has reached the target; without one, the best accuracy counts. Runs are spread over `workers`
-    processes, one thread each; the results do not depend on that. seeds: others than those of the comparison that the
-    settings are for.
+    A run ends when it reaches the target; without a target, the best accuracy counts. Runs are spread over `workers`
+    processes with one thread each; the results do not depend on their number. seeds: different from those of the
+    comparison that the settings are for.
     """
-    asked = [(label, changes) for label in labels for changes in grid_points(grid)]
+    settings = [(label, changes) for label in labels for changes in grid_points(grid)]
     aims = base.run.target_accuracy is not None
-    trials = run_trials(base, asked, seeds, {"run.stop_at_target": aims}, workers=workers)
-    found = {label: [trial for trial in trials if trial.label == label] for label in labels}
-    return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in found.items()}
+    trials = run_trials(base, settings, seeds, {"run.stop_at_target": aims}, workers=workers)
+    by_label = {label: [trial for trial in trials if trial.label == label] for label in labels}
+    return {label: sorted(tried, key=lambda trial: trial.order) for label, tried in by_label.items()}
 
 
 def run_trials(
     base: Config,
-    asked: Sequence[tuple[str, Changes]],
+    settings: Sequence[tuple[str, Changes]],
     seeds: Sequence[int],
     common: Changes,
     *,
     workers: int,
 ) -> list[Trial]:
-    """A trial for each (competitor, changes), in order; `common` changes all of them."""
+    """Return a trial for each (competitor, changes) of `settings`, in order; `common` changes apply to all."""
     configs = [
         base.for_comparison(label).with_changes(
             {**changes, **common, "run.seed": seed, "executor.kind": "inline"}, label=label
         )
-        for label, changes in asked
+        for label, changes in settings
         for seed in seeds
     ]
     check_same_work((config.label, config.tables) for config in configs)
     summaries = [finished.summary for finished in run_all(configs, workers=workers)]
     trials = []
-    for number, (label, changes) in enumerate(asked):
-        own = summaries[number * len(seeds) : (number + 1) * len(seeds)]
-        times = tuple(summary["time_to_target_s"] for summary in own)
-        accuracies = tuple(best_accuracy(summary) for summary in own)
-        diverged = sum(summary["diverged"] is not None for summary in own)
-        trials.append(Trial(label, changes, times, accuracies, measure_of(own[0]["data"]), diverged))
+    for number, (label, changes) in enumerate(settings):
+        of_trial = summaries[number * len(seeds) : (number + 1) * len(seeds)]
+        times = tuple(summary["time_to_target_s"] for summary in of_trial)
+        accuracies = tuple(best_accuracy(summary) for summary in of_trial)
+        diverged = sum(summary["diverged"] is not None for summary in of_trial)
+        trials.append(Trial(label, changes, times, accuracies, measure_of(of_trial[0]["data"]), diverged))
     return trials
 
 
 def best_accuracy(summary: Mapping[str, Any]) -> float:
-    """A run's; what was never measured, or never finite, is below all that was."""
+    """Return a run's best accuracy; -1, below all others, if none was measured or finite."""
     best: float | None = summary["best_accuracy"]
     return -1.0 if best is None else best
 
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """A run that ended: its summary and its records."""
+    """The summary and records of a finished run."""
 
     summary: dict[str, Any]
     records: Records
 
 
-_SHARED_POOL: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept workers", default=None)
+_SHARED_POOL: ContextVar[ProcessPoolExecutor | None] = ContextVar("shared pool", default=None)
 
 
 @contextmanager
 def _worker_processes(count: int) -> Iterator[ProcessPoolExecutor]:
-    """They end at once where the block is left by an error or an interrupt, and with this process, however it ends."""
+    """Yield a pool of processes that end immediately if the block raises, and whenever this process ends."""
     with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         try:
             yield pool
@@ -142,7 +146,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def shared_workers(workers: int = 2) -> Iterator[None]:
-    """What runs within in worker processes shares these: each takes seconds to start, a run often takes less."""
+    """Share worker processes among all calls in the block: starting one takes seconds, often longer than a run."""
     with _worker_processes(workers) as pool:
         token = _SHARED_POOL.set(pool)
         try:
@@ -152,21 +156,21 @@ def shared_workers(workers: int = 2) -> Iterator[None]:
 
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun]:
-    """Runs, in order, several at a time; each in one process and one thread, in this one where it is one at a time."""
+    """Run configurations in order, in `workers` processes with one thread each; in this process if `workers` is 1."""
     return in_processes(_finish, configs, workers=workers)
 
 
 def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun | FedtempoError]:
-    """As `run_all`; for a run that cannot be, its error."""
+    """Do as `run_all`, but return the error of a run that fails."""
     return in_processes(_attempt, configs, workers=workers)
 
 
 def in_processes(function: Callable[[S], T], items: Sequence[S], *, workers: int = 2) -> list[T]:
-    """`function` of each item, in order, several at a time in processes; in this one where it is one at a time."""
+    """Return `function(item)` of each item, in order, from `workers` processes; from this one if `workers` is 1."""
     if workers == 1 or len(items) < 2:
         return list(map(function, items))
-    if (kept := _SHARED_POOL.get()) is not None:
-        return list(kept.map(function, items))
+    if (shared := _SHARED_POOL.get()) is not None:
+        return list(shared.map(function, items))
     with _worker_processes(min(workers, len(items))) as pool:
         return list(pool.map(function, items))
 

@@ -112,7 +112,7 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
         summary = run(tmp_path / "run", f"{__name__}:Breaks", f"{__name__}:Remembers")
     assert summary["ended"] == "horizon"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{__name__}:Breaks failed and is not told of this run any more: the tracker's disk is full"
+        f"{__name__}:Breaks failed and gets no more of this run: the tracker's disk is full"
     ]
     broken, well = Remembers.made
     assert broken.summary is None
@@ -126,7 +126,7 @@ def test_a_tracker_that_hangs_does_not_hold_the_run(
     tracking = Tracking({"hangs": Hangs()}, About("run", tmp_path, {}, 0.0))
     tracking.take(Point(0.0, 0, {}))
     tracking.finish({}, ())
-    assert "hangs had not taken all within 0.05 s" in caplog.text
+    assert "hangs did not finish within 0.05 s" in caplog.text
 
 
 def test_a_run_that_never_begins_has_no_trace_at_trackers(tmp_path: Path) -> None:
