@@ -8,7 +8,7 @@ for (const chart of charts) {
   });
 }
 
-// The traces, those hidden that are, bars in colours that show.
+// The traces, hidden ones still hidden, bars in colours that show on the card.
 function shaded(chart) {
   return chart.figure.data.map((trace, i) => {
     const visible = chart.data?.[i]?.visible ?? trace.visible ?? true;

@@ -16,7 +16,7 @@ function themed(layout) {
   return look;
 }
 
-// Dark colours of bars do not show on a dark card.
+// Bars in dark colours do not show on a dark card.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function readable(tone) {
   if (!dark.matches || !/^#[0-9a-f]{6}$/i.test(tone)) return tone;

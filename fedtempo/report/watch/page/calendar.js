@@ -1,5 +1,5 @@
 "use strict";
-// One run's calendar: who is busy now, and when some clients were.
+// One run's calendar: which clients are busy now, and when some of them were busy.
 
 const LOST = new Set([2, 4, 5]);
 const CUT = new Set([1, 3]);
@@ -39,7 +39,7 @@ class RunCalendar {
     });
   }
 
-  // What is new of the run, as the server tells it.
+  // Takes in what is new of the run, as the server sends it.
   update(row, detail, colourOfRun) {
     const before = this.now;
     this.row = row;
@@ -69,7 +69,7 @@ class RunCalendar {
     this.select.replaceChildren(...steps.map((seconds) => new Option(`${tidy(seconds)} s`, seconds, false, seconds === this.window)));
   }
 
-  // The earliest second of which the page has visits, and where the window begins at the latest.
+  // The earliest time (s) with visits on the page, and the latest possible beginning of the window.
   first() { return this.visits.length ? Math.min(this.visits[0][2], this.now) : 0; }
   latestBegin() { return Math.max(0, this.shownNow - 0.92 * this.window); }
 
@@ -90,7 +90,7 @@ class RunCalendar {
     this.followButton.setAttribute("aria-pressed", String(this.following));
   }
 
-  // A frame: seconds since the last one.
+  // Draws a frame; seconds: since the last frame.
   tick(seconds) {
     if (!this.row || !this.window) return;
     if (this.shownNow < this.now) {
@@ -105,7 +105,7 @@ class RunCalendar {
     }
   }
 
-  // In words: what is drawn, for who does not see it.
+  // Describes the drawing for screen readers.
   tell() {
     const { row } = this;
     const busy = row.busy === null ? "" : `${row.busy.toLocaleString("en")} of ${row.clients.toLocaleString("en")} clients busy`;
@@ -115,9 +115,9 @@ class RunCalendar {
     const names = this.going.map((visit) => this.clients[visit[0]]);
     const some = names.length > 12 ? [...names.slice(0, 12), `${names.length - 12} others`] : names;
     this.days.setAttribute("aria-label",
-      `Calendar of ${this.clients.length} of ${row.clients} clients. ${some.length ? `Busy now: ${some.join(", ")}.` : "Nobody is busy now."} ` +
+      `Calendar of ${this.clients.length} of ${row.clients} clients. ${some.length ? `Busy now: ${some.join(", ")}.` : "No client is busy now."} ` +
       "Arrow keys move through time.");
-    this.cells.setAttribute("aria-label", `Who is busy: ${busy || "not known"}. A square is a client.`);
+    this.cells.setAttribute("aria-label", `Busy clients: ${busy || "unknown"}. Each square is a client.`);
   }
 
   draw() {
@@ -133,10 +133,10 @@ class RunCalendar {
   }
 
   legend() {
-    if (!this.row.rows) return "The run keeps totals and no rows of visits: only what is in progress can be shown.";
+    if (!this.row.rows) return "The run records totals but no rows of visits, so only visits in progress are shown.";
     const few = this.clients.length < this.row.clients ? `${this.clients.length} of ${this.row.clients.toLocaleString("en")} clients, evenly spread. ` : "";
     const cells = this.who ? "Squares: every client, filled while it is busy. " : "";
-    return `${cells}${few}A bar is a visit: pale while it receives and sends, full while it computes; a colour is a group. Striped: lost. Dashed: goes on.`;
+    return `${cells}${few}Bars are visits: pale while receiving and sending, full while computing; colours are groups. Striped: lost. Dashed: in progress.`;
   }
 
   drawCells() {
@@ -236,7 +236,7 @@ class RunCalendar {
     this.boxes.push([from, to, y, y + height, visit]);
   }
 
-  // What the pointer is at.
+  // Shows what is under the pointer.
   explain(event) {
     delete this.key.dataset.held;
     if (event) {
@@ -250,7 +250,7 @@ class RunCalendar {
         this.key.textContent = [
           this.clients[row] + (group < 0 ? "" : `, group ${group}`),
           `from ${tidy(started)} s${outcome === null ? "" : ` to ${tidy(finished)} s`}`,
-          phases.join(", "), outcome === null ? "goes on" : ENDINGS[outcome],
+          phases.join(", "), outcome === null ? "in progress" : ENDINGS[outcome],
         ].filter(Boolean).join(" · ");
         this.key.dataset.held = "1";
         return;
@@ -260,7 +260,7 @@ class RunCalendar {
   }
 }
 
-// A canvas with as many points as the screen has, and its pen in the page's units.
+// Fits a canvas to the screen's resolution; its pen draws in the page's units.
 function sized(canvas, width, height) {
   const dots = devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * dots) || canvas.height !== Math.round(height * dots)) {

@@ -1,10 +1,10 @@
-// Asks for what is new, and shows it.
+// Fetches what is new and shows it.
 
 const SYMBOLS = { starting: "◌", running: "●", finished: "✓", interrupted: "‖", silent: "?", unreadable: "✕" };
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 const byId = (id) => document.getElementById(id);
 const runs = new Map(); // number: what the page knows of a run
-let chosen = null; // numbers of the runs that are shown; the first few until somebody chooses
+let chosen = null; // numbers of the runs shown; the first few until the user chooses
 let answered = null;
 
 function known(number) {
@@ -86,12 +86,12 @@ function showTable({ runs: rows, left_out: leftOut }) {
   const heading = document.querySelector("#runs .measure"), { name } = measureOf(rows);
   if (heading.textContent !== name) heading.textContent = name;
   const hints = [];
-  if (rows.length > SHARED.mostShown) hints.push(`Choose up to ${SHARED.mostShown} runs to see.`);
-  if (leftOut) hints.push(`${leftOut} more runs are left out: name their folders to see them.`);
+  if (rows.length > SHARED.mostShown) hints.push(`Choose up to ${SHARED.mostShown} runs to show.`);
+  if (leftOut) hints.push(`${leftOut} more runs are not listed: start fedtempo watch with their folders to see them.`);
   byId("hint").textContent = hints.join(" ");
 }
 
-// What runs measure; runs on different data have no common name for it.
+// What the runs measure; runs on different data may have no common name for it.
 function measureOf(rows) {
   const measures = rows.filter((row) => row.label !== undefined).map((row) => row.measure);
   const names = new Set(measures.map((measure) => measure.name));
@@ -145,7 +145,7 @@ function fillRow(made, row) {
   texts.forEach((text, i) => { if (cells[i].textContent !== text) cells[i].textContent = text; });
 }
 
-// ", 40 s left": by how the clock moved in the last half minute.
+// ", 40 s left", estimated from the last half minute.
 function left(row) {
   const run = known(row.number);
   if (row.state !== "running" || !row.horizon_s) {
@@ -180,7 +180,7 @@ function showCards({ runs: rows }) {
       const title = card.querySelector("h3");
       if (title.textContent !== row.title) title.replaceChildren(node("i", ""), row.title);
       title.firstChild.style.setProperty("--colour", row.colour);
-      card.querySelector("[role=log]")?.setAttribute("aria-label", `log of ${row.title}, the newest first`);
+      card.querySelector("[role=log]")?.setAttribute("aria-label", `log of ${row.title}, newest first`);
       return card;
     });
     const parent = byId(place);
@@ -272,16 +272,16 @@ dark.addEventListener("change", () => {
   for (const run of runs.values()) run.calendar.draw();
 });
 
-// The head ------------------------------------------------------------------------------------------------------------
+// The header ----------------------------------------------------------------------------------------------------------
 
 function showTitle({ runs: rows }) {
   const running = rows.filter((row) => row.state === "running" || row.state === "starting");
   const begun = rows.filter((row) => row.label !== undefined);
-  let title = "No run is there yet";
+  let title = "No runs yet";
   if (rows.length === 1) title = `${rows[0].title}: ${rows[0].state}`;
   else if (rows.length) title = running.length ? `${running.length} of ${rows.length} runs are running` : `${rows.length} runs, none running`;
   if (byId("title").textContent !== title) document.title = byId("title").textContent = title;
-  // What holds for all of them.
+  // Facts that all runs share.
   const about = [
     (row) => row.source, (row) => `${count(row.clients)} clients`, (row) => (row.horizon_s ? `${tidy(row.horizon_s)} s` : ""),
     (row) => (row.deployment ? "real clients" : "virtual clock"),
@@ -295,7 +295,7 @@ function say(text) {
   if (byId("connection").textContent !== text) byId("connection").textContent = text;
 }
 
-// Around and around ---------------------------------------------------------------------------------------------------
+// Update loop ---------------------------------------------------------------------------------------------------------
 
 let timer = 0;
 let asking = false;
@@ -312,7 +312,7 @@ async function round() {
   let next = 2000;
   try {
     const answer = await ask().catch((error) => {
-      say(error instanceof TypeError ? "The watcher does not answer; asking again." : error.message);
+      say(error instanceof TypeError ? "fedtempo watch does not answer; trying again." : error.message);
     });
     if (answer) {
       take(answer);
