@@ -203,8 +203,8 @@ def _final_values(figure: go.Figure) -> str:
             return "no finite value"
         return f"{value:.1%}" if form == ".0%" else f"{value:.4g}"
 
-    said = (f"{name} {shown(value)}" for name, value in ends.items())
-    return f"At the end: {', '.join(said)}." if ends else ""
+    values = (f"{name} {shown(value)}" for name, value in ends.items())
+    return f"At the end: {', '.join(values)}." if ends else ""
 
 
 def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:

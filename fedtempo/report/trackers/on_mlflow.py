@@ -35,8 +35,8 @@ class OnMlflow:
     def begin(self, about: About) -> None:
         self._client, self._began_s = self._make(), about.began_s
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "fedtempo")
-        found = self._client.get_experiment_by_name(name)
-        experiment = self._client.create_experiment(name) if found is None else found.experiment_id
+        existing = self._client.get_experiment_by_name(name)
+        experiment = self._client.create_experiment(name) if existing is None else existing.experiment_id
         run = self._client.create_run(
             experiment, run_name=about.name, start_time=_ms(about.began_s), tags={"fedtempo.folder": str(about.folder)}
         )

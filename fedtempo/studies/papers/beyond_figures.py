@@ -25,8 +25,8 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
     n_rows = -(-len(cells) // columns)
     figure = new_figure(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows)
     panels = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
-    for place, cell in enumerate(cells):
-        axes = plain_axes(panels[place // columns][place % columns])
+    for index, cell in enumerate(cells):
+        axes = plain_axes(panels[index // columns][index % columns])
         base = next(iter(cell["tried"].values()))["runs"]["target_s"]
         for height, label in enumerate(reversed(others)):
             if label not in list(cell["tried"])[1:]:
@@ -43,7 +43,7 @@ def draw_ratios(facts: Mapping[str, Any], path: Path | str) -> None:
         axes.set_yticks(range(len(others)), list(reversed(others)), fontsize=7)
         axes.tick_params(axis="x", labelsize=7)
         axes.set_title(textwrap.fill(cell["title"], 34), loc="left", fontsize=8, fontweight="bold")
-    for place in range(len(cells), n_rows * columns):
-        panels[place // columns][place % columns].set_visible(False)
+    for index in range(len(cells), n_rows * columns):
+        panels[index // columns][index % columns].set_visible(False)
     figure.supxlabel("time to the target over that of the panel's first variant (triangle: at least)", fontsize=8)
     write_figure(figure, path)

@@ -238,14 +238,14 @@ def table_1(request: Request) -> list[Row]:
         for source, study in panels.items():
             printed = _TABLE_ONE.get((source, name), _TABLE_ONE["cifar10", name])
             ends = {label: [100 * end for end in late_accuracies(study, label)] for label in (*_OTHERS, ours)}
-            for (label, own), percent in zip(ends.items(), printed, strict=True):
+            for (label, percents), percent in zip(ends.items(), printed, strict=True):
                 what = f"{source}, {name}, {label}"
                 if (source, name) in _TABLE_ONE:
-                    rows.append(number(what, percent, own, within=0.03, digits=2, unit=" %"))
+                    rows.append(number(what, percent, percents, within=0.03, digits=2, unit=" %"))
                 else:  # on other data only the gain over FedAvg is judged
-                    rows.append(Row(what, f"{percent:.2f} %", spread(own, 2, " %")))
+                    rows.append(Row(what, f"{percent:.2f} %", spread(percents, 2, " %")))
                 if label != "fedavg":
-                    gains = [a - b for a, b in zip(own, ends["fedavg"], strict=True)]
+                    gains = [a - b for a, b in zip(percents, ends["fedavg"], strict=True)]
                     paper = percent - printed[0]
                     same = (statistics.fmean(gains) > 0) == (paper > 0)
                     what = f"{what} over fedavg, points"

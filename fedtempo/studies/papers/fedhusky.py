@@ -304,12 +304,12 @@ def variants(request: Request) -> list[Row]:
         for label in _VARIANTS:
             summaries = [run.summary for run in study.runs[label]]
             times = [summary["time_to_target_s"] for summary in summaries]
-            said = ", ".join(_seconds(time) for time in times)
+            by_seed = ", ".join(_seconds(time) for time in times)
             rows.append(
                 Row(
                     f"{name}: time to {100 * (base.run.target_accuracy or 0):.0f} %, {label}",
                     "-",
-                    f"{_seconds(_median_time(study.records[label], base.run.target_accuracy or 0))} ({said})",
+                    f"{_seconds(_median_time(study.records[label], base.run.target_accuracy or 0))} ({by_seed})",
                     f"{_settings_text(study.chosen(label))}; final accuracy "
                     + spread([100 * (summary["final_accuracy"] or 0.0) for summary in summaries], 1, " %"),
                 )

@@ -171,8 +171,8 @@ def table_1(request: Request) -> list[Row]:
     studies = _points(request, "table1", x, configs, labels, tuned_at=0.7)
     source = base.data.source
     rows = []
-    for place, (sigma, study) in enumerate(studies.items()):
-        printed = _TABLE_ONE.get(source, _TABLE_ONE["cifar10"])[place]
+    for index, (sigma, study) in enumerate(studies.items()):
+        printed = _TABLE_ONE.get(source, _TABLE_ONE["cifar10"])[index]
         for label, percent in zip(labels, printed):
             late = [100 * value for value in _late(study, label)]
             if source in _TABLE_ONE and request.scale == "full":

@@ -103,7 +103,7 @@ def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
 
 def _grid_ends(facts: Facts, standings: Sequence[Standing]) -> list[GridEnds]:
     """Find choices that a wider grid of learning rates might have improved."""
-    found = []
+    grid_ends = []
     for data, budget in facts["budgets"].items():
         ends = min(budget["lr"]), max(budget["lr"])
         places = [
@@ -111,5 +111,5 @@ def _grid_ends(facts: Facts, standings: Sequence[Standing]) -> list[GridEnds]:
         ]
         at_end = [place.label for place in places if place.lr in ends]
         if len(budget["lr"]) > 2 and at_end:
-            found.append(GridEnds(data, len(at_end), len(places), list(dict.fromkeys(at_end))))
-    return found
+            grid_ends.append(GridEnds(data, len(at_end), len(places), list(dict.fromkeys(at_end))))
+    return grid_ends

@@ -185,11 +185,11 @@ def figure_5(request: Request) -> list[Row]:
         levels = [round(share * level[name], 3) for share in (0.7, 0.8, 0.9, 1.0)]
         times = {label: [median_to(runs, at) for at in levels] for label, runs in study.records.items()}
         save_picture(draw_lines, request.folder, f"fig5-{slug(name)}", levels, times, x="target accuracy", y="time (s)")
-        for place, at in enumerate(levels):
-            best = min(times[label][place] for label in _OTHERS)
-            words = ", ".join(f"{label} {in_words(of[place])}" for label, of in times.items())
+        for index, at in enumerate(levels):
+            best = min(times[label][index] for label in _OTHERS)
+            words = ", ".join(f"{label} {in_words(of[index])}" for label, of in times.items())
             for ours in _ours(study):
-                share = times[ours][place] / best if np.isfinite(best) else 0.0
+                share = times[ours][index] / best if np.isfinite(best) else 0.0
                 if at == level[name]:
                     what = f"{name}: time to {at:.0%}, {ours} over the better of the others"
                     ratio = [share] if np.isfinite(share) else [float("inf")]

@@ -91,7 +91,7 @@ def p_value_of_later(times: Times, base: Times, horizon_s: float) -> float:
 
 def first(times: Mapping[str, Times]) -> str | None:
     """Return the label with the lowest median, of several the one with the lowest mean logarithm; None if all miss."""
-    medians = {label: median(own) for label, own in times.items()}
+    medians = {label: median(times_s) for label, times_s in times.items()}
     if not medians or math.isinf(least := min(medians.values())):
         return None
     fastest = [label for label, value in medians.items() if value == least]
@@ -104,15 +104,16 @@ def level_with_first(times: Mapping[str, Times], horizon_s: float) -> list[str]:
         return []
     level = [
         label
-        for label, own in times.items()
-        if label == best or (p_value_of_later(own, times[best], horizon_s) >= LEVEL and not math.isinf(median(own)))
+        for label, times_s in times.items()
+        if label == best
+        or (p_value_of_later(times_s, times[best], horizon_s) >= LEVEL and not math.isinf(median(times_s)))
     ]
     return sorted(level, key=lambda label: (label != best, median(times[label])))
 
 
 def ranks(times: Mapping[str, Times]) -> dict[str, float]:
     """Return ranks by median, 1 for the first; equal medians, also infinite ones, share their mean rank."""
-    medians = [median(own) for own in times.values()]
+    medians = [median(times_s) for times_s in times.values()]
     return dict(zip(times, scipy.stats.rankdata(medians).tolist(), strict=True))
 
 
@@ -121,7 +122,7 @@ def share_within(factors: Mapping[str, Sequence[float]], times: float) -> dict[s
 
     factors: of each competitor over the rows, infinite if it does not reach the target.
     """
-    return {label: sum(own <= times for own in values) / len(values) for label, values in factors.items()}
+    return {label: sum(value <= times for value in values) / len(values) for label, values in factors.items()}
 
 
 def _counted(times: Times, horizon_s: float) -> list[float]:

@@ -102,7 +102,7 @@ def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_pat
     assert tracker.about.tables["strategy"]["name"] == "fedavg"
     assert tracker.summary is not None
     assert tracker.summary["visits"] == followed["visits"]
-    assert tracker.files == ["config.toml", "environment.json", "summary.json"]
+    assert tracker.files == ["config.toml", "environment.json", "summary.json", "report.html"]
 
 
 def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
