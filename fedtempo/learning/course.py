@@ -15,7 +15,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import loss_of
 from fedtempo.learning.optimizers import Tensors, add_proximal
 from fedtempo.learning.state import FlatModel
-from fedtempo.learning.static_optimizers import clip, make_static_optimizer, places_like
+from fedtempo.learning.static_optimizers import clip, make_static_optimizer, zeros_like_each
 from fedtempo.learning.training import Training
 
 MOST_STEPS = 32
@@ -52,7 +52,7 @@ class Course:
         vector = model.vector
         self._loss_of = loss_of(training, vector.dtype, examples.labels)
         self._optimizer = make_static_optimizer(self._parameters, training)
-        self._anchors: Tensors = places_like(self._parameters) if training.proximal else ()
+        self._anchors: Tensors = zeros_like_each(self._parameters) if training.proximal else ()
         self.measures = bool(training.statistics & _GRADIENT_STATISTICS)
         self._squares = "squared_loss" in training.statistics
         self._sums = torch.zeros(5, dtype=torch.float64, device=vector.device)

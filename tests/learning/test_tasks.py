@@ -249,5 +249,5 @@ def test_an_optimiser_of_ones_own_sees_the_layers(mine: types.ModuleType) -> Non
         torch.testing.assert_close(result, plain, **DOUBLE)
     assert shapes == [[(6, 4), (6,), (3, 6), (3,)]] * 2
     mine.none = lambda parameters, lr: 3  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"made a int; it must make a torch.optim.Optimizer"):
+    with pytest.raises(ConfigError, match=r"returned int; it must return a torch.optim.Optimizer"):
         trained(by_hand(3), classes(), Training(optimizer="mine:none"))
