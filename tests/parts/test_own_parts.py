@@ -185,7 +185,9 @@ def test_two_modules_of_one_name_are_not_mixed_up(folder: Path) -> None:
     other = folder / "other"
     other.mkdir()
     (other / "my_parts.py").write_text(MODULE)
-    with pytest.raises(ConfigError, match=r"'my_parts' was imported from .*, and .*other has one too; rename it"):
+    with pytest.raises(
+        ConfigError, match=r"'my_parts' was imported from .*, which hides the one in .*other; rename it"
+    ):
         load(configured(other, OWN))
 
 
