@@ -112,7 +112,7 @@ def must_be_trained(train: Array, test: Array, names: Sequence[str] = (), hint: 
 
 
 def is_identifier(values: Array, examples: int | None = None) -> bool:
-    """Return whether more than 20 labels are distinct, on average in fewer than two examples: they may be identifiers."""
+    """Return whether labels may be identifiers: more than 20 are distinct, with fewer than two examples each."""
     distinct, examples = len(np.unique(values)), len(values) if examples is None else examples
     return distinct > 20 and 2 * distinct > examples
 
@@ -126,7 +126,7 @@ def negative(what: str, values: Array) -> str:
     """Return the finding that there are negative labels, with the most frequent one."""
     kinds, counts = np.unique(values[values < 0], return_counts=True)
     most = int(np.argmax(counts))
-    return f"{what} has the label {kinds[most]} in {counts[most]:,} of {len(values):,} rows (remove them if unlabelled)"
+    return f"{what}: label {kinds[most]} in {counts[most]:,} of {len(values):,} rows (remove them if unlabelled)"
 
 
 def is_few_whole(values: Array) -> bool:

@@ -76,7 +76,7 @@ def table(
         rows.must_have(name)
     if not names:
         raise ConfigError(
-            f"{rows.file}: no features to predict {label!r} from; add a column, or change features or drop"
+            f"{rows.file}: no features to predict {label!r} from; add columns, or change features or drop"
         )
     tests = None if test is None else _read(rows.file.parent / Path(test).expanduser())
     tables = [rows] if tests is None else [rows, tests]
@@ -167,14 +167,12 @@ def _read(file: Path) -> _Table:
     try:
         size = file.stat().st_size
         if size > _LARGEST_BYTES:
-            raise ConfigError(f"{file}: too large: {size:,} bytes, at most {_LARGEST_BYTES:,} are read")
+            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
         if file.suffix == ".parquet":
             metadata = parquet.read_metadata(file)
             announced = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
             if announced > _LARGEST_BYTES:
-                raise ConfigError(
-                    f"{file}: too large: unpacks to {announced:,} bytes, at most {_LARGEST_BYTES:,} are read"
-                )
+                raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
             table = _Table(file, parquet.read_table(file), 1)
         elif file.suffix in (".csv", ".tsv"):
             parsing = csv.ParseOptions(delimiter="\t" if file.suffix == ".tsv" else ",")
@@ -352,7 +350,7 @@ def _check_clients_train(owners: IntArray, names: Sequence[str], test: BoolArray
     for owner, name in enumerate(names):
         if test[owners == owner].all():
             raise ConfigError(
-                f"{file}: client {name!r} has too few rows to train on; lower test_share, or give a file of test rows (test)"
+                f"{file}: client {name!r} has too few rows; lower test_share, or set test to a file of test rows"
             )
 
 

@@ -357,7 +357,7 @@ def test_what_a_configuration_says_comes_before_the_data() -> None:
     assert {client.name for client in two.clients} < {"north", "south", "coast"}
     large = base.with_changes({"data.partition": {"kind": "by-owner", "min_examples": 25}})
     assert [client.name for client in build_world(large).clients] == ["south", "coast"]
-    with pytest.raises(ConfigError, match=r"clients = 4: 3 owners have 1 examples"):
+    with pytest.raises(ConfigError, match=r"clients = 4: only 3 owners have 1 or more examples"):
         build_world(base.with_changes({"data.clients": 4}))
 
 
@@ -495,7 +495,7 @@ def test_names_fit_their_arrays() -> None:
     assert (data.task, data.n_classes) == ("numbers", 1)
     tokens = from_arrays("a", np.full((2, 3), 7), np.zeros((2, 3), int), np.zeros((1, 3), int), np.zeros((1, 3), int))
     assert (tokens.task, tokens.n_classes) == ("tokens", 8)
-    with pytest.raises(ConfigError, match="labels to train on are float32"):
+    with pytest.raises(ConfigError, match="training labels are float32"):
         from_arrays("a", np.zeros((2, 1)), [0.5, 1.5], np.zeros((1, 1)), [1])
-    with pytest.raises(ConfigError, match="train_y holds a value that is not finite, in example 1"):
+    with pytest.raises(ConfigError, match="train_y: example 1 holds a value that is not finite"):
         from_arrays("a", np.zeros((2, 1)), [0.5, np.nan], np.zeros((1, 1)), [1.0])
