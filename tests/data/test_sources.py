@@ -312,7 +312,7 @@ def test_hub_takes_the_column_named_label_and_no_identifier(monkeypatch: pytest.
     people_of = [{int(text.split()[1]) // 4 for text in side} for side in sides]
     assert not people_of[0] & people_of[1]
     (warning,) = load("hf:there", feature="text").warnings  # its test split is the same rows
-    assert warning.endswith("the data set is divided so")
+    assert warning.endswith("(the data set comes with this split)")
     with pytest.raises(ConfigError, match="group = 'user': hf:there has a split test already"):
         load("hf:there", feature="text", group="user")
     numbers = [{**features, "Label": Value("float64")}, {**rows, "Label": [float(i % 3) for i in range(40)]}]

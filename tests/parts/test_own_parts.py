@@ -213,7 +213,7 @@ def test_a_module_of_ones_own_hides_nothing(folder: Path) -> None:
         ({"data.partition": "my_parts:Twice"}, r"client 0 gets float64 of shape \(1,\); it must be rows"),
         ({"data.transform": "my_parts:fail"}, r"data.transform = 'my_parts:fail': RuntimeError: never again"),
         ({"data.transform": "my_parts:none"}, r"data.transform = 'my_parts:none': module 'my_parts' has no 'none'"),
-        ({"model.width": 3}, r"network: 'my_parts:Net' cannot be made: .*width"),
+        ({"model.width": 3}, r"model.network = 'my_parts:Net': cannot be built: .*width"),
         (
             {"training.loss": "crossentropy"},
             r"loss = 'crossentropy': no such loss; did you mean 'cross-entropy'",
