@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,20 +25,26 @@ from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
 from fedtempo.record.summary import SUMMARY_FACTS, summary_of
 
-VisitRow = tuple[
-    int,  # number: order of submission on the run's clock
-    int,  # client
-    int | None,  # group
-    int,  # base_version
-    float,  # queued
-    float | None,  # started
-    float | None,  # received
-    float | None,  # computed
-    float,  # finished
-    str,  # outcome: of schema.OUTCOMES
-    int,  # examples
-    float | None,  # loss
-]
+
+class VisitRow(NamedTuple):
+    """A visit that has ended, in the order of the columns of `schema.TABLES`. Times are seconds of the run's clock."""
+
+    number: int
+    """Order in which visits were requested."""
+    client: int
+    group: int | None
+    base_version: int
+    queued: float
+    started: float | None
+    received: float | None
+    computed: float | None
+    finished: float
+    outcome: str
+    """A key of `schema.OUTCOMES`."""
+    examples: int
+    loss: float | None
+
+
 CommitRow = tuple[int, float, int]
 EvaluationRow = tuple[float, int, float, float, float | None]
 
@@ -153,7 +159,7 @@ class Recorder:
         """A visit has ended, one way or another."""
         visits = self._visits
         visits.append(row)
-        if self.health.alert and row[9] == "done":
+        if self.health.alert and row.outcome == "done":
             self.health.served()
         if len(visits) >= self._look_at:
             self._look()
@@ -257,7 +263,9 @@ class Recorder:
             self._commits_hash.update(_bytes(values))
             self._tally.add_commits(values[:, 2].astype(np.int64))
         if self._rows:
-            visits.sort(key=operator.itemgetter(0))  # by number, as they lie in the table: whole pages are written once
+            visits.sort(
+                key=operator.attrgetter("number")
+            )  # by number, as they lie in the table: whole pages are written once
         else:
             visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})

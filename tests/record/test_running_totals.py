@@ -13,6 +13,7 @@ from fedtempo.record import Recorder, summarise
 from fedtempo.record import active_groups as module
 from fedtempo.record.active_groups import Alive
 from fedtempo.record.measures import busy_ratios, group_spans, groups_alive, participation
+from fedtempo.record.recorder import VisitRow
 from fedtempo.record.running_totals import Tally, totals_of
 
 times = st.floats(0, 50).map(lambda value: round(value, 3))
@@ -36,7 +37,7 @@ def recorded(some, batches=(), commits=(), **settings):
         recorder.commit(version, 1.0, staleness)
     for number, (client, group, started, length, outcome, examples) in enumerate(some):
         finished = length if started is None else started + length
-        recorder.visit((number, client, group, 0, 0.0, started, None, None, finished, outcome, examples, None))
+        recorder.visit(VisitRow(number, client, group, 0, 0.0, started, None, None, finished, outcome, examples, None))
         if number in batches:
             recorder.flush()
     return recorder

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fedtempo.errors import RunError
 from fedtempo.record import Recorder, summarise, sustained, time_to_target, write_json
 from fedtempo.record.measures import busy_ratios, elapsed_s, first_time_at_target, group_spans, groups_alive
+from fedtempo.record.recorder import VisitRow
 from fedtempo.record.strict_json import plain, to_json
 
 VISITS = [
@@ -29,7 +30,7 @@ def records(visits=VISITS, commits=(), evaluations=(), **facts):
     for name, value in (FACTS | facts).items():
         recorder.fact(name, value)
     for visit in visits:
-        recorder.visit(visit)
+        recorder.visit(VisitRow(*visit))
     for commit in commits:
         recorder.commit(*commit)
     for evaluation in evaluations:

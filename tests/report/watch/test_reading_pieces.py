@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
+from fedtempo.record.recorder import VisitRow
 from fedtempo.report.watch import reading
 from fedtempo.report.watch.reading import Reader
 from tests.report.watch.folders import Written
 
 
-def row(number: int, outcome: str = "done") -> tuple:
-    return (number, 0, None, 0, 0.0, 0.0, 0.5, 1.0, float(number), outcome, 1, None)
+def row(number: int, outcome: str = "done") -> VisitRow:
+    return VisitRow(number, 0, None, 0, 0.0, 0.0, 0.5, 1.0, float(number), outcome, 1, None)
 
 
 def numbers(reader: Reader) -> list[int]:
