@@ -43,7 +43,7 @@ def test_tables_come_back(run, to, tmp_path):
 
 
 def test_unknown_format_and_unwritable_folder(run, tmp_path):
-    with pytest.raises(ConfigError, match="'xlsx': a run can be exported to parquet or csv"):
+    with pytest.raises(ConfigError, match="to = 'xlsx': must be parquet or csv"):
         export(run, "xlsx", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="could not be written"):

@@ -144,7 +144,7 @@ def test_a_run_that_trained_nobody_says_so_once():
     takes = "a visit takes 2 s (fastest client) to 7 s (slowest) on average"
     assert said == [f"nobody trains: no client has finished a visit by t = 35 s; {takes}"]
     _, _, said = recorded([2.3, 2.3], visits=3, commits=0)
-    assert said == ["nothing was learned: 3 visits were done, and none led to a commit"]
+    assert said == ["nothing was learned: 3 visits were completed, but none led to a commit"]
     served = Health(said.append)
     served.served()
     served.unserved(35.0)

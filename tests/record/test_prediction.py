@@ -57,7 +57,7 @@ def test_what_one_of_them_does_not_have_has_no_error(tmp_path: Path) -> None:
 
 def test_other_runs_are_refused(tmp_path: Path) -> None:
     one, other = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.0, 1, strategy="hybrid")
-    with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation, 'hybrid' in the deployment"):
+    with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation but 'hybrid' in the deployment"):
         prediction(load_run(one), load_run(other))
 
 

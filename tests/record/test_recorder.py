@@ -231,7 +231,7 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path):
     (tmp_path / "run.sqlite").write_text("not a database at all, but long enough to look at" * 20)
     with pytest.raises(RunError, match=r"run\.sqlite could not be opened"):
         Recorder(tmp_path)
-    with pytest.raises(ConfigError, match=r"run\.sqlite holds no run"):
+    with pytest.raises(ConfigError, match=r"run\.sqlite holds no readable run"):
         load_run(tmp_path)
 
 
@@ -267,7 +267,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path, make):
         path.mkdir()
     elif make == "file":
         path.write_text("")
-    with pytest.raises(ConfigError, match="is no run folder"):
+    with pytest.raises(ConfigError, match="is not a run folder"):
         load_run(path)
 
 

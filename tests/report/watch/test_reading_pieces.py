@@ -102,9 +102,9 @@ def test_a_run_that_is_resumed_is_read_from_its_start(tmp_path: Path) -> None:
     [
         ("UPDATE visits SET client = 7", "visits.client holds 7"),
         ("UPDATE visits SET outcome = 'lost'", "outcome holds"),
-        ("UPDATE visits SET finished = 'soon'", "holds no run that can be read"),
+        ("UPDATE visits SET finished = 'soon'", "holds no readable run"),
         ("UPDATE facts SET value = '-1' WHERE name = 'n_clients'", "n_clients"),
-        ("DROP TABLE commits; CREATE VIEW commits AS SELECT 1", "no plain table"),
+        ("DROP TABLE commits; CREATE VIEW commits AS SELECT 1", "not a plain table"),
     ],
 )
 def test_what_no_run_records_is_an_error(tmp_path: Path, statement: str, message: str) -> None:
