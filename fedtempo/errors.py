@@ -1,4 +1,4 @@
-"""Every error that fedtempo raises on purpose. Each says what is wrong, where, and what would be right."""
+"""The errors that fedtempo raises on purpose. Each says what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 
 class FedtempoError(Exception):
-    """Root of all errors that fedtempo raises. Its text is one line.
+    """Base class of all errors that fedtempo raises. Its text is one line.
 
-    frames: lines of the user's code that led to it, as a traceback shows them; empty if there are none. keeps_run: the
-    run had something to lose when this ended it, and its folder stays.
+    frames: the lines of the user's code that led to the error, formatted as in a traceback; empty if none did.
+    keeps_run: whether the run had results to lose when this error ended it, so that its folder is kept.
     """
 
     frames: str = ""
@@ -18,22 +18,22 @@ class FedtempoError(Exception):
 
 
 class ConfigError(FedtempoError):
-    """A configuration, argument or input file that is not usable: names the field, the value, what would be right."""
+    """An unusable configuration, argument or input file. The text names field, value and what would be right."""
 
 
 class RunError(FedtempoError):
-    """A run could not go on."""
+    """A run that cannot continue."""
 
 
 class UserCodeError(ConfigError, RunError):
-    """Code that a configuration names raised an error: a strategy, network, loss, data source, ...
+    """An error raised by code that a configuration names: a strategy, network, loss, data source, ...
 
-    The text names the key, the error and its line; `frames` has the user's lines, `__cause__` the error itself.
+    The text names the key, the error and its line; `frames` holds the user's lines and `__cause__` the error itself.
     """
 
 
 class StrategyError(RunError):
-    """A strategy asked for what cannot be done, such as an average with negative weights."""
+    """A request of a strategy that cannot be met, such as an average with negative weights."""
 
 
 class Interrupted(RunError):
@@ -41,16 +41,16 @@ class Interrupted(RunError):
 
 
 class DeadlockError(RunError):
-    """Every task of a run waits for something that can never happen."""
+    """A run in which every task waits for something that can never happen."""
 
 
 class WorkerError(RunError):
-    """A worker process died or failed while it trained."""
+    """A worker process that died or failed during training."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, and all there are."""
+    """Return the end of an error about an unknown name: the most similar known name, and all known names."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{hint} (there are {', '.join(names)})"
+    similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {similar[0]!r}?" if similar else ""
+    return f"{hint} (choose from {', '.join(names)})"

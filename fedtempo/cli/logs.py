@@ -58,8 +58,14 @@ class RunLog:
         self._measure = CLASSES
 
     def visit(self, row: VisitRow) -> None:
-        told = {"visit": row[0], "client": row[1], "outcome": row[9], "started_s": row[5], "ended_s": row[8]}
-        self._log.info("visit %d of client %d: %s", row[0], row[1], row[9], extra=told)
+        fields = {
+            "visit": row.number,
+            "client": row.client,
+            "outcome": row.outcome,
+            "started_s": row.started,
+            "ended_s": row.finished,
+        }
+        self._log.info("visit %d of client %d: %s", row.number, row.client, row.outcome, extra=fields)
 
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._log.info("version %d", version, extra={"version": version, "run_s": time, "staleness": staleness})

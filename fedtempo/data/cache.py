@@ -1,4 +1,4 @@
-"""What takes a while to work out, kept in the user's cache folder: a convenience that may be missing or deleted."""
+"""Cache results that take a while to compute in the user's cache folder, which may be missing or deleted."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def remembered(name: str, make: Callable[[], Any]) -> Any:
-    """`make()` (JSON values), or what it gave the last time under this name; name whatever the result depends on.
+    """Return `make()` (JSON values), or its cached result; `name` must include everything that the result depends on.
 
-    Lies in the user's cache folder (`places.cache_folder`). A file that is damaged is made again; where nothing can be
-    written, nothing is remembered. Files appear whole or not at all.
+    Files lie in `cache_dir.cache_folder`. A damaged file is made again; if nothing can be written, nothing is cached.
+    Files appear whole or not at all.
     """
     path = _path(f"{name}.json")
     if path is None:
@@ -41,7 +41,7 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
 
 
 def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """As `remembered`, for arrays by name: read-only, mapped into memory, so that several runs hold them once."""
+    """Do as `remembered` for arrays by name. Cached arrays are read-only memory maps that several runs share."""
     folder = _path(name)
     if folder is None:
         return make()
@@ -61,7 +61,7 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
 
 
 def _path(name: str) -> Path | None:
-    """Where a file of this name is kept; None where there is no home."""
+    """Return the path of a cached file; None if the user has no home."""
     folder = cache_folder()
     return None if folder is None else folder / name
 

@@ -1,4 +1,4 @@
-"""Where files of the user's lie, by the habits of each system."""
+"""Folders of data sets and caches, by the conventions of each system."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 SYSTEM_DATA = Path("/usr/share/datasets")
-"""Where packages of Debian put data sets."""
+"""Folder in which Debian's packages install data sets."""
 
 
 def data_folder(name: str) -> Path:
@@ -20,9 +20,9 @@ def data_folder(name: str) -> Path:
 
 
 def cache_folder() -> Path | None:
-    """What may be deleted at any time: ~/.cache/fedtempo, ~/Library/Caches/fedtempo, %LOCALAPPDATA%\\fedtempo\\Cache.
+    """Return the cache folder: ~/.cache/fedtempo, ~/Library/Caches/fedtempo or %LOCALAPPDATA%\\fedtempo\\Cache.
 
-    $XDG_CACHE_HOME takes the place of ~/.cache. None where the user has no home.
+    Its files may be deleted at any time. $XDG_CACHE_HOME replaces ~/.cache. None if the user has no home.
     """
     from platformdirs import user_cache_path  # `fedtempo doctor` works without it
 

@@ -1,4 +1,4 @@
-"""Examples to learn from and examples to test on, as arrays."""
+"""Data sets: training and test examples as arrays."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PARTS_OF_NUMBERS = 10
 class Dataset:
     """Labelled examples.
 
-    train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] from the sources here; other features,
-    float32 (n, ...); or sequences of symbols, int64 (n, length). train_y, test_y: what is to be told of each: its
-    class, int64 (n,), from 0; a token for each place of a sequence, int64 (n, length); or numbers, float32 (n,) or
+    train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
+    features, float32 (n, ...); or sequences of symbols, int64 (n, length). train_y, test_y: the label of each example:
+    a class from 0, int64 (n,); one token per position of a sequence, int64 (n, length); or numbers, float32 (n,) or
     (n, k).
-    n_classes: outputs of a network: classes, kinds of tokens, or numbers. train_owners: whose each training example
-    is, int64 (n,), where that is known; owner_names: theirs by number, and class_names, where they have names. about:
-    what was found in the data, for people. warnings: what may mislead in them, one line each.
+    n_classes: number of a network's outputs: classes, different tokens, or numbers. train_owners: the owner of each
+    training example, int64 (n,), if known; owner_names and class_names: names by number, if there are any. about: a
+    description of the data for people. warnings: what may mislead about the data, one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -53,44 +53,44 @@ class Dataset:
         for what, train, test in (("examples", self.train_x, self.test_x), ("labels", self.train_y, self.test_y)):
             if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
                 raise ValueError(
-                    f"{what} to train on are {train.dtype} of shape {train.shape[1:]}, "
-                    f"those to test on {test.dtype} of shape {test.shape[1:]}; they must agree"
+                    f"training {what} are {train.dtype} of shape {train.shape[1:]}, "
+                    f"test {what} {test.dtype} of shape {test.shape[1:]}; both must agree"
                 )
         for split, y in (("train", self.train_y), ("test", self.test_y)):
             if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
-                raise ValueError(f"{split}_y runs from {y.min()} to {y.max()}; classes are 0 to {self.n_classes - 1}")
+                raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
         if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
-            raise ValueError(f"train_owners has shape {self.train_owners.shape}, not {self.train_y.shape[:1]}")
+            raise ValueError(f"train_owners has shape {self.train_owners.shape}; must be {self.train_y.shape[:1]}")
 
     def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         if x.ndim < 2 or len(x) == 0:
-            raise ValueError(f"{split}_x has shape {x.shape}; it must be (examples, ...), and not empty")
+            raise ValueError(f"{split}_x has shape {x.shape}; must be (examples, ...) with at least one example")
         if x.dtype not in (np.float32, np.int64):
-            raise ValueError(f"{split}_x is {x.dtype}; it must be float32 or int64")
+            raise ValueError(f"{split}_x is {x.dtype}; must be float32 or int64")
         if y.dtype not in (np.float32, np.int64) or y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(
-                f"{split}_y is {y.dtype} of shape {y.shape}; it must be int64 or float32 of shape ({len(x)},) or "
+                f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
                 f"({len(x)}, ...)"
             )
         for part, values in (("x", x), ("y", y)):
             if values.dtype == np.float32 and not np.isfinite(values).all():
                 row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
-                raise ValueError(f"{split}_{part} holds a value that is not finite, in example {row}")
+                raise ValueError(f"{split}_{part}: example {row} holds a value that is not finite")
         if x.dtype == np.int64 and x.min() < 0:
-            raise ValueError(f"{split}_x holds the symbol {x.min()}; symbols are 0 or more")
+            raise ValueError(f"{split}_x holds the symbol {x.min()}; symbols must be 0 or more")
 
     @property
     def task(self) -> Task:
-        """What is to be learned, as the labels say."""
+        """The learning task, which follows from type and shape of the labels."""
         if self.train_y.dtype == np.float32:
             return "numbers"
         return "tokens" if self.train_y.ndim == 2 else "classes"
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
-        """What training examples are dealt and counted by, and how many there are of it.
+        """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
-        Classes; for numbers ten parts of equal size, of the first number's range; one for all tokens.
+        Strata are classes; for numbers, ten quantile ranges of the first number; for tokens, one stratum for all.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
@@ -102,16 +102,16 @@ class Dataset:
 
     @property
     def strata_names(self) -> tuple[str, ...]:
-        """What `strata` are called; empty where they have no names."""
+        """The names of `strata`; empty if they have none."""
         if self.task != "numbers":
             return self.class_names
         values, (parts, count) = self.train_y.reshape(len(self.train_y), -1)[:, 0], self.strata
-        found = [values[parts == part] for part in range(count)]
-        return tuple(f"{own.min():.3g} to {own.max():.3g}" if len(own) else "none" for own in found)
+        strata = [values[parts == part] for part in range(count)]
+        return tuple(f"{part.min():.3g} to {part.max():.3g}" if len(part) else "none" for part in strata)
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of every array's type, shape and bytes (little-endian)."""
+        """SHA-256 over type, shape and bytes (little-endian) of every array."""
         digest = hashlib.sha256()
         owners = [] if self.train_owners is None else [self.train_owners]
         for array in (self.train_x, self.train_y, self.test_x, self.test_y, *owners):
@@ -121,13 +121,16 @@ class Dataset:
         return digest.hexdigest()
 
     def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
-        """The same with `function` of all inputs, those to train on and those to test on. Raises ConfigError."""
+        """Return the data set with `function` applied to training inputs and to test inputs.
+
+        where: beginning of error messages. Raises ConfigError if what it returns are no usable inputs.
+        """
         with user_code(where, function):
             train, test = function(self.train_x), function(self.test_x)
         try:
             train_x, test_x, _ = _inputs(train, test, None)
             return replace(self, train_x=train_x, test_x=test_x)
-        except Exception as error:  # what it returned is no examples
+        except Exception as error:  # the function returned something else
             raise ConfigError(f"{where}: {described(error)}") from error
 
 
@@ -146,16 +149,16 @@ def from_arrays(
     about: str = "",
     **named: Any,
 ) -> Dataset:
-    """A data set from arrays as people have them.
+    """Return a data set made from arrays of common types.
 
     Inputs: bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel.
-    Other numbers become float32 as they are, except int32 and int64 without negative values, which are symbols and
-    become int64. inputs: "numbers" or "symbols" says which they are.
+    Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
+    int64. inputs: "numbers" or "symbols", to say which they are.
     Labels: see `fedtempo.data.labels.understood`. task: "classes", "tokens" or "numbers". n_classes: one more than the
-    largest label if None. class_names, about, named: of `Dataset`; about also says what labels were understood as, and
-    inputs, unless it is given.
+    largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is appended to
+    about, and how inputs were understood if about is empty.
 
-    Raises ConfigError for arrays that are no such data set, or whose labels could be several things.
+    Raises ConfigError for arrays that make no data set, or whose labels are ambiguous.
     """
     try:
         x_train, x_test, scaling = _inputs(train_x, test_x, inputs)
@@ -178,16 +181,20 @@ def from_arrays(
 
 
 def stacked(name: str, rows: Iterable[Any]) -> npt.NDArray[Any]:
-    """Examples as one array; images with channels come as (height, width, channels) and leave channels first.
+    """Return examples as one array; images (height, width, channels) become (channels, height, width).
 
-    Raises ConfigError, beginning with `name`, where they have different shapes.
+    Raises ConfigError, in a line that begins with `name`, if examples have different shapes.
     """
     arrays = [np.asarray(row) for row in rows]
     shapes = {array.shape for array in arrays}
     if len(shapes) != 1:
         odd = next((i for i, array in enumerate(arrays) if array.shape != arrays[0].shape), 0)
-        first = f": example {odd} has {arrays[odd].shape}, the first {arrays[0].shape}" if arrays else ""
-        raise ConfigError(f"{name}: examples have {len(shapes)} different shapes; they must have one{first}")
+        if not arrays:
+            raise ConfigError(f"{name}: no examples")
+        raise ConfigError(
+            f"{name}: examples have {len(shapes)} different shapes, such as {arrays[0].shape} (example 0) and "
+            f"{arrays[odd].shape} (example {odd}); all must have the same shape"
+        )
     values = np.stack(arrays)
     is_colour = values.dtype == np.uint8 and values.ndim == 4
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
@@ -196,15 +203,18 @@ def stacked(name: str, rows: Iterable[Any]) -> npt.NDArray[Any]:
 def _inputs(
     train: npt.ArrayLike, test: npt.ArrayLike, kind: str | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
-    """Inputs as a `Dataset` holds them, and what was understood. kind: see `from_arrays`."""
+    """Return training and test inputs as a `Dataset` holds them, and how they were understood.
+
+    kind: as inputs of `from_arrays`. Raises ValueError for arrays that are no inputs.
+    """
     if kind not in (None, "numbers", "symbols"):
         raise ValueError(f"inputs = {kind!r}: must be 'numbers' or 'symbols'")
     x, z = np.asarray(train), np.asarray(test)
     for name, values in (("train_x", x), ("test_x", z)):
         if values.dtype.kind not in "biuf":
-            raise ValueError(f"{name} is {values.dtype}; it must hold numbers")
+            raise ValueError(f"{name} is {values.dtype}; must hold numbers")
         if kind == "symbols" and values.dtype.kind not in "iu":
-            raise ValueError(f"inputs = 'symbols': {name} is {values.dtype}; symbols are integers")
+            raise ValueError(f"inputs = 'symbols': {name} is {values.dtype}; symbols must be integers")
     if kind is None and x.dtype == z.dtype == np.uint8:
         return _pixels(x), _pixels(z), "inputs are bytes, divided by 255"
     if kind is None and _may_be_symbols(x) and _may_be_symbols(z):
@@ -231,5 +241,5 @@ def _as(dtype: type[np.generic], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _whole(name: str, values: npt.ArrayLike) -> IntArray:
     y = np.asarray(values)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
-        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; it must be integers of shape (examples,)")
+        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; must be integers of shape (examples,)")
     return y.astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""Examples dealt to clients: how many each gets, and of which labels, so that none is dealt twice."""
+"""Deal examples to clients: how many each gets, and of which labels, with none dealt twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sizes = int | tuple[int, int] | None
 
 
 class Pool:
-    """The examples that are left, by label, in random order."""
+    """The examples not yet dealt, by label, in random order."""
 
     def __init__(self, labels: IntArray, n_classes: int, rng: np.random.Generator) -> None:
         order = rng.permutation(len(labels))
@@ -22,57 +22,58 @@ class Pool:
 
     @property
     def left(self) -> IntArray:
-        """Examples of each label that nobody has, shape (classes,)."""
-        return np.array([len(own) for own in self._by_label], dtype=np.int64) - self._taken
+        """Number of examples of each label that are left, shape (classes,)."""
+        return np.array([len(indices) for indices in self._by_label], dtype=np.int64) - self._taken
 
     def take(self, counts: IntArray) -> IntArray:
-        """Indices of `counts[c]` examples of each label c, ascending; they are gone. No more than are left."""
+        """Remove `counts[c]` examples of each label c, at most those left, and return their indices, ascending."""
         begins, self._taken = self._taken, self._taken + counts
-        parts = [own[b:e] for own, b, e in zip(self._by_label, begins, self._taken, strict=True)]
+        parts = [indices[b:e] for indices, b, e in zip(self._by_label, begins, self._taken, strict=True)]
         return np.sort(np.concatenate(parts)).astype(np.int64)
 
     def sample(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
-        """As `take`, from all examples, taken or not, and none of them are gone."""
-        parts = [rng.choice(own, n, replace=False) for own, n in zip(self._by_label, counts, strict=True)]
+        """Draw as many from all examples, taken or not, and return their indices, ascending; none are removed."""
+        parts = [rng.choice(indices, n, replace=False) for indices, n in zip(self._by_label, counts, strict=True)]
         return np.sort(np.concatenate(parts)).astype(np.int64)
 
 
 def draw_sizes(n_examples: int, n_clients: int, sizes: Sizes, rng: np.random.Generator) -> IntArray:
-    """How many examples each client gets, shape (n_clients,).
+    """Return the number of examples that each client gets, shape (n_clients,).
 
-    sizes: as many for all; uniform whole numbers in (low, high), both included; or None to deal all examples out, the
-    first clients one more where they do not come out even. Raises ConfigError where there are not enough.
+    sizes: one number for all; (low, high) for uniform whole numbers, both included; or None to deal out all examples as
+    evenly as possible, the first clients getting one more. Raises ConfigError if there are not enough examples.
     """
     if n_clients < 1:
         raise ConfigError(f"clients = {n_clients}: must be 1 or more")
     if sizes is None:
         if n_examples < n_clients:
-            raise ConfigError(f"clients = {n_clients}: there are {n_examples} examples; each client needs one")
+            raise ConfigError(f"clients = {n_clients}: more clients than examples ({n_examples}); lower clients")
         return np.array([len(part) for part in np.array_split(np.arange(n_examples), n_clients)], dtype=np.int64)
     drawn = wanted_sizes(n_clients, sizes, rng)
     if drawn.sum() > n_examples:
         raise ConfigError(
-            f"examples_per_client = {sizes}: {n_clients} clients ask for {drawn.sum()} examples, there are {n_examples}"
+            f"examples_per_client = {sizes}: {n_clients} clients need {drawn.sum()} examples, but the data have "
+            f"{n_examples}; lower it"
         )
     return drawn
 
 
 def wanted_sizes(n_clients: int, sizes: int | tuple[int, int], rng: np.random.Generator) -> IntArray:
-    """As `draw_sizes`, whether or not there are so many examples."""
+    """Do as `draw_sizes`, without comparing with the number of examples."""
     low, high = (sizes, sizes) if isinstance(sizes, int) else sizes
     if not 1 <= low <= high:
-        raise ConfigError(f"examples_per_client = {sizes}: must be 1 or more, or a pair with 1 <= low <= high")
+        raise ConfigError(f"examples_per_client = {sizes}: must be 1 or more, or [low, high] with 1 <= low <= high")
     return np.full(n_clients, low) if low == high else rng.integers(low, high, n_clients, endpoint=True)
 
 
 def fill(size: int, shares: npt.ArrayLike, left: IntArray) -> IntArray:
-    """How many of each label a client of `size` examples gets, in proportion to `shares` as far as `left` allows.
+    """Return the number of examples of each label for a client of `size`, in proportion to `shares` if `left` allows.
 
-    A label that runs out gives all that it has; the rest is split by the shares of the others, and by what is left
-    where those are 0. Raises ValueError where fewer than `size` are left in all.
+    A label that runs out gives all it has; the rest is split by the shares of the other labels, or by what is left of
+    them if those shares are 0. Raises ValueError if fewer than `size` are left in total.
     """
     if left.sum() < size:
-        raise ValueError(f"{size} examples are asked for, {left.sum()} are left")
+        raise ValueError(f"size = {size}: only {left.sum()} examples are left")
     counts = np.zeros(len(left), dtype=np.int64)
     while missing := size - int(counts.sum()):
         room = left - counts
@@ -84,5 +85,5 @@ def fill(size: int, shares: npt.ArrayLike, left: IntArray) -> IntArray:
 
 
 def histogram(labels: IntArray, indices: IntArray, n_classes: int) -> IntArray:
-    """Examples of each class among those at `indices`, shape (n_classes,)."""
+    """Return the number of examples of each class among those at `indices`, shape (n_classes,)."""
     return np.bincount(labels[indices], minlength=n_classes).astype(np.int64)

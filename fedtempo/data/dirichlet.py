@@ -1,4 +1,4 @@
-"""Partitions by Dirichlet shares: of labels for each client, or of clients for each label."""
+"""Partitions with Dirichlet shares: of labels for each client, or of clients for each label."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 
 @dataclass(frozen=True, config=STRICT)
 class OneLabel:
-    """Client i holds label i mod L only: the limit of Dirichlet shares at alpha 0 (FedHusky, epsilon = 0)."""
+    """Client i holds label i mod L only: the limit of Dirichlet shares for alpha = 0 (FedHusky, epsilon = 0)."""
 
     def assign(
         self,
@@ -30,35 +30,35 @@ class OneLabel:
         pool = Pool(labels, n_classes, rng)
         label_of = np.arange(n_clients) % n_classes
         sizes = np.empty(n_clients, dtype=np.int64)
-        asked = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
+        requested = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
         for label in range(min(n_classes, n_clients)):
-            clients, there = np.flatnonzero(label_of == label), int(pool.left[label])
-            sizes[clients] = draw_sizes(there, len(clients), None, rng) if asked is None else asked[clients]
-            if sizes[clients].sum() > there:
+            clients, available = np.flatnonzero(label_of == label), int(pool.left[label])
+            sizes[clients] = draw_sizes(available, len(clients), None, rng) if requested is None else requested[clients]
+            if sizes[clients].sum() > available:
                 raise ConfigError(
-                    f"examples_per_client = {examples_per_client}: the {len(clients)} clients of label {label} ask for "
-                    f"{sizes[clients].sum()} examples, there are {there}"
+                    f"examples_per_client = {examples_per_client}: the {len(clients)} clients of label {label} need "
+                    f"{sizes[clients].sum()} examples, but the data have {available}; lower it"
                 )
         return [pool.take(n * (np.arange(n_classes) == label)) for n, label in zip(sizes, label_of, strict=True)]
 
 
 @dataclass(frozen=True, config=STRICT)
 class Dirichlet:
-    """Skewed labels. alpha near 0: few labels a client; large: nearly as in all data.
+    """Skewed labels. With alpha near 0 each client holds few labels; with a large alpha nearly the same as all data.
 
-    by = "client" (Hsu et al., 2019; FedHusky): each client draws its shares of labels; sizes as asked. A label that
-    runs out gives all it has, and the client's other labels make up for it. alpha 0 is `OneLabel`.
-    by = "class" (Yurochkin et al., 2019; PSFL, FCH-FL): each class draws its shares of clients, a client that holds an
-    N-th of all examples takes no more, and all is drawn again until the smallest client has `min_examples`. All
-    examples are dealt, and sizes come out as they do.
+    by = "client" (Hsu et al., 2019; FedHusky): each client draws its shares of labels, and sizes are as requested. If a
+    label runs out, the client's other labels make up for it. alpha = 0 is `OneLabel`.
+    by = "class" (Yurochkin et al., 2019; PSFL, FCH-FL): each class draws its shares of clients; a client that holds one
+    N-th of all examples takes no more; and everything is drawn again until the smallest client has `min_examples`. All
+    examples are dealt out, and sizes follow from the draw.
     """
 
     alpha: Annotated[NonNegative, Doc("concentration of the shares")]
     by: Annotated[Literal["client", "class"], Doc("each client draws over labels, or each class over clients")] = (
         "client"
     )
-    min_examples: Annotated[Count, Doc("by class: fewest examples of a client")] = 10
-    max_redraws: Annotated[Count, Doc("by class: how often to draw again before giving up")] = 1000
+    min_examples: Annotated[Count, Doc("by class: smallest number of examples of a client")] = 10
+    max_redraws: Annotated[Count, Doc("by class: number of redraws before giving up")] = 1000
 
     def __post_init__(self) -> None:
         if self.by == "class" and self.alpha == 0:
@@ -82,19 +82,19 @@ class Dirichlet:
         sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
         pool = Pool(labels, n_classes, rng)
         shares = rng.dirichlet(np.full(n_classes, self.alpha), n_clients)
-        return [pool.take(fill(int(n), own, pool.left)) for n, own in zip(sizes, shares, strict=True)]
+        return [pool.take(fill(int(n), row, pool.left)) for n, row in zip(sizes, shares, strict=True)]
 
 
 @dataclass(frozen=True, config=STRICT)
 class ExtendedDirichlet:
     """ExDir(C, alpha) (Li and Lyu, NeurIPS 2023; PSFL): each client owns C random classes, each class is dealt to its
-    owners by Dirichlet shares. All examples are dealt, and sizes come out as they do.
+    owners by Dirichlet shares. All examples are dealt out, and sizes follow from the draw.
     """
 
     classes_per_client: Annotated[Count, Doc("classes that each client owns, C")]
     alpha: Annotated[Positive, Doc("concentration of a class's shares over its owners")]
-    min_examples: Annotated[Count, Doc("fewest examples of a client")] = 10
-    max_redraws: Annotated[Count, Doc("how often to draw again before giving up")] = 1000
+    min_examples: Annotated[Count, Doc("smallest number of examples of a client")] = 10
+    max_redraws: Annotated[Count, Doc("number of redraws before giving up")] = 1000
 
     def assign(
         self,
@@ -113,7 +113,7 @@ class ExtendedDirichlet:
 
 def _refuse_sizes(partition: str, sizes: Sizes) -> None:
     if sizes is not None:
-        raise ConfigError(f"examples_per_client = {sizes}: {partition} draws the sizes itself; leave it out")
+        raise ConfigError(f"examples_per_client = {sizes}: {partition} draws the sizes itself; remove it")
 
 
 def _deal_until(
@@ -125,22 +125,22 @@ def _deal_until(
     max_redraws: int,
     rng: np.random.Generator,
 ) -> list[IntArray]:
-    """Every example to one of its class's owners, drawn until the smallest client has `min_examples`."""
+    """Deal every example to an owner of its class, redrawing until the smallest client has `min_examples`."""
     pool = Pool(labels, len(owners), rng)
     class_sizes = pool.left.tolist()
     if sum(class_sizes) < n_clients * min_examples:
         raise ConfigError(
-            f"min_examples = {min_examples}: {n_clients} clients need {n_clients * min_examples} examples, there are "
-            f"{sum(class_sizes)}"
+            f"min_examples = {min_examples}: {n_clients} clients need {n_clients * min_examples} examples, "
+            f"but the data have {sum(class_sizes)}; lower it"
         )
     best = 0
     for _ in range(max_redraws + 1):
         counts = deal_classes(class_sizes, owners, alpha, n_clients, rng)
         smallest = int(counts.sum(axis=1).min())
         if smallest >= min_examples:
-            return [pool.take(own) for own in counts]
+            return [pool.take(row) for row in counts]
         best = max(best, smallest)
     raise ConfigError(
-        f"min_examples = {min_examples}: in {max_redraws} redraws the smallest client had {best} examples at best; "
-        "allow more max_redraws, fewer min_examples, fewer clients or a larger alpha"
+        f"min_examples = {min_examples}: in {max_redraws} redraws the smallest client had at most {best} examples; "
+        "raise max_redraws or alpha, or lower min_examples or clients"
     )

@@ -1,4 +1,4 @@
-"""Classes dealt to their owners by Dirichlet shares, and ExDir's choice of owners (Li and Lyu, NeurIPS 2023)."""
+"""Deal classes to their owners by Dirichlet shares, and choose the owners as ExDir (Li and Lyu, NeurIPS 2023)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fedtempo.errors import ConfigError
 
 
 def minimum_owners(n_clients: int, n_classes: int, classes_per_client: int) -> int:
-    """How many clients must own each class: max(floor(floor(C * N / L) / 5), 1)."""
+    """Return the number of clients that must own each class: max(floor(floor(C * N / L) / 5), 1)."""
     return max(classes_per_client * n_clients // n_classes // 5, 1)
 
 
 def owners_fit(n_clients: int, n_classes: int, classes_per_client: int) -> bool:
-    """Whether every class can have its owners when each client owns `classes_per_client` different ones."""
+    """Return whether every class can have `minimum_owners` if each client owns `classes_per_client` classes."""
     needed = n_classes * minimum_owners(n_clients, n_classes, classes_per_client)
     return classes_per_client <= n_classes and n_clients * classes_per_client >= needed
 
@@ -26,34 +26,34 @@ def owners_fit(n_clients: int, n_classes: int, classes_per_client: int) -> bool:
 def draw_owners(
     n_clients: int, n_classes: int, classes_per_client: int, max_redraws: int, rng: np.random.Generator
 ) -> IntArray:
-    """Which classes each client owns, shape (n_clients, classes_per_client), ascending.
+    """Draw the classes that each client owns, shape (n_clients, classes_per_client), ascending.
 
-    Drawn uniformly, and again until every class has `minimum_owners`. Raises ConfigError where that is impossible or
-    does not happen in `max_redraws` redraws.
+    Draws are uniform, and repeated until every class has `minimum_owners`. Raises ConfigError if that is impossible or
+    does not happen within `max_redraws` redraws.
     """
-    least = minimum_owners(n_clients, n_classes, classes_per_client)
+    needed = minimum_owners(n_clients, n_classes, classes_per_client)
     if not owners_fit(n_clients, n_classes, classes_per_client):
         raise ConfigError(
             f"classes_per_client = {classes_per_client}: {n_clients} clients cannot give each of {n_classes} classes "
-            f"{least} owners; it must be from {-(-n_classes // n_clients)} to {n_classes}"
+            f"{needed} owners; must be {-(-n_classes // n_clients)} to {n_classes}"
         )
     most = 0
     for _ in range(max_redraws + 1):
         owned = rng.permuted(np.tile(np.arange(n_classes), (n_clients, 1)), axis=1)[:, :classes_per_client]
         owners = int(np.bincount(owned.ravel(), minlength=n_classes).min())
-        if owners >= least:
+        if owners >= needed:
             return np.sort(owned, axis=1)
         most = max(most, owners)
     raise ConfigError(
-        f"classes_per_client = {classes_per_client}: in {max_redraws} redraws the rarest class had {most} owners at "
-        f"best, {least} are needed; allow more max_redraws, more clients or more classes a client"
+        f"classes_per_client = {classes_per_client}: in {max_redraws} redraws the rarest class had at most {most} "
+        f"owners, but needs {needed}; raise max_redraws, clients or classes_per_client"
     )
 
 
 def cut(n_examples: int, shares: Sequence[float]) -> list[int]:
-    """`n_examples` cut at the floors of the cumulative `shares` times it; what rounding leaves goes to the last.
+    """Return `n_examples` cut at the floors of its cumulative `shares`; the last part gets what rounding leaves.
 
-    The shares need not sum to 1. They count as the decimal numbers that they print as, so that 0.7 + 0.1 is 0.8.
+    The shares need not sum to 1. They are taken as the decimal numbers that they print as, so that 0.7 + 0.1 is 0.8.
     """
     with localcontext() as context:
         context.prec = 100
@@ -66,12 +66,12 @@ def cut(n_examples: int, shares: Sequence[float]) -> list[int]:
 def cut_among_owners(
     n_examples: int, shares: Sequence[float], sizes_before: Sequence[int], full_at: float
 ) -> list[int] | None:
-    """How many of a class's examples each of its owners gets.
+    """Return the number of a class's examples that each of its owners gets.
 
-    shares: Dirichlet shares of the owners. sizes_before: examples that each holds already; an owner with `full_at` or
-    more gets no share, though the last owner, full or not, gets what rounding leaves.
+    shares: Dirichlet shares of the owners. sizes_before: number of examples that each holds already; an owner with
+    `full_at` or more gets no share, but the last owner, full or not, gets what rounding leaves.
 
-    None where nothing says how to deal: every owner is full, or those that are not have no share.
+    None if the shares do not decide it: every owner is full, or the others have no share.
     """
     masked = [share if size < full_at else 0.0 for share, size in zip(shares, sizes_before, strict=True)]
     return cut(n_examples, masked) if any(masked) else None
@@ -80,18 +80,18 @@ def cut_among_owners(
 def deal_classes(
     class_sizes: Sequence[int], owners: Sequence[IntArray], alpha: float, n_clients: int, rng: np.random.Generator
 ) -> IntArray:
-    """One draw of how many examples of each class each client gets, shape (n_clients, classes); every example once.
+    """Draw the number of examples of each class that each client gets, shape (n_clients, classes), dealing all out.
 
-    owners[c]: the clients that own class c. Each class is cut by Dirichlet(alpha) shares over its owners, and a client
-    that holds an n-th of all examples, n the number of clients, takes no further part. Where all owners are full, the
-    shares count as they are.
+    owners[c]: the clients that own class c. Each class is cut by Dirichlet(alpha) shares over its owners. A client that
+    holds one n-th of all examples, n the number of clients, is full and gets no more; if all owners of a class are
+    full, the shares count unchanged.
     """
     counts = np.zeros((n_clients, len(class_sizes)), dtype=np.int64)
     full_at = sum(class_sizes) / n_clients
     sizes = np.zeros(n_clients, dtype=np.int64)
-    for label, (n_examples, own) in enumerate(zip(class_sizes, owners, strict=True)):
-        shares = rng.dirichlet(np.full(len(own), alpha)).tolist()
-        dealt = cut_among_owners(n_examples, shares, sizes[own].tolist(), full_at)
-        counts[own, label] = cut(n_examples, shares) if dealt is None else dealt
-        sizes[own] += counts[own, label]
+    for label, (n_examples, members) in enumerate(zip(class_sizes, owners, strict=True)):
+        shares = rng.dirichlet(np.full(len(members), alpha)).tolist()
+        dealt = cut_among_owners(n_examples, shares, sizes[members].tolist(), full_at)
+        counts[members, label] = cut(n_examples, shares) if dealt is None else dealt
+        sizes[members] += counts[members, label]
     return counts

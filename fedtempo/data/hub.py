@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, through its `datasets` library. The only source that uses the network."""
+"""Data sets from the Hugging Face hub, through its `datasets` library. No other source uses the network."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def load_hub(
     inputs: str | None = None,
     group: str | None = None,
 ) -> Dataset:
-    """The data set `name` of the hub, or of a local folder that `datasets` reads or saved: its splits train and test.
+    """Return the splits train and test of a data set on the hub, or in a local folder that `datasets` reads or saved.
 
-    subset: its configuration, where it has several. feature, label: columns. Without them the feature is found by its
-    type: the one of images, arrays or sequences, or else of text; and the label by its name (label, target, class, y),
-    or else by its type: the one of class labels, or else integers, or else numbers, but no identifiers. Text is
-    the bytes of its UTF-8: the first `length` of them, with zeros behind; where there is no label, each next byte of
-    `length` is to be predicted, over all texts. client: column that says whose an example is: each of its values is a
-    client then. test_share: of the examples, where there is no split test. task, inputs: what labels and inputs are,
-    as for `npz:`. group: column of which all examples with one value are on the same side, if there is no split test.
+    subset: configuration of the data set, if it has several. feature, label: columns. The default feature is the only
+    column of images, arrays or sequences, or else of text; the default label is the column named label, target, class
+    or y, or else the only column of class labels, of integers, or of numbers, except identifiers. Text is its UTF-8
+    bytes, cut or padded with zeros to `length`; without a label the task is to predict each next byte of `length`, over
+    all texts joined. client: column that names the client of an example; each of its values becomes a client.
+    test_share: share of the test examples if there is no split test. task, inputs: what labels and inputs are, as for
+    `npz:`. group: column whose values are never split between training and test examples; not with a split test.
 
-    Raises ConfigError where the library is missing, it cannot load the data set, or the columns cannot be told.
+    Raises ConfigError if the library is missing or cannot load the data set, or if columns cannot be determined.
     """
     check_share(test_share)
-    asked = {"task": task, "inputs": inputs}
-    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **asked)
+    types = {"task": task, "inputs": inputs}
+    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **types)
 
 
 def from_hub(
@@ -68,7 +68,7 @@ def from_hub(
     inputs: str | None = None,
     group: str | None = None,
 ) -> Dataset:
-    """As `load_hub`; known_as: what the data set is called from then on. test_share: None for one with a split test."""
+    """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
     splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
     features: Mapping[str, Any] = splits["train"].features
     need_columns(name, features, [column for column in (feature, label, client, group) if column is not None])
@@ -79,7 +79,7 @@ def from_hub(
     used = [column for column in (feature, label, client, group) if column is not None]
     parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
     if group is not None and "test" in parts:
-        raise ConfigError(f"group = {group!r}: {known_as} comes with a split test; it is not divided again")
+        raise ConfigError(f"group = {group!r}: {known_as} has a split test already; remove group")
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
     is_text = _is_text(features[feature])
@@ -91,22 +91,22 @@ def from_hub(
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
         y[part] = np.asarray(rows[label])
-        owners[part] = np.asarray([str(each) for each in rows[client]] if client else [])
+        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client else [])
     warning, test = None, np.zeros(0, dtype=bool)
     if "test" not in parts:
-        keys = [np.unique(each["train"], return_inverse=True)[1] for each in ([owners] if client else []) + [y]]
+        keys = [np.unique(column["train"], return_inverse=True)[1] for column in ([owners] if client else []) + [y]]
         if group is None:
             test = spread(keys, test_share or 0.0, len(y["train"]))
         else:
             test = grouped(np.unique(parts["train"][group], return_inverse=True)[1], keys, test_share or 0.0)
         both(test, known_as)
-        x, y = ({"train": each["train"][~test], "test": each["train"][test]} for each in (x, y))
+        x, y = ({"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
         owners = {"train": owners["train"][~test]} if client else owners
     if group is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = "text" if is_text else _kind(features[feature])
     names = sorted(set(owners["train"].tolist()), key=natural)
-    number = {owner: place for place, owner in enumerate(names)}
+    number = {owner: i for i, owner in enumerate(names)}
     whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
     together = "" if group is None else f", rows of one {group!r} kept together"
     return from_arrays(
@@ -128,7 +128,10 @@ def from_hub(
 def _leak(
     splits: Mapping[str, Any], columns: Sequence[str], features: Mapping[str, Any], test: BoolArray
 ) -> str | None:
-    """What to say about rows of one person on both sides. test: which rows of train are; empty if it is a split."""
+    """Return a warning if training and test rows share a person or the like; None if they do not.
+
+    test: mask of the test rows within the split train; empty if the data set has a split test.
+    """
     named = [column for column in columns if is_named_as_id(column) and _kind(features[column]) == "Value"]
 
     def learned(column: str) -> list[Any]:
@@ -139,18 +142,18 @@ def _leak(
         rows = list(splits["train" if len(test) else "test"][column])
         return [value for value, is_test in zip(rows, test) if is_test] if len(test) else rows
 
-    found = find_leak(named, (), learned, tested)
-    if found is None:
+    leak = find_leak(named, (), learned, tested)
+    if leak is None:
         return None
     if not len(test):
-        return f"{found}: the data set is divided so"
-    return f"{found}; data.options.group = {found.column!r} keeps each on one side"
+        return f"{leak} (the data set comes with this split)"
+    return f"{leak}; set data.options.group = {leak.column!r} to keep each value on one side"
 
 
 def _next_bytes(
     known_as: str, feature: str, parts: Mapping[str, Any], length: int, test_share: float | None
 ) -> Dataset:
-    """Text without labels: each next byte of it."""
+    """Return text without labels as examples whose labels are the next bytes."""
     train = encoded(parts["train"][feature])
     if "test" in parts:
         test = encoded(parts["test"][feature])
@@ -159,7 +162,7 @@ def _next_bytes(
         train, test = train[:cut], train[cut:]
     if min(len(train), len(test)) <= length:
         raise ConfigError(
-            f"{known_as}: {min(len(train), len(test))} bytes of text are too few for examples of {length}"
+            f"{known_as}: {min(len(train), len(test))} bytes of text are too few for examples of {length}; lower length"
         )
     learn, check = (blocks(part, length, length) for part in (train, test))
     about = f"each next byte of {length} of the text of {feature!r}"
@@ -167,38 +170,38 @@ def _next_bytes(
 
 
 def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
-    """The splits of a data set as the library has them. Raises ConfigError where one is missing."""
-    splits: Mapping[str, Any] = _asked(name, lambda library: _splits(library, name, subset))
+    """Return the splits of a data set as the library has them. Raises ConfigError if a needed one is missing."""
+    splits: Mapping[str, Any] = _ask_library(name, lambda library: _splits(library, name, subset))
     for split in needed:
         if split not in splits:
-            raise ConfigError(f"hf:{name}: has no split {split!r}, only {', '.join(map(str, splits))}")
+            raise ConfigError(f"hf:{name}: no split {split!r}; its splits are {', '.join(map(str, splits))}")
     return splits
 
 
 def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
-    """What `load_dataset` has, or `load_from_disk` of a folder that `save_to_disk` wrote; one split is to train on."""
+    """Return what `load_dataset` loads, or `load_from_disk` for a folder of `save_to_disk`; a single split is train."""
     if not any((Path(name) / file).is_file() for file in _SAVED):
-        found: Mapping[str, Any] = library.load_dataset(name, subset)
-        return found
+        splits: Mapping[str, Any] = library.load_dataset(name, subset)
+        return splits
     saved = library.load_from_disk(name)
     return saved if isinstance(saved, Mapping) else {"train": saved}
 
 
 def hub_files(name: str, files: Iterable[str]) -> list[Path]:
-    """Files of a repository as they are, where the library keeps them."""
+    """Download files of a repository, unchanged, into the library's cache and return their paths."""
     urls = [f"hf://datasets/{name}/{file}" for file in files]
-    return [Path(path) for path in _asked(name, lambda library: library.DownloadManager().download(urls))]
+    return [Path(path) for path in _ask_library(name, lambda library: library.DownloadManager().download(urls))]
 
 
 def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
-    """Raises ConfigError for a column that is not there."""
+    """Raise ConfigError if a needed column is missing."""
     for column in needed:
         if column not in features:
-            raise ConfigError(f"hf:{name}: has no column {column!r}, only {', '.join(features)}")
+            raise ConfigError(f"hf:{name}: no column {column!r}; its columns are {', '.join(features)}")
 
 
-def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
-    """What the library answers. Raises ConfigError where it is missing or fails."""
+def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
+    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails."""
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
@@ -211,7 +214,7 @@ def _asked(name: str, ask: Callable[[Any], Any]) -> Any:
 
 
 def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
-    """Examples as arrays of the type that their column says: the library gives lists, or pictures."""
+    """Return examples, which the library gives as lists or pictures, as arrays of their column's type."""
     modes = {getattr(row, "mode", None) for row in rows}
     if modes <= MODES:
         mode = "L" if modes <= {"1", "L"} else "RGB"
@@ -226,7 +229,7 @@ def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[n
 
 
 def _number_type(feature: Any) -> str | None:
-    """The type of the numbers in a column of arrays or of lists, of lists of lists too; None where they are none."""
+    """Return the type of the numbers in a column of arrays or of (nested) lists; None if it holds no numbers."""
     while feature is not None:
         if (dtype := getattr(feature, "dtype", None)) is not None:
             return str(dtype) if str(dtype) in _NUMBERS else None
@@ -235,7 +238,7 @@ def _number_type(feature: Any) -> str | None:
 
 
 def _kind(feature: object) -> str:
-    """Name of a column's type; a plain Python list stands for a sequence."""
+    """Return the name of a column's type; a plain Python list stands for a sequence."""
     return "List" if isinstance(feature, list) else type(feature).__name__
 
 
@@ -244,36 +247,38 @@ def _is_text(feature: object) -> bool:
 
 
 def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
-    """The one column of images, arrays or sequences, or else of text."""
-    found = [column for column in columns if _kind(features[column]) in _FEATURES]
-    return _only(name, "feature", found or [column for column in columns if _is_text(features[column])])
+    """Return the only column of images, arrays or sequences, or else of text."""
+    candidates = [column for column in columns if _kind(features[column]) in _FEATURES]
+    return _only(name, "feature", candidates or [column for column in columns if _is_text(features[column])])
 
 
 def _named_label(columns: Iterable[str]) -> str | None:
-    """The one column whose name says that it is the label."""
-    found = [column for column in columns if column.lower() in LABELS]
-    exact = [column for column in found if column.lower() == LABELS[0]]
-    return (exact or found)[0] if len(exact or found) == 1 else None
+    """Return the only column whose name marks it as the label, or None."""
+    candidates = [column for column in columns if column.lower() in LABELS]
+    candidates = [column for column in candidates if column.lower() == LABELS[0]] or candidates
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _label(name: str, columns: Sequence[str], features: Mapping[str, Any], feature: str) -> str | None:
-    """The one column of class labels, or else of integers, or else of numbers; None for text that has none.
+    """Return the only column of class labels, or else of integers, or else of numbers; None for text without one.
 
-    A column whose name says that it holds identifiers is none.
+    Columns named like identifiers are left out.
     """
     columns = [column for column in columns if not is_named_as_id(column)]
-    found = [column for column in columns if _kind(features[column]) == "ClassLabel"]
+    candidates = [column for column in columns if _kind(features[column]) == "ClassLabel"]
     for numbers in (("int", "uint", "bool"), ("float",)):
-        found = found or [
+        candidates = candidates or [
             column
             for column in columns
             if _kind(features[column]) == "Value" and str(features[column].dtype).startswith(numbers)
         ]
-    return None if not found and feature in features and _is_text(features[feature]) else _only(name, "label", found)
+    if not candidates and feature in features and _is_text(features[feature]):
+        return None
+    return _only(name, "label", candidates)
 
 
 def _only(name: str, option: str, columns: list[str]) -> str:
     if len(columns) != 1:
-        found = f"columns {', '.join(columns)} could each be it" if columns else "no column looks like one"
-        raise ConfigError(f"hf:{name}: {found}; name it with {option} = ...")
+        reason = f"could be any of {', '.join(columns)}" if columns else "not found"
+        raise ConfigError(f"hf:{name}: the column of the {option} is unclear ({reason}); set {option}")
     return columns[0]

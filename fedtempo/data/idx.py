@@ -1,4 +1,4 @@
-"""Files in the IDX format of MNIST, plain or compressed with gzip. Nothing in a file is trusted."""
+"""Read files in the IDX format of MNIST, plain or compressed with gzip. No file is trusted."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WORTH_KEEPING_BYTES = 2**20
 
 
 def read_idx(path: Path, dimensions: int) -> ByteArray:
-    """The unsigned bytes of an IDX file with this many dimensions.
+    """Return the unsigned bytes of an IDX file with this number of dimensions.
 
-    The header is checked, and against the size of the file, before memory is taken for what it announces; a compressed
-    file is unpacked no further than that. Raises ConfigError for a file that is missing, damaged, not IDX, of another
-    type or number of dimensions, or larger than `LARGEST_BYTES`.
+    The header is checked, also against the size of the file, before memory is allocated for the announced size; a
+    compressed file is unpacked no further than that. Raises ConfigError for a file that is missing, damaged, not IDX,
+    of another type or number of dimensions, or larger than `LARGEST_BYTES`.
     """
     try:
         with path.open("rb") as raw:
@@ -42,13 +42,13 @@ def read_idx(path: Path, dimensions: int) -> ByteArray:
             shape = _shape(path, header, dimensions)
             size = math.prod(shape)
             if size > LARGEST_BYTES or size > ratio * path.stat().st_size:
-                raise ConfigError(f"{path}: announces {size} bytes, shape {shape}; the file cannot hold them")
+                raise ConfigError(f"{path}: announces {size:,} bytes, shape {shape}, more than it can hold")
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path}: not a readable IDX file ({error})") from error
     if len(content) != size:
-        found = "more" if len(content) > size else len(content)
-        raise ConfigError(f"{path}: announces {size} bytes, shape {shape}; it holds {found}")
+        actual = "more" if len(content) > size else f"{len(content):,}"
+        raise ConfigError(f"{path}: announces {size:,} bytes, shape {shape}, but holds {actual}")
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
@@ -58,16 +58,18 @@ def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
     magic, *shape = struct.unpack(f">{1 + dimensions}I", header)
     expected = _UNSIGNED_BYTE << 8 | dimensions
     if magic != expected:
-        raise ConfigError(f"{path}: begins with {magic:#010x}; bytes in {dimensions} dimensions begin {expected:#010x}")
+        raise ConfigError(
+            f"{path}: begins with {magic:#010x}; must be {expected:#010x} (bytes, {dimensions} dimensions)"
+        )
     return tuple(shape)
 
 
 def read_idx_folder(folder: Path, name: str) -> Dataset:
-    """The data set of the four files of MNIST or its kin, in `folder`.
+    """Return the data set of four IDX files in `folder`, named as those of MNIST, Fashion-MNIST or EMNIST.
 
-    Names are those of MNIST, Fashion-MNIST and EMNIST: {train,t10k,test}-{images-idx3,labels-idx1}-ubyte, after any
-    prefix, with a hyphen or a dot before idx, with or without .gz. Large ones that are compressed are decoded once and
-    kept in the user's cache folder. Raises ConfigError for missing or bad files.
+    Names are {train,t10k,test}-{images-idx3,labels-idx1}-ubyte, after any prefix, with a hyphen or a dot before idx,
+    with or without .gz. Large compressed files are decoded once and kept in the user's cache folder. Raises ConfigError
+    for missing or bad files.
     """
     files = [
         _find(folder, split, what, dimensions)
@@ -86,7 +88,7 @@ def read_idx_folder(folder: Path, name: str) -> Dataset:
 
 
 def _identity(files: list[Path]) -> str:
-    """Changes where a file does."""
+    """Return a hash that changes whenever one of the files does."""
     facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
@@ -94,20 +96,20 @@ def _identity(files: list[Path]) -> str:
 def _pair(folder: Path, split: str, images_file: Path, labels_file: Path) -> tuple[ByteArray, ByteArray]:
     images, labels = read_idx(images_file, 3), read_idx(labels_file, 1)
     if len(images) != len(labels):
-        raise ConfigError(f"{folder}: {len(images)} images but {len(labels)} labels ({split})")
+        raise ConfigError(f"{folder}: {len(images)} {split} images but {len(labels)} {split} labels")
     return images, labels
 
 
 def _find(folder: Path, split: str, what: str, dimensions: int) -> Path:
-    """The one such file; the plain one where a compressed one lies beside it."""
+    """Return the only file of this split and content; a plain file takes precedence over its compressed copy."""
     wanted = re.compile(rf"(.*-)?({split})-{what}[-.]idx{dimensions}-ubyte(\.gz)?")
     try:
-        found = {path.name: path for path in sorted(folder.iterdir()) if wanted.fullmatch(path.name)}
+        matching = {path.name: path for path in sorted(folder.iterdir()) if wanted.fullmatch(path.name)}
     except OSError as error:
         raise ConfigError(f"{folder}: not a readable folder ({error})") from error
-    chosen = [path for name, path in found.items() if name.removesuffix(".gz") == name or name[:-3] not in found]
+    chosen = [path for name, path in matching.items() if not name.endswith(".gz") or name[:-3] not in matching]
     if len(chosen) != 1:
         example = f"{split.split('|')[0]}-{what}-idx{dimensions}-ubyte"
-        there = f"{len(chosen)} files fit: {', '.join(path.name for path in chosen)}" if chosen else "no file fits"
-        raise ConfigError(f"{folder}: one file like {example} (or .gz) is needed; {there}")
+        actual = f"{len(chosen)} match: {', '.join(path.name for path in chosen)}" if chosen else "none matches"
+        raise ConfigError(f"{folder}: needs one file named like {example} (or .gz); {actual}")
     return chosen[0]

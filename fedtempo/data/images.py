@@ -1,4 +1,4 @@
-"""Images in folders: a folder is a class, and where folders lie in folders, the upper one is a client."""
+"""Images in folders: one folder per class, optionally within one folder per client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LARGEST_BYTES = 2**31
 
 @dataclass(frozen=True)
 class _Image:
-    """Where an image lies and what its folders say. split, client: empty where they say nothing of it."""
+    """An image file and what its folders say. split, client: empty if no folder names them; kind: the class."""
 
     file: Path
     split: str
@@ -35,20 +35,19 @@ class _Image:
 
 
 def image_folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
-    """Images as `<class>/<file>`, or `<client>/<class>/<file>`: each client's folder is a client then.
+    """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
-    Either may lie in folders `train` and `test`; without these test_share of the images are for testing, of each client
-    and class. Classes are in the order of their names, clients in natural order. Images are grey where all of them are,
-    else in colour. side: scale them to as many pixels in height and width (bilinear); without it all must have one
-    size.
+    Both may lie below folders `train` and `test`; without these, test_share of the images of each client and class are
+    for testing. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in colour.
+    side: scale images to this height and width, pixels (bilinear); without it all must have the same size.
 
-    Raises ConfigError naming the file that cannot be read or lies where it does not belong.
+    Raises ConfigError naming a file that cannot be read or lies in the wrong folder.
     """
     check_share(test_share)
     if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
     root = Path(path).expanduser()
-    images = _found(root)
+    images = _find_images(root)
     kinds = sorted({image.kind for image in images})
     clients = sorted({image.client for image in images if image.split != "test"} - {""}, key=natural)
     y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
@@ -80,38 +79,38 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2) ->
     )
 
 
-def _found(root: Path) -> list[_Image]:
-    """All images below a folder, in the order of their paths, but for hidden ones."""
+def _find_images(root: Path) -> list[_Image]:
+    """Return all images below a folder except hidden ones, sorted by path."""
     if not root.is_dir():
-        raise ConfigError(f"{root}: there is no such folder")
-    found = (file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
-    files = sorted(file for file in found if not any(part[0] == "." for part in file.relative_to(root).parts))
+        raise ConfigError(f"{root}: no such folder")
+    candidates = (file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
+    files = sorted(file for file in candidates if not any(part[0] == "." for part in file.relative_to(root).parts))
     if not files:
-        raise ConfigError(f"{root}: holds no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file")
+        raise ConfigError(f"{root}: no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file in it")
     folders = [file.relative_to(root).parts[:-1] for file in files]
-    split = all(len(each) > 1 and each[0] in _SPLITS for each in folders)
+    split = all(len(names) > 1 and names[0] in _SPLITS for names in folders)
     images = []
-    for file, each in zip(files, folders):
-        part, rest = (each[0], each[1:]) if split else ("", each)
+    for file, names in zip(files, folders):
+        part, rest = (names[0], names[1:]) if split else ("", names)
         if len(rest) not in (1, 2):
             raise ConfigError(
-                f"{file}: an image lies in <class>/ or <client>/<class>/, with train/ and test/ above or not"
+                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/ and test/"
             )
         images.append(_Image(file, part, rest[0] if len(rest) == 2 else "", rest[-1]))
     for part in {image.split for image in images}:
         same = [image for image in images if image.split == part]
         odd = next((image for image in same if bool(image.client) != bool(same[0].client)), None)
         if odd is not None:
-            raise ConfigError(f"{odd.file}: lies deeper or higher than {same[0].file}; all must lie alike")
+            raise ConfigError(f"{odd.file}: not at the same depth as {same[0].file}; move it")
     return images
 
 
 def _pixels(images: Sequence[_Image], side: int | None) -> npt.NDArray[np.uint8]:
-    """All images as bytes, (n, channels, height, width)."""
+    """Return all images as bytes, shape (n, channels, height, width)."""
     sizes = [_opened(image.file) for image in images]
     for image, (mode, _, _) in zip(images, sizes):
         if mode not in MODES:
-            raise ConfigError(f"{image.file}: has pixels of kind {mode}, not of 8 bits; convert it first")
+            raise ConfigError(f"{image.file}: pixels of mode {mode} are not supported; convert the image to 8 bits")
     grey = all(mode in ("1", "L") for mode, _, _ in sizes)
     _, width, height = sizes[0]
     if side is not None:
@@ -121,19 +120,19 @@ def _pixels(images: Sequence[_Image], side: int | None) -> npt.NDArray[np.uint8]
         if odd is not None:
             _, w, h = sizes[odd]
             raise ConfigError(
-                f"{images[odd].file}: is {w} x {h}, {images[0].file} is {width} x {height}; side = ... scales them"
+                f"{images[odd].file}: is {w} x {h}, {images[0].file} is {width} x {height}; set side to scale images"
             )
     channels = 1 if grey else 3
     if (size := len(images) * channels * height * width) > _LARGEST_BYTES:
         raise ConfigError(f"{len(images)} images take {size:,} bytes, more than {_LARGEST_BYTES:,}; set a smaller side")
     pixels = np.empty((len(images), channels, height, width), dtype=np.uint8)
-    for place, image in zip(pixels, images):
-        place[...] = _decoded(image.file, "L" if grey else "RGB", (width, height))
+    for target, image in zip(pixels, images):
+        target[...] = _decoded(image.file, "L" if grey else "RGB", (width, height))
     return pixels
 
 
 def _opened(file: Path) -> tuple[str, int, int]:
-    """Mode, width and height of an image by its header."""
+    """Return mode, width and height of an image, read from its header."""
     from PIL import Image
 
     try:
@@ -141,8 +140,8 @@ def _opened(file: Path) -> tuple[str, int, int]:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
                 return image.mode, *image.size
-    except Exception as error:  # a damaged image shows in errors of many kinds
-        raise ConfigError(f"{file}: is no image that can be read: {error}") from error
+    except Exception as error:  # a damaged image raises errors of many types
+        raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
 
 
 def _decoded(file: Path, mode: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
@@ -155,5 +154,5 @@ def _decoded(file: Path, mode: str, size: tuple[int, int]) -> npt.NDArray[np.uin
                 converted = converted.resize(size, Image.Resampling.BILINEAR)
             values = np.asarray(converted, dtype=np.uint8)
     except Exception as error:
-        raise ConfigError(f"{file}: is no image that can be read: {error}") from error
+        raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
     return values[np.newaxis] if mode == "L" else values.transpose(2, 0, 1)

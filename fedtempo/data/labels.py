@@ -1,4 +1,4 @@
-"""What labels are: classes, tokens or numbers. Whatever leaves a doubt is an error that asks for the task."""
+"""Decide what labels are: classes, tokens or numbers. Ambiguous labels are an error that asks for the task."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Task = Literal["classes", "tokens", "numbers"]
 Array = npt.NDArray[Any]
 
 MOST_CLASSES = 50
-"""Largest number of distinct whole numbers that can be meant as classes where nothing says so."""
+"""Largest number of distinct whole numbers that are taken for classes if no task is given."""
 
 LABELS = ("label", "target", "class", "y")
-"""Names of a column of labels where none is given, in any case."""
+"""Column names that mark the labels if no column is given, in upper or lower case."""
 
 _MOST_EMPTY = 20
-_KEPT_AS = {"b": np.int64, "f": np.float32}
+_DTYPES = {"b": np.int64, "f": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels as a `Dataset` holds them. class_names: empty if classes have none; about: what was understood."""
+    """Labels as a `Dataset` holds them. class_names: empty if there are none; about: how labels were understood."""
 
     train: Array
     test: Array
@@ -37,14 +37,14 @@ class Labels:
 
 
 def check_task(task: object) -> Task | None:
-    """Return the task if it is one, or None. Raises ConfigError for anything else."""
+    """Return `task`, which may be None. Raises ConfigError if it is no task."""
     if task is not None and task not in get_args(Task):
         raise ConfigError(f"task = {task!r}: must be 'classes', 'numbers' or 'tokens'")
     return cast("Task | None", task)
 
 
 def ask(what: str, *tasks: Task) -> str:
-    """Return an error that asks what labels mean: the finding, then the settings that would answer."""
+    """Return an error text that asks what labels mean: the finding `what`, then the settings that answer it."""
     return f"{what}; set data.options.task = {' or '.join(repr(task) for task in tasks)}"
 
 
@@ -55,34 +55,34 @@ def understood(
     n_classes: int | None,
     inputs: Sequence[Array] = (),
 ) -> Labels:
-    """Return training and test labels as what they are.
+    """Return training and test labels in the form that their task needs.
 
-    task: what they are; found from their type and values if None. n_classes: the number of classes, if it is known.
-    inputs: to train and to test on; if they are int64, they share their alphabet with labels that are tokens.
+    task: None to derive it from type and values of the labels. n_classes: the number of classes, if known. inputs:
+    training and test inputs; int64 inputs share their alphabet with labels that are tokens.
 
-    Whole numbers (n,) are classes; -1 and 1, text, booleans and one-hot rows are too. Other numbers, (n,) or (n, k),
-    are to be predicted as such. Rows of whole numbers as long as the inputs are tokens. Raises ValueError, in one line,
-    for labels that are none of these or could be several.
+    Classes are whole numbers (n,), -1 and 1, text, booleans or one-hot rows. Tokens are rows of whole numbers, as long
+    as the inputs. Other numbers, (n,) or (n, k), are predicted as numbers. Raises ValueError, in one line, for labels
+    that are none of these or are ambiguous.
     """
     y, z = _array("train_y", train), _array("test_y", test)
     if not (y.size and z.size):
-        return Labels(y, z, n_classes or 1)  # a `Dataset` refuses it
+        return Labels(y, z, n_classes or 1)  # `Dataset` rejects it
     if y.dtype.kind in "US" or z.dtype.kind in "US":
         return _text(y, z, task)
     if y.dtype.kind == "b" and z.dtype.kind == "b" and y.ndim == 1:
         if task == "numbers":
             return _numbers(y, z)
         return Labels(y.astype(np.int64), z.astype(np.int64), 2, ("False", "True"), "labels False and True as classes")
-    y, z = (each.astype(_KEPT_AS.get(each.dtype.kind, each.dtype), copy=False) for each in (y, z))
+    y, z = (labels.astype(_DTYPES.get(labels.dtype.kind, labels.dtype), copy=False) for labels in (y, z))
     if (y.dtype.kind == "f") != (z.dtype.kind == "f") or y.shape[1:] != z.shape[1:]:
         raise ValueError(
-            f"labels to train on are {y.dtype} of shape {y.shape[1:]}, those to test on {z.dtype} of shape "
-            f"{z.shape[1:]}; they must agree"
+            f"training labels are {y.dtype} of shape {y.shape[1:]}, test labels {z.dtype} of shape {z.shape[1:]}; both "
+            "must agree"
         )
     for name, values in (("train_y", y), ("test_y", z)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
-            raise ValueError(f"{name} holds a value that is not finite, in example {row}")
+            raise ValueError(f"{name}: example {row} holds a value that is not finite")
     if task == "numbers":
         return _numbers(y, z)
     if (
@@ -96,20 +96,23 @@ def understood(
 
 
 def must_be_trained(train: Array, test: Array, names: Sequence[str] = (), hint: str = "") -> None:
-    """Raises ValueError for labels that only the test examples have. names: of the labels, by number."""
+    """Raise ValueError if test examples have labels that no training example has.
+
+    names: of the labels, by number; hint: appended to the error.
+    """
     kinds, counts = np.unique(test[~np.isin(test, train)], return_counts=True)
     if len(kinds):
 
         def shown(kind: Any) -> str:
             return repr(names[kind] if names else kind)
 
-        strange = [f"{shown(kind)} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]
+        unknown = [f"{shown(kind)} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]
         known = listed(map(shown, np.unique(train).tolist()))
-        raise ValueError(f"test labels not among the training labels: {listed(strange)}; there are {known}{hint}")
+        raise ValueError(f"test labels not among the training labels: {listed(unknown)}; known labels: {known}{hint}")
 
 
 def is_identifier(values: Array, examples: int | None = None) -> bool:
-    """Whether labels are nearly as many as examples, so that they look like identifiers."""
+    """Return whether labels may be identifiers: more than 20 are distinct, with fewer than two examples each."""
     distinct, examples = len(np.unique(values)), len(values) if examples is None else examples
     return distinct > 20 and 2 * distinct > examples
 
@@ -123,11 +126,11 @@ def negative(what: str, values: Array) -> str:
     """Return the finding that there are negative labels, with the most frequent one."""
     kinds, counts = np.unique(values[values < 0], return_counts=True)
     most = int(np.argmax(counts))
-    return f"{what} has the label {kinds[most]} in {counts[most]:,} of {len(values):,} rows (remove them if unlabelled)"
+    return f"{what}: label {kinds[most]} in {counts[most]:,} of {len(values):,} rows (remove them if unlabelled)"
 
 
 def is_few_whole(values: Array) -> bool:
-    """Whether all labels are whole and so few that each comes at least twice on average."""
+    """Return whether all labels are whole, at most `MOST_CLASSES`, and occur at least twice on average."""
     if not (values == np.floor(values)).all():
         return False
     distinct = len(np.unique(values))
@@ -135,7 +138,7 @@ def is_few_whole(values: Array) -> bool:
 
 
 def signs(values: Array) -> bool:
-    """Whether labels are -1 and 1, of which -1 occurs."""
+    """Return whether all labels are -1 or 1, and -1 occurs."""
     return bool(np.isin(values, (-1, 1)).all() and (values == -1).any())
 
 
@@ -144,13 +147,13 @@ def _array(name: str, values: npt.ArrayLike) -> Array:
     if y.dtype.kind == "O":
         kinds = sorted({type(value).__name__ for value in y.ravel().tolist()})
         if kinds != ["str"]:
-            raise ValueError(f"{name} holds Python objects ({listed(kinds)}); it must hold numbers or text")
+            raise ValueError(f"{name} holds Python objects ({listed(kinds)}); must hold numbers or text")
         y = y.astype(np.str_)
     if y.dtype.kind == "S":
-        raise ValueError(f"{name} holds bytes ({y.dtype}); give text instead: {name}.astype('U')")
+        raise ValueError(f"{name} holds bytes ({y.dtype}); convert them to text: {name}.astype('U')")
     if y.dtype.kind not in "biufU" or y.ndim not in (1, 2):
         raise ValueError(
-            f"{name} is {y.dtype} of shape {y.shape}; it must be numbers or text, one or a row for each example"
+            f"{name} is {y.dtype} of shape {y.shape}; must be numbers or text, one value or one row per example"
         )
     return y
 
@@ -158,11 +161,11 @@ def _array(name: str, values: npt.ArrayLike) -> Array:
 def _text(y: Array, z: Array, task: Task | None) -> Labels:
     if y.dtype.kind != "U" or z.dtype.kind != "U" or y.ndim != 1 or z.ndim != 1:
         raise ValueError(
-            f"train_y is {y.dtype} of shape {y.shape}, test_y {z.dtype} of shape {z.shape}; give one text for each "
-            "example, in both"
+            f"train_y is {y.dtype} of shape {y.shape}, test_y {z.dtype} of shape {z.shape}; both must hold "
+            "one text per example"
         )
     if task in ("numbers", "tokens"):
-        raise ValueError(f"task = {task!r}: the labels are text, such as {y[0]!r}: they can only be classes")
+        raise ValueError(f"task = {task!r}: labels are text, such as {y[0]!r}; text can only be classes")
     must_be_trained(y, z)
     if task is None and is_identifier(y):
         raise ValueError(ask(looks_like_ids("train_y", y), "classes"))
@@ -173,14 +176,16 @@ def _text(y: Array, z: Array, task: Task | None) -> Labels:
 
 
 def _numbers(y: Array, z: Array) -> Labels:
-    train, test = (np.ascontiguousarray(each, dtype=np.float32) for each in (y, z))
+    train, test = (np.ascontiguousarray(labels, dtype=np.float32) for labels in (y, z))
     return Labels(train, test, 1 if y.ndim == 1 else y.shape[1])
 
 
 def _single(y: Array, z: Array, task: Task | None, n_classes: int | None) -> Labels:
-    """Labels of one number each."""
+    """Return labels of one number per example."""
     if task == "tokens":
-        raise ValueError(f"task = 'tokens': train_y has shape {y.shape}; tokens are a row of whole numbers each")
+        raise ValueError(
+            f"task = 'tokens': train_y has shape {y.shape}; must be (examples, length), a row of tokens each"
+        )
     if y.dtype.kind == "f":
         if task is None:
             if not is_few_whole(np.concatenate([y, z])):
@@ -190,10 +195,10 @@ def _single(y: Array, z: Array, task: Task | None, n_classes: int | None) -> Lab
             raise ValueError(ask(what, "classes", "numbers"))
         if not ((y == np.floor(y)).all() and (z == np.floor(z)).all()):
             raise ValueError("task = 'classes': train_y and test_y must be whole numbers or text")
-    y, z = (each.astype(np.int64, copy=False) for each in (y, z))
+    y, z = (labels.astype(np.int64, copy=False) for labels in (y, z))
     both = np.concatenate([y, z])
     if both.min() < 0 and n_classes is not None:
-        raise ValueError(f"{negative('train_y and test_y', both)}; classes are 0 to {n_classes - 1}")
+        raise ValueError(f"{negative('train_y and test_y', both)}; classes must be 0 to {n_classes - 1}")
     if both.min() < 0:
         if task is None and not signs(both):
             raise ValueError(ask(negative("train_y and test_y", both), "classes", "numbers"))
@@ -211,7 +216,7 @@ def _single(y: Array, z: Array, task: Task | None, n_classes: int | None) -> Lab
         if is_identifier(y):
             raise ValueError(ask(looks_like_ids("train_y", y), "classes", "numbers"))
         if n_classes > max(_MOST_EMPTY, 2 * used):
-            what = f"train_y holds {used} distinct integers up to {n_classes - 1}, and classes are numbered from 0"
+            what = f"train_y holds {used} distinct integers up to {n_classes - 1}, but classes are numbered from 0"
             raise ValueError(ask(what, "classes", "numbers"))
     empty = np.setdiff1d(np.arange(n_classes), y)
     gaps = f", no training example of {listed(empty.tolist())}" if len(empty) else ""
@@ -219,21 +224,21 @@ def _single(y: Array, z: Array, task: Task | None, n_classes: int | None) -> Lab
 
 
 def _rows(y: Array, z: Array, task: Task | None, n_classes: int | None, inputs: Sequence[Array]) -> Labels:
-    """Labels of a row of numbers each."""
+    """Return labels of one row of numbers per example."""
     integers = y.dtype.kind != "f"
     if task == "tokens" and not integers:
-        raise ValueError(f"task = 'tokens': train_y is {y.dtype}; tokens are whole numbers")
+        raise ValueError(f"task = 'tokens': train_y is {y.dtype}; tokens must be whole numbers")
     if task == "tokens" or (task is None and integers and inputs and all(_like(x, y) for x in inputs)):
-        return _tokens(y, z, n_classes, inputs, said=task is None)
-    flags = all(np.isin(each, (0, 1)).all() for each in (y, z))
-    if flags and all((each.sum(axis=1) == 1).all() for each in (y, z)):
-        train, test = (each.argmax(axis=1).astype(np.int64) for each in (y, z))
+        return _tokens(y, z, n_classes, inputs, inferred=task is None)
+    flags = all(np.isin(labels, (0, 1)).all() for labels in (y, z))
+    if flags and all((labels.sum(axis=1) == 1).all() for labels in (y, z)):
+        train, test = (labels.argmax(axis=1).astype(np.int64) for labels in (y, z))
         return Labels(train, test, y.shape[1], about=f"one-hot labels as {y.shape[1]} classes")
     if task == "classes":
-        raise ValueError(f"task = 'classes': train_y has shape {y.shape}; rows of labels must be one-hot")
+        raise ValueError(f"task = 'classes': train_y has shape {y.shape}; rows must be one-hot")
     if flags:
-        several = "several labels at once (multi-label) are not supported"
-        what = f"train_y has rows of {y.shape[1]} zeros and ones, not one 1 in each: {several}"
+        unsupported = "multi-label classification is not supported"
+        what = f"train_y has rows of {y.shape[1]} zeros and ones that are not one-hot: {unsupported}"
         raise ValueError(ask(what, *(("tokens", "numbers") if integers else ("numbers",))))
     if integers:
         raise ValueError(ask(f"train_y has rows of {y.shape[1]} whole numbers", "tokens", "numbers"))
@@ -241,17 +246,17 @@ def _rows(y: Array, z: Array, task: Task | None, n_classes: int | None, inputs: 
 
 
 def _like(x: Array, y: Array) -> bool:
-    """Whether inputs are symbols, or rows of numbers, as many as the labels of an example."""
+    """Return whether each input is a sequence, of symbols or of vectors, as long as the labels of an example."""
     return x.shape[1:2] == y.shape[1:] and (x.ndim == 3 or (x.ndim == 2 and x.dtype == np.int64))
 
 
-def _tokens(y: Array, z: Array, n_classes: int | None, inputs: Sequence[Array], said: bool) -> Labels:
+def _tokens(y: Array, z: Array, n_classes: int | None, inputs: Sequence[Array], inferred: bool) -> Labels:
     both = np.concatenate([y, z])
     if both.min() < 0:
-        raise ValueError(f"train_y and test_y hold the token {both.min()}; tokens are 0 or more")
-    train, test = (np.ascontiguousarray(each, dtype=np.int64) for each in (y, z))
+        raise ValueError(f"train_y and test_y hold the token {both.min()}; tokens must be 0 or more")
+    train, test = (np.ascontiguousarray(labels, dtype=np.int64) for labels in (y, z))
     if n_classes is None:
-        shared = [each for each in inputs if each.dtype == np.int64 and each.size]
-        n_classes = 1 + max(int(each.max()) for each in (both, *shared))
-    about = f"tokens of {n_classes} kinds, {y.shape[1]} for each example" if said else ""
+        symbols = [x for x in inputs if x.dtype == np.int64 and x.size]
+        n_classes = 1 + max(int(values.max()) for values in (both, *symbols))
+    about = f"tokens of {n_classes} kinds, {y.shape[1]} for each example" if inferred else ""
     return Labels(train, test, n_classes, about=about)

@@ -1,4 +1,4 @@
-"""Rows of one person, or of whatever else has many, on both sides of a split: a leak that looks like success."""
+"""Find leaks: rows of the same person or thing among both training and test examples."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FEWEST_DROPPED = 20
 
 
 def is_named_as_id(column: str) -> bool:
-    """Whether a column's name says that its values are identifiers: id, patient, user_id, SubjectNumber."""
+    """Return whether a column's name marks its values as identifiers: id, patient, user_id, SubjectNumber."""
     return bool(_NAMED.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
 class Leak(NamedTuple):
-    """A column whose values look like identifiers: how many there are, and how many lie on both sides of a split."""
+    """A column of identifiers with the number of its distinct values, and of those on both sides of a split."""
 
     column: str
     distinct: int
@@ -29,8 +29,8 @@ class Leak(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.shared:,} of {self.distinct:,} values of {self.column!r} have rows both to train and to test on; "
-            "results say little about new ones"
+            f"{self.shared:,} of {self.distinct:,} values of {self.column!r} have both training and test rows; results "
+            "say little about new values"
         )
 
 
@@ -40,11 +40,11 @@ def find_leak(
     train: Callable[[str], Sequence[Any]],
     test: Callable[[str], Sequence[Any]],
 ) -> Leak | None:
-    """Return the first leak through rows with the same identifier, or None.
+    """Return the first column whose identifiers are on both sides of a split, or None.
 
-    columns: those that are neither the label nor say whose a row is. dropped: of these, what is no feature: it may be
-    an identifier even if its name does not say so. train, test: the values of a column on each side. A column counts
-    if its values are text or integers and each comes at least twice on average.
+    columns: all columns but those of the label and of the client. dropped: those of them that are no features, which
+    may hold identifiers whatever their names. train, test: return the values of a column on each side. A column counts
+    if its values are text or integers and each occurs at least twice on average.
     """
     for column in columns:
         named = is_named_as_id(column)

@@ -1,4 +1,4 @@
-"""The papers' data sets by plain names, from the Hugging Face hub: which repository, columns and splits each means."""
+"""Data sets of the papers by name, from the Hugging Face hub: repository, columns and splits of each."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ _EMNIST_FILES = [
 
 
 def mnist() -> Dataset:
-    """MNIST (LeCun et al., 1998), `ylecun/mnist`: 60,000 and 10,000 digits, 28 by 28, in 10 classes."""
+    """Return MNIST (LeCun et al., 1998), `ylecun/mnist`: 60,000 and 10,000 digits, 28 by 28, in 10 classes."""
     return from_hub("mnist", "ylecun/mnist", None, "image", "label")
 
 
 def cifar10() -> Dataset:
-    """CIFAR-10 (Krizhevsky, 2009), `uoft-cs/cifar10`: 50,000 and 10,000 colour images, 32 by 32, in 10 classes."""
+    """Return CIFAR-10 (Krizhevsky, 2009), `uoft-cs/cifar10`: 50,000 and 10,000 colour images, 32 by 32, 10 classes."""
     return from_hub("cifar10", "uoft-cs/cifar10", None, "img", "label")
 
 
 def cifar100(labels: str = "fine") -> Dataset:
-    """CIFAR-100 (Krizhevsky, 2009), `uoft-cs/cifar100`: 50,000 and 10,000 colour images, 32 by 32.
+    """Return CIFAR-100 (Krizhevsky, 2009), `uoft-cs/cifar100`: 50,000 and 10,000 colour images, 32 by 32.
 
     labels: "fine" for 100 classes, "coarse" for 20.
     """
     if labels not in ("fine", "coarse"):
-        raise ConfigError(f"labels = {labels!r}: it can be 'fine' (100 classes) or 'coarse' (20)")
+        raise ConfigError(f"labels = {labels!r}: must be 'fine' (100 classes) or 'coarse' (20)")
     return from_hub("cifar100", "uoft-cs/cifar100", None, "img", f"{labels}_label")
 
 
 def emnist() -> Dataset:
-    """EMNIST balanced (Cohen et al., 2017): 112,800 and 18,800 digits and letters, 28 by 28, in 47 classes.
+    """Return EMNIST balanced (Cohen et al., 2017): 112,800 and 18,800 digits and letters, 28 by 28, in 47 classes.
 
-    The four IDX files of $FEDTEMPO_DATA/emnist, or if there is no such folder those of `Royc30ne/emnist-balanced`. They
-    have rows and columns exchanged; here images stand upright, as in MNIST.
+    Read from the four IDX files in $FEDTEMPO_DATA/emnist, or in `Royc30ne/emnist-balanced` if that folder does not
+    exist. The files have rows and columns exchanged; the images returned are upright, as in MNIST.
     """
     if (folder := data_folder("emnist")).is_dir():
         data = read_idx_folder(folder, "emnist")
@@ -57,11 +57,11 @@ def emnist() -> Dataset:
 
 
 def femnist(digits: bool = False, writers: int | None = None, test_share: float = 0.1) -> Dataset:
-    """FEMNIST (Caldas et al., 2018), `flwrlabs/femnist`: some 814,000 digits and letters of 3,600 writers, 62 classes.
+    """Return FEMNIST (Caldas et al., 2018), `flwrlabs/femnist`: 814,000 digits and letters, 3,600 writers, 62 classes.
 
-    The repository has one split: of each writer's images, drawn without replacement, test_share (rounded) are for
+    The repository has one split: test_share (rounded) of each writer's images, drawn without replacement, are for
     testing. Writers own the others, numbered in the order of their names. digits: only the ten digits. writers: only
-    the first so many; all of them, all classes, are 2.6 GB.
+    this number of writers, the first; all writers and classes take 2.6 GB.
     """
     repository = "flwrlabs/femnist"
     if not isinstance(digits, bool):
@@ -83,11 +83,11 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
 
 
 def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
-    """HAM10000 (Tschandl et al., 2018), `marmal88/skin_cancer`: 10,015 pictures of skin lesions in 7 diagnoses.
+    """Return HAM10000 (Tschandl et al., 2018), `marmal88/skin_cancer`: 10,015 pictures of skin lesions in 7 diagnoses.
 
-    Pictures, 600 by 450, are scaled to `side` by `side` (bilinear). The repository's splits share pictures: they are
-    put together, each picture taken once, and test_share of each diagnosis's lesions (rounded) with all their pictures
-    are for testing. Classes are the diagnoses in alphabetic order.
+    Pictures, 600 by 450, are scaled to `side` by `side` (bilinear). The repository's splits share pictures, so they are
+    merged, each picture once; test_share (rounded) of the lesions of each diagnosis, with all their pictures, are for
+    testing. Classes are the diagnoses in alphabetical order.
     """
     repository = "marmal88/skin_cancer"
     if not isinstance(side, int) or isinstance(side, bool) or side < 1:
@@ -111,7 +111,7 @@ def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
 
 
 def _scaled(picture: Any, side: int) -> npt.NDArray[np.uint8]:
-    """A PIL picture as bytes, shape (side, side, 3)."""
+    """Return a PIL picture as bytes, shape (side, side, 3)."""
     from PIL.Image import Resampling  # comes with the library that the picture is from
 
     return np.asarray(picture.convert("RGB").resize((side, side), Resampling.BILINEAR))

@@ -1,13 +1,13 @@
-"""Which client holds which examples.
+"""Partitions: which client holds which examples.
 
 `PARTITIONS` maps the name used in a configuration to the class. Every class has
 
     assign(labels, n_classes, n_clients, examples_per_client, rng, owners=None) -> list of index arrays
 
 labels: classes of the examples, int64 (n,). examples_per_client: a number, (low, high) for uniform whole numbers, or
-None for as many as the partition gives when it deals all examples out. owners: who wrote each example, where known.
-The result has one ascending int64 array a client. No example is dealt twice, unless `Classes` is told to share, and
-sizes that are asked for are met exactly. Raises ConfigError where that is impossible.
+None to deal out all examples, in sizes that the partition chooses. owners: the owner of each example, int64 (n,), if
+known. The result has one ascending int64 array of indices per client. No example is dealt twice, except by `Classes`
+with share = true, and requested sizes are met exactly. Raises ConfigError if that is impossible.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Le, Share
 
 @runtime_checkable
 class Partition(Protocol):
-    """A way to deal examples to clients; the module says what the arguments are."""
+    """A way to deal examples to clients; the module's docstring describes the arguments of `assign`."""
 
     def assign(
         self,
@@ -44,7 +44,7 @@ class Partition(Protocol):
 
 @dataclass(frozen=True, config=STRICT)
 class Iid:
-    """Every client draws from the same shuffled examples."""
+    """Independent and identically distributed: clients get parts of the shuffled examples."""
 
     def assign(
         self,
@@ -62,17 +62,19 @@ class Iid:
 
 @dataclass(frozen=True, config=STRICT)
 class LongTail:
-    """A share of clients holds a long tail of classes, the others all classes alike (FCH-FL, Sec. 4.1).
+    """A share of the clients holds a long tail of classes; the others hold all classes equally (FCH-FL, Sec. 4.1).
 
-    In a long tail the c-th class has imbalance^(c / (L - 1)) times the examples of the first, up to rounding. Without
-    `examples_per_client` every client gets the same number, the largest that all classes can provide.
+    In a long tail, class c has imbalance^(c / (L - 1)) times the examples of class 0, up to rounding. Without
+    `examples_per_client` all clients get the same number of examples, the largest for which no class runs out.
     """
 
-    imbalance: Annotated[float, Gt(0), Le(1), Doc("smallest class over largest, IF")] = 0.5
-    clients_share: Annotated[Share, Doc("share of clients with a long tail, mu; rounded to the nearest number")] = 0.5
+    imbalance: Annotated[float, Gt(0), Le(1), Doc("size of the smallest class over that of the largest, IF")] = 0.5
+    clients_share: Annotated[
+        Share, Doc("share of clients with a long tail, mu; rounded to a whole number of clients")
+    ] = 0.5
     order: Annotated[
         Literal["shared", "own"],
-        Doc("one order of classes for all, 0 the most frequent, which makes all data uneven; or a random one a client"),
+        Doc("'shared': class 0 is the most frequent for all; 'own': each client has a random order"),
     ] = "shared"
 
     def assign(
@@ -94,41 +96,41 @@ class LongTail:
             counts = self._largest(shares, pool.left)
         else:
             sizes = draw_sizes(len(labels), n_clients, examples_per_client, rng)
-            counts = np.array([largest_remainder(int(n), own) for n, own in zip(sizes, shares, strict=True)])
+            counts = np.array([largest_remainder(int(n), row) for n, row in zip(sizes, shares, strict=True)])
         short = np.flatnonzero(counts.sum(axis=0) > pool.left)
         if short.size:
             label = short[0]
             raise ConfigError(
-                f"long-tail, examples_per_client = {examples_per_client}: the clients ask for "
-                f"{counts[:, label].sum()} examples of class {label}, there are {pool.left[label]}"
+                f"examples_per_client = {examples_per_client}: long-tail needs {counts[:, label].sum()} examples of "
+                f"class {label}, but the data have {pool.left[label]}; lower it"
             )
-        return [pool.take(own) for own in counts]
+        return [pool.take(row) for row in counts]
 
     @staticmethod
-    def _largest(shares: FloatArray, there: IntArray) -> IntArray:
-        """Counts for the largest common size at which no class runs out, shape (clients, classes)."""
+    def _largest(shares: FloatArray, available: IntArray) -> IntArray:
+        """Return counts for the largest common size at which no class runs out, shape (clients, classes)."""
         kinds, kind_of = np.unique(shares, axis=0, return_inverse=True)
-        for size in range(int(there.sum()) // len(shares), 0, -1):
+        for size in range(int(available.sum()) // len(shares), 0, -1):
             counts = np.array([largest_remainder(size, kind) for kind in kinds])[kind_of.ravel()]
-            if (counts.sum(axis=0) <= there).all():
+            if (counts.sum(axis=0) <= available).all():
                 return counts
-        raise ConfigError(f"long-tail: {there.sum()} examples are too few for {len(shares)} clients")
+        raise ConfigError(f"long-tail: {available.sum()} examples are too few for {len(shares)} clients")
 
 
 @dataclass(frozen=True, config=STRICT)
 class Classes:
-    """Clients hold different numbers of random classes, alike in each (Hybrid-FL, Eqs. 2-4).
+    """Clients hold different numbers of random classes, with equally many examples of each (Hybrid-FL, Eqs. 2-4).
 
-    The share of clients with l classes is that of a normal distribution truncated to [0.5, L + 0.5], `class_share`.
-    The paper gives 1,000 clients 100 to 1,000 images each, of 50,000 in all: they share images. Without `share` none
-    is held twice.
+    The number l of classes follows a normal distribution truncated to [0.5, L + 0.5] (`class_share`). The paper gives
+    1,000 clients 100 to 1,000 images each, out of 50,000, so clients share images. Without `share`, no two clients hold
+    the same example.
     """
 
     mean: Annotated[float, Doc("mean number of classes before truncation, mu, in 0.5..L + 0.5")]
     std: Annotated[
         float, Field(ge=0, allow_inf_nan=True), Doc("its standard deviation, sigma; 0 and inf are the limits")
     ] = 0.7
-    share: Annotated[bool, Doc("draw each client from all examples, so that two clients may hold the same one")] = False
+    share: Annotated[bool, Doc("draw each client's examples from all, so that clients may hold the same ones")] = False
 
     def __post_init__(self) -> None:
         if math.isnan(self.std):
@@ -144,7 +146,9 @@ class Classes:
         owners: IntArray | None = None,
     ) -> list[IntArray]:
         if examples_per_client is None:
-            raise ConfigError("classes: needs examples_per_client, a number or (low, high) ((100, 1000) in the paper)")
+            raise ConfigError(
+                "classes: needs examples_per_client, a number or [low, high], such as [100, 1000] in the paper"
+            )
         try:
             with_l_classes = largest_remainder(n_clients, class_share(self.mean, self.std, n_classes))
         except ValueError as error:
@@ -157,25 +161,25 @@ class Classes:
         pool = Pool(labels, n_classes, rng)
         dealt = []
         for client, (size, number) in enumerate(zip(sizes.tolist(), numbers.tolist(), strict=True)):
-            own = np.zeros(n_classes, dtype=np.int64)
-            own[rng.permutation(n_classes)[:number]] = 1
-            left = own * pool.left
+            chosen = np.zeros(n_classes, dtype=np.int64)
+            chosen[rng.permutation(n_classes)[:number]] = 1
+            left = chosen * pool.left
             if left.sum() < size:
                 raise ConfigError(
-                    f"classes: client {client} asks for {size} examples of classes {np.flatnonzero(own).tolist()}, "
-                    f"{left.sum()} are left; ask for fewer, or set share = true"
+                    f"classes: client {client} needs {size} examples of classes {np.flatnonzero(chosen).tolist()}, but "
+                    f"{left.sum()} are left; lower examples_per_client, or set share = true"
                 )
-            counts = fill(size, own, left)
+            counts = fill(size, chosen, left)
             dealt.append(pool.sample(counts, rng) if self.share else pool.take(counts))
         return dealt
 
 
 @dataclass(frozen=True, config=STRICT)
 class ByOwner:
-    """The natural partition: each client holds what one person, device or place has, where the data say who has what.
+    """The natural partition: each client holds the examples of one owner (person, device, place) named in the data.
 
-    With fewer clients than owners a random choice of those with enough examples. With `examples_per_client` each client
-    keeps a random choice of so many.
+    With fewer clients than owners, a random choice of the owners with enough examples. With `examples_per_client`, each
+    client keeps a random choice of that many examples.
     """
 
     min_examples: Annotated[Count, Doc("owners with fewer examples are left out")] = 1
@@ -190,14 +194,14 @@ class ByOwner:
         owners: IntArray | None = None,
     ) -> list[IntArray]:
         if owners is None:
-            raise ConfigError("by-owner: the data do not say whose an example is; choose another partition")
+            raise ConfigError("by-owner: the data name no owners of examples; choose another partition")
         sizes = None if examples_per_client is None else wanted_sizes(n_clients, examples_per_client, rng)
-        least = max(self.min_examples, 1 if sizes is None else int(sizes.max()))
+        needed = max(self.min_examples, 1 if sizes is None else int(sizes.max()))
         ids, counts = np.unique(owners, return_counts=True)
-        ids = ids[counts >= least]
+        ids = ids[counts >= needed]
         if len(ids) < n_clients:
             raise ConfigError(
-                f"clients = {n_clients}: {len(ids)} owners have {least} examples or more; ask for no more clients"
+                f"clients = {n_clients}: only {len(ids)} owners have {needed} or more examples; lower clients"
             )
         parts = [np.flatnonzero(owners == owner) for owner in np.sort(rng.permutation(ids)[:n_clients])]
         if sizes is None:

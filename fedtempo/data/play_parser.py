@@ -1,4 +1,4 @@
-"""Plays in Markdown as speeches by role."""
+"""Parse plays in Markdown into speeches by role."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED = re.compile(r"\\([^\w\s])")
 
 @dataclass(frozen=True)
 class Role:
-    """Everything that one speaker of one play says. name: as printed, so that "Nurse" and "NURSE" are two."""
+    """The speeches of one speaker of a play. name: as printed, so that "Nurse" and "NURSE" are two roles."""
 
     play: str
     name: str
@@ -22,16 +22,16 @@ class Role:
 
     @property
     def characters(self) -> int:
-        """Length of all speeches, nothing between them counted."""
+        """Total length of all speeches, without separators."""
         return sum(map(len, self.speeches))
 
 
 def speeches(markdown: str) -> list[tuple[str, str]]:
-    """The speeches of a play, in order: (role, text), the lines of a text parted by newlines.
+    """Return the speeches of a play in order, as (role, text) with the lines of a text separated by newlines.
 
-    A line of nothing but **NAME** opens a speech, a heading ends it. Stage directions, in _..._ or *...*, are left
-    out, within lines and over several; a speech goes on after them, and over blank lines. Backslashes before
-    punctuation go, runs of white space become one space. What nobody speaks is left out.
+    A line that is only **NAME** starts a speech; a heading ends it. Stage directions, in _..._ or *...*, within a line
+    or over several, are removed; a speech continues after them and over blank lines. Backslashes before punctuation are
+    removed, and runs of white space become one space. Text outside speeches is left out.
     """
     found: list[tuple[str, list[str]]] = []
     lines: list[str] | None = None
@@ -47,7 +47,7 @@ def speeches(markdown: str) -> list[tuple[str, str]]:
 
 
 def roles(play: str, markdown: str) -> list[Role]:
-    """The roles of a play, in the order of their first speeches."""
+    """Return the roles of a play in the order of their first speeches."""
     said: dict[str, list[str]] = {}
     for name, text in speeches(markdown):
         said.setdefault(name, []).append(text)
@@ -55,11 +55,11 @@ def roles(play: str, markdown: str) -> list[Role]:
 
 
 def _outside_directions(markdown: str) -> Iterator[str]:
-    """Lines, stripped, without blank ones and without those that are stage directions.
+    """Yield stripped lines, without blank lines and stage directions.
 
-    A direction that no mark ends is over before the next blank line, speaker or heading.
+    A direction without an end mark ends before the next blank line, speaker or heading.
     """
-    mark = ""  # what ends the direction that goes on
+    mark = ""  # end mark of the current direction
     for line in map(str.strip, markdown.split("\n")):
         if not line or line.startswith("#") or _SPEAKER.fullmatch(line):
             mark = ""
@@ -73,7 +73,7 @@ def _outside_directions(markdown: str) -> Iterator[str]:
 
 
 def _spoken(line: str) -> str:
-    """A line of a speech without directions and Markdown's escapes."""
+    """Return a line of a speech without directions and Markdown escapes."""
     if _BROKEN_DIRECTION.fullmatch(line):
         return ""
     return _ESCAPED.sub(r"\1", " ".join(_DIRECTION_INSIDE.sub("", line).split()))

@@ -12,51 +12,47 @@ from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive, Sha
 
 
 def pair(value: Any) -> Any:
-    """A list of TOML as the tuple that a field wants."""
+    """Return a TOML list as a tuple; other values unchanged."""
     return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, config=STRICT)
 class DataSettings:
-    """The `[data]` table: which examples there are and who holds them."""
+    """The `[data]` table: the data set, and how clients share it."""
 
-    source: Annotated[str, Doc("as `fedtempo list sources` says, idx:<folder>, ..., or module:function")] = "digits"
-    options: Annotated[dict[str, Any], Doc("options of the source, by name; `fedtempo describe SOURCE` says which")] = (
+    source: Annotated[str, Doc("a name of `fedtempo list sources`, idx:<folder>, ..., or module:function")] = "digits"
+    options: Annotated[dict[str, Any], Doc("options of the source, by name; see `fedtempo describe SOURCE`")] = (
         dataclasses.field(default_factory=dict)
     )
     clients: Annotated[
         Count | None,
-        Doc("number of clients, N; where not given those that the data name, or 50 where they name none"),
+        Doc("number of clients, N (default: the number that the data name, or 50 if they name none)"),
     ] = None
     transform: Annotated[
         str | None,
         Doc(
-            "module:function that is given the inputs of all examples, to train on and then to test on, and returns new"
+            "module:function that maps an array of inputs to new inputs; called for training inputs and for test inputs"
         ),
     ] = None
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,
         BeforeValidator(pair),
-        Doc("examples that each client holds, or [smallest, largest]; all there are where not given"),
+        Doc("examples that each client holds, or [smallest, largest] (default: all examples are dealt out)"),
     ] = None
-    test_examples: Annotated[Count | None, Doc("test examples used in evaluations; all where not given")] = None
-    tell_labels: Annotated[bool, Doc("whether clients tell the server how many examples of each class they hold")] = (
-        False
-    )
+    test_examples: Annotated[Count | None, Doc("test examples used in evaluations (default: all)")] = None
+    tell_labels: Annotated[bool, Doc("clients report to the server how many examples of each class they hold")] = False
     label_noise_epsilon: Annotated[
         Positive | None,
         Doc(
-            "clients add Laplace noise of scale 1 / this to each count that they tell: differential privacy of whether "
-            "one example is among theirs, but for their number of examples; no noise where not given"
+            "clients add Laplace noise of scale 1 / this to each count that they report: differential privacy of "
+            "whether they hold one example; their total number is not protected (default: no noise)"
         ),
     ] = None
     label_pseudo_count: Annotated[
-        NonNegative, Doc("examples added to each class where the classes' shares are taken from what clients tell")
+        NonNegative, Doc("examples added to each class when shares of classes are computed from reported counts")
     ] = 1.0
     share_examples: Annotated[Share, Doc("share of the clients that agree to upload raw examples")] = 0.0
 
     def __post_init__(self) -> None:
         if self.label_noise_epsilon is not None and not self.tell_labels:
-            raise ValueError(
-                f"label_noise_epsilon = {self.label_noise_epsilon}: without tell_labels = true clients tell no counts"
-            )
+            raise ValueError(f"label_noise_epsilon = {self.label_noise_epsilon}: needs tell_labels = true")

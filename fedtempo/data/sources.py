@@ -1,4 +1,4 @@
-"""Where data come from: `load("digits")`, `load("idx:/some/folder")`, ... Only data sets of the hub use the network."""
+"""Data sources: `load("digits")`, `load("idx:/some/folder")`, ... Only data sets from the hub use the network."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from fedtempo.parts.user_code import user_code
 
 
 def digits(test_share: float = 0.2) -> Dataset:
-    """The 1,797 handwritten digits, 8 by 8, that scikit-learn brings along, in [0, 1].
+    """Return the 1,797 handwritten digits, 8 by 8, that come with scikit-learn, in [0, 1].
 
-    test_share: share of each class to test on, rounded. The split is the same in every run and every class is in both.
-    Raises ConfigError for a share that leaves a class without examples.
+    test_share: share of each class for testing, rounded. The split is the same in every run, with every class on both
+    sides. Raises ConfigError for a share that leaves a class without examples.
     """
     check_share(test_share)
     content = remembered_arrays(f"digits-{metadata.version('scikit-learn')}", _load_digits)
@@ -45,7 +45,7 @@ def digits(test_share: float = 0.2) -> Dataset:
         members = rng.permutation(np.flatnonzero(labels == label))
         n_test = round(test_share * len(members))
         if not 0 < n_test < len(members):
-            raise ConfigError(f"test_share = {test_share}: leaves class {label} without examples to train or test on")
+            raise ConfigError(f"test_share = {test_share}: leaves class {label} without training or test examples")
         test.append(members[:n_test])
         train.append(members[n_test:])
     x = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
@@ -61,32 +61,32 @@ def _load_digits() -> Arrays:
 
 
 def fashion_mnist() -> Dataset:
-    """Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
+    """Return Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
 
     Four IDX files in the folder fashion-mnist of $FEDTEMPO_DATA if that variable is set, otherwise of
-    /usr/share/datasets, where Debian's package puts them. Raises ConfigError if there is no such folder.
+    /usr/share/datasets, where Debian's package installs them. Raises ConfigError if the folder does not exist.
     """
     folder = data_folder("fashion-mnist")
     if not folder.is_dir():
         unset = "unset FEDTEMPO_DATA and " if os.environ.get("FEDTEMPO_DATA") else ""
         raise ConfigError(
             f"fashion-mnist: no folder {folder}; {unset}run `apt-get install dataset-fashion-mnist`, "
-            "or put its four IDX files into a folder and use source = 'idx:<folder>'"
+            "or put the four IDX files into a folder and set source = 'idx:<folder>'"
         )
     return read_idx_folder(folder, "fashion-mnist")
 
 
 def idx(folder: str) -> Dataset:
-    """The four IDX files of MNIST or its kin in a folder; see `fedtempo.data.idx`."""
+    """Return the data set of four IDX files in a folder, named as those of MNIST; see `fedtempo.data.idx`."""
     return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
 
 
 def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
-    """Arrays train_x, train_y, test_x, test_y of an .npz file, perhaps train_owners and n_classes.
+    """Return the arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
 
-    Whole numbers as labels are classes, rows of them tokens, other numbers are to be predicted; bytes as inputs are
-    pixels. task: "classes", "numbers" or "tokens", what the labels are where that is in doubt. inputs: "numbers" or
-    "symbols"; integers of 32 or 64 bits without negative ones are symbols otherwise, as a network that embeds needs.
+    Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
+    that are bytes are pixels. task: "classes", "numbers" or "tokens", for ambiguous labels. inputs: "numbers" or
+    "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need them).
     A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
     return _npz(path, f"npz:{path}", task, inputs)
@@ -95,18 +95,18 @@ def npz(path: str, task: str | None = None, inputs: str | None = None) -> Datase
 def folder(
     path: str, side: int | None = None, test_share: float = 0.2, task: str | None = None, inputs: str | None = None
 ) -> Dataset:
-    """Images as `<class>/<file>`, or `<client>/<class>/<file>`, within folders `train` and `test` or not; or one .npz.
+    """Return images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
-    Each client's folder is a client then. Without `train` and `test` test_share of the images are for testing, of each
-    client and class. side: scale images to as many pixels in height and width. An .npz file, or a folder that holds
-    one, is what `npz:` says; task, inputs: its options. Raises ConfigError naming the file that is not usable.
+    Each `<client>` folder becomes a client. Without `train` and `test`, test_share of the images of each client and
+    class are for testing. side: scale images to this height and width, pixels. An .npz file, or a folder that holds
+    one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
         return _npz(path, f"folder:{path}", task, inputs)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
-            raise ConfigError(f"{option} = {value!r}: only for an .npz file; images in folders are pixels and classes")
+            raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
     return image_folder(path, side, test_share)
 
 
@@ -115,7 +115,7 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
     if file.is_dir():
         files = sorted(file.glob("*.npz"))
         if len(files) != 1:
-            raise ConfigError(f"{known_as}: holds {len(files)} .npz files; it must be one, or name the file itself")
+            raise ConfigError(f"{known_as}: the folder holds {len(files)} .npz files; give the path of one file")
         file = files[0]
     try:
         content: dict[str, Any] = read_npz(file)
@@ -126,17 +126,18 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
     needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
     if not needed <= content.keys() or not content.keys() <= needed | optional:
         raise ConfigError(
-            f"{known_as}: {file} holds {', '.join(sorted(content))}; it must hold {', '.join(sorted(needed))} "
-            f"and may hold {', '.join(sorted(optional))}"
+            f"{known_as}: {file} holds the arrays {', '.join(sorted(content)) or 'none'}; it must hold "
+            f"{', '.join(sorted(needed))} and may hold {', '.join(sorted(optional))}"
         )
     return from_arrays(known_as, **content, task=task, inputs=inputs)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
-    """What a user's `module:function` returns for `options`; task and inputs as in `npz`, unless it takes them itself.
+    """Return the data set that a user's `module:function` returns for `options`.
 
-    A Dataset; train_x, train_y, test_x, test_y; or two sequences of pairs of an input and a label, to train and to test
-    on, such as data sets of PyTorch. Raises ConfigError where there is no such function or it returns something else.
+    The function returns a Dataset; (train_x, train_y, test_x, test_y); or two sequences of (input, label) pairs, for
+    training and testing, such as PyTorch data sets. task and inputs are those of `npz`, unless the function takes
+    options of these names. Raises ConfigError if there is no such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
@@ -144,42 +145,42 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 
 def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
-    """What a function that is not ours returns as a data set."""
-    named = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
-    result = function(**{name: value for name, value in options.items() if name not in named})
-    if named and isinstance(result, Dataset):
-        raise ConfigError(f"data.options.{min(named)}: {target} returns a Dataset, which says what its labels are")
-    return _as_dataset(target, result, **{name: options[name] for name in named})
+    """Return what a user's function returns, as a data set."""
+    ours = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    result = function(**{name: value for name, value in options.items() if name not in ours})
+    if ours and isinstance(result, Dataset):
+        raise ConfigError(f"data.options.{min(ours)}: {target} returns a Dataset, which has it already; remove it")
+    return _as_dataset(target, result, **{name: options[name] for name in ours})
 
 
 def _takes(function: Callable[..., Any], name: str) -> bool:
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return name in parameters or any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
-def _as_dataset(target: str, result: Any, **understood_as: Any) -> Dataset:
-    """What a function that is not ours returned. Raises ConfigError where it is none of the above."""
+def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
+    """Return a function's result as a data set. types: task and inputs. Raises ConfigError for any other result."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:
-        return from_arrays(target, *result, **understood_as)
+        return from_arrays(target, *result, **types)
     if isinstance(result, tuple) and len(result) == 2:
         (train_x, train_y), (test_x, test_y) = (
             _pairs(part, f"{target}: {split}") for part, split in zip(result, ("train", "test"))
         )
-        return from_arrays(target, train_x, train_y, test_x, test_y, **understood_as)
+        return from_arrays(target, train_x, train_y, test_x, test_y, **types)
     raise ConfigError(
-        f"{target}: returned {type(result).__name__}; must be a Dataset, or a tuple of four arrays or two data sets"
+        f"{target}: returned {type(result).__name__}; must return a Dataset, or a tuple of four arrays or two data sets"
     )
 
 
 def _pairs(examples: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Inputs and labels of a sequence of pairs. Raises ConfigError naming the example that is none."""
+    """Return inputs and labels of a sequence of pairs. Raises ConfigError naming an example that is no pair."""
     inputs, labels = [], []
     try:
         size = len(examples)
     except TypeError as error:
-        raise ConfigError(f"{name}: is a {type(examples).__name__} without a length; examples are numbered") from error
+        raise ConfigError(f"{name}: {type(examples).__name__} has no length; must be a sequence of pairs") from error
     for row in range(size):
         try:
             x, y = examples[row]
@@ -213,11 +214,11 @@ _FILES = ("folder", "hf", "idx", "npz", "table", "text")
 
 
 def load(source: str, /, **options: Any) -> Dataset:
-    """The data set that a configuration names; options are those of its source.
+    """Return the data set that a configuration names. options: those of the source.
 
     source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
     `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
-    an unknown source or option, and where data are missing or bad.
+    an unknown source or option, and for missing or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:
@@ -226,17 +227,17 @@ def load(source: str, /, **options: Any) -> Dataset:
         if prefix in PREFIXES:
             return _call(source, PREFIXES[prefix], (rest,), options)
         return user_function(source, **options)
-    if not colon and (found := outside(source, "sources", "data.source")) is not None:
-        with user_code(f"data.source = {source!r}", found):
-            return _as_dataset(source, _call(source, found, (), options))
-    near = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    if not colon and (function := outside(source, "sources", "data.source")) is not None:
+        with user_code(f"data.source = {source!r}", function):
+            return _as_dataset(source, _call(source, function, (), options))
+    similar = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
+    hint = f"; did you mean {similar[0]!r}?" if similar else ""
     forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])
-    raise ConfigError(f"data.source = {source!r}: unknown{hint} (there are {forms})")
+    raise ConfigError(f"data.source = {source!r}: unknown source{hint} (choose from {forms})")
 
 
 def located(source: str, folder: Path) -> str:
-    """The source with its file's whole path, where that is relative and lies below `folder`; else as it is."""
+    """Return the source with an absolute path if its path exists relative to `folder`; otherwise unchanged."""
     prefix, _, rest = source.partition(":")
     if prefix not in _FILES or not rest or not (path := folder / rest).exists():
         return source
@@ -249,5 +250,5 @@ def _call(
     known = [*inspect.signature(function).parameters][len(arguments) :]
     for option in options:
         if option not in known:
-            raise ConfigError(f"data: {source} has no option {option!r} (it has {', '.join(known) or 'none'})")
+            raise ConfigError(f"data.options: {source} has no option {option!r} (it has {', '.join(known) or 'none'})")
     return function(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Which examples are for testing, where the data do not say it: the same in every run."""
+"""Choose test examples for data without a test split: the same in every run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def check_share(test_share: object) -> None:
-    """Raises ConfigError for what is no share of the examples to test on."""
+    """Raise ConfigError unless `test_share` is a share of examples to test on."""
     if not isinstance(test_share, int | float) or isinstance(test_share, bool) or not 0 < test_share < 1:
-        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1")
+        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1, both excluded")
 
 
 def drawn(groups: IntArray, share: float, purpose: str) -> BoolArray:
-    """Whether each item is of the `share` (rounded) of its group that is drawn, the same in every run."""
+    """Return a mask of items that holds a random `share` (rounded) of each group, the same in every run.
+
+    groups: the group of each item, (n,). purpose: seeds the draw.
+    """
     rng = np.random.default_rng(list(purpose.encode()))
     chosen = np.zeros(len(groups), dtype=bool)
     for group in np.unique(groups):
@@ -30,10 +33,10 @@ def drawn(groups: IntArray, share: float, purpose: str) -> BoolArray:
 
 
 def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
-    """Which of n items are for testing: the `share` of all (rounded down), spread evenly over the values of the keys.
+    """Return a mask of n items that holds `share` of all (rounded down), stratified by the keys.
 
-    keys: of each item, the most important first: every group of equal keys, and every one of equal first keys, gives
-    its share to within one. Within groups the choice is random, the same in every run.
+    keys: arrays (n,), the most important first: every group of items with equal keys, or with an equal first key,
+    contributes its share to within one item. Within groups the choice is random, the same in every run.
     """
     random = np.random.default_rng(list(b"train and test")).permutation(n)
     order = np.lexsort((random, *reversed(keys)))
@@ -44,17 +47,18 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
 
 
 def grouped(groups: IntArray, keys: Sequence[IntArray], share: float) -> BoolArray:
-    """Which items are for testing, if all items of a group are on one side: the `share` of the groups, see `spread`.
+    """Return a mask of items that holds `share` of the groups, each group whole; see `spread`.
 
-    groups: of each item, from 0, each used. keys: of each item; a group has those of its first item.
+    groups: the group of each item, numbered from 0 without gaps. keys: of each item; those of its first item are used
+    for a group.
     """
     _, first = np.unique(groups, return_index=True)
     return spread([key[first] for key in keys], share, len(first))[groups]
 
 
 def both(test: BoolArray, name: str) -> None:
-    """Raises ConfigError where a split leaves nothing to train or to test on."""
+    """Raise ConfigError if a split leaves no training or no test examples. name: beginning of the error."""
     if test.all() or not test.any():
         raise ConfigError(
-            f"{name}: {len(test)} examples, {test.sum()} of them to test on: give more, or another test_share"
+            f"{name}: {test.sum()} of {len(test)} examples are for testing; add examples, or change test_share"
         )

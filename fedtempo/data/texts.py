@@ -1,4 +1,4 @@
-"""Text as numbers: the bytes of its UTF-8, 0 to 255, so that any language needs no vocabulary."""
+"""Text as its UTF-8 bytes, 0 to 255, so that no language needs a vocabulary."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _LARGEST_BYTES = 2**28
 
 
 def text(path: str, length: int = 80, stride: int | None = None, test_share: float = 0.2) -> Dataset:
-    """Text of a file, or of all .txt files of a folder, to predict each next byte; each file is a client then.
+    """Return the text of a file, or of all .txt files in a folder, each a client, to predict each next byte.
 
-    An example is `length` bytes, its labels are the bytes that follow each of them. Examples begin `stride` bytes
-    apart, as many as they are long without it. The last test_share of each file is for testing, and no example
-    reaches over the cut.
+    An example is `length` bytes; its labels are the bytes that follow each of them. Examples begin `stride` bytes apart
+    (default: `length`). The last test_share of each file is for testing, and no example spans training and test bytes.
 
-    Raises ConfigError naming a file that cannot be read, or is too short.
+    Raises ConfigError naming a file that cannot be read or is too short.
     """
     check_share(test_share)
     for name, value in (("length", length), ("stride", stride)):
@@ -32,7 +31,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
     root = Path(path).expanduser()
     files = sorted(root.rglob("*.txt"), key=lambda file: natural(file.as_posix())) if root.is_dir() else [root]
     if not files:
-        raise ConfigError(f"{root}: holds no .txt file")
+        raise ConfigError(f"{root}: no .txt file in this folder")
     train: list[IntArray] = []
     test: list[IntArray] = []
     owners = []
@@ -41,7 +40,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         cut = round((1 - test_share) * len(content))
         for part, rows in ((content[:cut], train), (content[cut:], test)):
             if len(part) <= length:
-                raise ConfigError(f"{file}: {len(part)} bytes of it are too few for an example of {length}")
+                raise ConfigError(f"{file}: {len(part)} bytes for one side are too few for an example of {length}")
             rows.append(blocks(part, length, stride or length))
         owners.append(np.full(len(train[-1]), owner))
     learn, check = np.concatenate(train), np.concatenate(test)
@@ -62,17 +61,17 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
 
 
 def blocks(content: IntArray, length: int, stride: int) -> IntArray:
-    """Rows of `length` + 1 bytes that begin `stride` apart, shape (rows, length + 1)."""
+    """Return windows of `length` + 1 bytes that begin `stride` bytes apart, shape (windows, length + 1)."""
     return np.lib.stride_tricks.sliding_window_view(content, length + 1)[::stride]
 
 
 def encoded(rows: Iterable[str]) -> IntArray:
-    """All texts one after the other, with newlines between them."""
+    """Return the bytes of all texts, joined by newlines."""
     return np.frombuffer("\n".join(rows).encode(), dtype=np.uint8).astype(np.int64)
 
 
 def padded(rows: Iterable[str], length: int) -> IntArray:
-    """The first `length` bytes of each text, with zeros after those that are shorter, shape (rows, length)."""
+    """Return the first `length` bytes of each text, padded with zeros, shape (rows, length)."""
     cut = [row.encode()[:length].ljust(length, b"\0") for row in rows]
     return np.frombuffer(b"".join(cut), dtype=np.uint8).reshape(-1, length).astype(np.int64)
 
@@ -80,7 +79,7 @@ def padded(rows: Iterable[str], length: int) -> IntArray:
 def _read(file: Path) -> IntArray:
     try:
         if (size := file.stat().st_size) > _LARGEST_BYTES:
-            raise ConfigError(f"{file}: has {size:,} bytes, more than {_LARGEST_BYTES:,}")
+            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
         return np.frombuffer(file.read_bytes(), dtype=np.uint8).astype(np.int64)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error

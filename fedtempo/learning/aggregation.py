@@ -1,7 +1,7 @@
-"""Arithmetic on models: flat vectors in, a new flat vector out.
+"""Arithmetic on models: functions of flat vectors that return a new flat vector.
 
-Only operators are used, so NumPy arrays and PyTorch tensors work alike, empty ones too. Sums run in the order given:
-the same bits however the vectors came to be. Arguments are never written to.
+Only operators are used, so NumPy arrays and PyTorch tensors both work, including empty ones. Sums run in the order of
+the arguments, which fixes their bits. Arguments are never modified.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ V = TypeVar("V", bound=Any)
 
 
 def average(models: Sequence[V], weights: Sequence[float] | None = None) -> V:
-    """Sum of weight * model over the sum of weights (FedAvg: weights are numbers of examples); plain mean by default.
+    """Return the weighted mean of models (FedAvg: weights are numbers of examples); the plain mean by default.
 
-    Raises ValueError for no models, unequal numbers of models and weights, or weights that do not sum to more than 0.
+    Raises ValueError without models, for unequal numbers of models and weights, or if weights do not sum to above 0.
     """
     if weights is None:
         weights = [1.0] * len(models)
     _check("average", models, weights)
     total = float(sum(weights))
     if not total > 0:
-        raise ValueError(f"average: weights sum to {total:g}; it must be more than 0")
+        raise ValueError(f"average: weights sum to {total:g}; the sum must be above 0")
     return _weighted_sum(models, [weight / total for weight in weights])
 
 
 def mix(a: V, b: V, beta: float) -> V:
-    """(1 - beta) * a + beta * b (FedHusky; FedAsync, beta its alpha_t)."""
+    """Return (1 - beta) * a + beta * b (FedHusky; FedAsync, where beta is alpha_t)."""
     return _weighted_sum([a, b], [1.0 - beta, beta])
 
 
 def buffered_step(model: V, deltas: Sequence[V], weights: Sequence[float], server_lr: float = 1.0) -> V:
-    """model + server_lr * (sum of weight * delta) / K, K the number of deltas (FedBuff, Nguyen et al. 2022).
+    """Return model + server_lr * (sum of weight * delta) / K, K the number of deltas (FedBuff, Nguyen et al. 2022).
 
-    Divided by K and not by the sum of weights: stale deltas move the model less.
+    Dividing by K, not by the sum of weights, makes stale deltas move the model less.
     """
     _check("buffered_step", deltas, weights)
     scale = server_lr / len(deltas)
@@ -43,21 +43,21 @@ def buffered_step(model: V, deltas: Sequence[V], weights: Sequence[float], serve
 
 
 def gradient_step(model: V, gradients: Sequence[V], weights: Sequence[float], lr: float) -> V:
-    """model - lr * the weighted mean of gradients (CS-GD Eq. 5: weights are numbers of examples)."""
+    """Return model - lr * the weighted mean of gradients (CS-GD Eq. 5: weights are numbers of examples)."""
     return _weighted_sum([model, average(gradients, weights)], [1.0, -lr])
 
 
 def _check(what: str, vectors: Sequence[object], weights: Sequence[float]) -> None:
     if not vectors or len(vectors) != len(weights):
-        raise ValueError(f"{what}: {len(vectors)} vectors and {len(weights)} weights; one weight for each is needed")
+        raise ValueError(f"{what}: {len(vectors)} vectors and {len(weights)} weights; give one weight per vector")
 
 
 def _weighted_sum(vectors: Sequence[V], weights: Sequence[float]) -> V:
-    """Sum of weight * vector in the order given."""
-    factors = [float(weight) for weight in weights]  # plain floats: NumPy's would widen float32 vectors
+    """Return the sum of weight * vector, in the order given."""
+    factors = [float(weight) for weight in weights]  # Python floats, since NumPy's would widen float32 vectors
     total: V = vectors[0] * factors[0]
     if not len(total):
-        return total  # schedules alone have nothing else, of many clients
+        return total  # the only case in runs without training, which may have many clients
     for vector, factor in zip(vectors[1:], factors[1:]):
         total += vector * factor
     return total

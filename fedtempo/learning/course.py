@@ -1,6 +1,6 @@
 """One client's training in pieces that never wait for the host, so that a device can record and repeat them.
 
-The same training as `local.train`, from the same random order; sums of losses stay on the device until the end.
+The training is that of `local.train`, with the same random order; sums of losses stay on the device until the end.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import loss_of
 from fedtempo.learning.optimizers import Tensors, add_proximal
 from fedtempo.learning.state import FlatModel
-from fedtempo.learning.static_optimizers import clip, make_static_optimizer, places_like
+from fedtempo.learning.static_optimizers import clip, make_static_optimizer, zeros_like_each
 from fedtempo.learning.training import Training
 
 MOST_STEPS = 32
-"""Steps that one recording holds at most: launching it costs little beside them."""
+"""Largest number of steps in one recording; launching it costs little compared with them."""
 
 _GRADIENT_STATISTICS = frozenset({"gradient_variance", "gradient_norm"})
 
 
 def pieces(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Batches of these sizes as pieces (size, steps): powers of two of equal batches, in order.
+    """Yield batches of these sizes as pieces (size, steps): powers of two of equal batches, in order.
 
-    Clients of any number of examples are made of few different pieces, each of which is recorded once.
+    Clients with any number of examples then need few different pieces, each of which is recorded once.
     """
     for size, run in groupby(sizes):
         left = sum(1 for _ in run)
@@ -38,11 +38,11 @@ def pieces(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 class Course:
-    """What visits with the same settings do on one model, one after the other. Nothing here reads a tensor's value.
+    """Visits with the same settings on one model, one after the other. No method reads a tensor's value.
 
-    A visit is `begin`, then `step` for each batch, then `outcome`; where `measures` says so, `begin_measuring` and
-    `measure` for each batch come before. The result is `model.vector`. training: the settings; the step size comes with
-    each visit.
+    A visit is `begin`, then `step` for each batch, then `outcome`; if `measures` is true, `begin_measuring` and
+    `measure` for each batch come first. The result is `model.vector`. training: the settings; the step size is set for
+    each visit by `begin`.
     """
 
     def __init__(self, model: FlatModel, examples: Examples, training: Training) -> None:
@@ -52,7 +52,7 @@ class Course:
         vector = model.vector
         self._loss_of = loss_of(training, vector.dtype, examples.labels)
         self._optimizer = make_static_optimizer(self._parameters, training)
-        self._anchors: Tensors = places_like(self._parameters) if training.proximal else ()
+        self._anchors: Tensors = zeros_like_each(self._parameters) if training.proximal else ()
         self.measures = bool(training.statistics & _GRADIENT_STATISTICS)
         self._squares = "squared_loss" in training.statistics
         self._sums = torch.zeros(5, dtype=torch.float64, device=vector.device)
@@ -62,13 +62,13 @@ class Course:
             self._seen = self._sums.new_zeros(())
 
     def begin_measuring(self, received: Tensor) -> None:
-        """The gradients at `received`, the model of a new visit, are measured from now on."""
+        """Start measuring gradients at `received`, the model of a new visit."""
         self._load(received)
-        for place in (self._mean, self._seen, self._deviations):
-            place.zero_()
+        for total in (self._mean, self._seen, self._deviations):
+            total.zero_()
 
     def measure(self, rows: Tensor) -> None:
-        """One batch's gradient, at the model as loaded: West's running update, as in `local.train`."""
+        """Add one batch's gradient at the loaded model, with West's running update, as in `local.train`."""
         x, y = self._examples.gather(rows)
         _, _, gradients = self.model.gradients.of(self._loss_of, x, y)
         with torch.no_grad():
@@ -80,7 +80,7 @@ class Course:
             self._deviations.add_(from_mean @ (gradient - self._mean), alpha=size)
 
     def begin(self, received: Tensor, lr: float) -> None:
-        """Steps from `received`, which is only read, follow."""
+        """Start a visit at `received`, which is not modified; steps have the size `lr`."""
         self._load(received)
         with torch.no_grad():
             if self._anchors:
@@ -90,7 +90,7 @@ class Course:
             self._optimizer.begin(lr)
 
     def step(self, rows: Tensor) -> None:
-        """One step on the batch of these rows (int64, where the model lies)."""
+        """Take one step on the batch of these rows (int64, on the model's device)."""
         x, y = self._examples.gather(rows)
         loss, logits, gradients = self.model.gradients.of(self._loss_of, x, y)
         training, size = self._training, len(rows)
@@ -105,7 +105,7 @@ class Course:
             self._optimizer.step(gradients)
 
     def outcome(self) -> Tensor:
-        """What `statistics` reads, where the model lies."""
+        """Return the sums that `statistics` reads, shape (5,), on the model's device."""
         with torch.no_grad():
             if self.measures:
                 self._norm.copy_(torch.linalg.vector_norm(self._mean))
@@ -119,15 +119,15 @@ class Course:
 
 
 def statistics(outcome: Tensor, training: Training, num_examples: int, used: int) -> tuple[dict[str, float], bool]:
-    """The statistics that `local.train` returns, and whether all parameters are finite.
+    """Return the statistics that `local.train` returns, and whether all parameters are finite.
 
-    outcome: of the visit's `Course`. num_examples: that the client holds. used: by all steps together.
+    outcome: of the visit's `Course`. num_examples: held by the client. used: examples in all steps together.
     """
     loss, squared, deviations, norm, finite = outcome.tolist()
-    found = {
+    measured = {
         "loss": loss / used,
         "squared_loss": squared / used,
         "gradient_variance": deviations / num_examples,
         "gradient_norm": norm,
     }
-    return {name: found[name] for name in found if name == "loss" or name in training.statistics}, bool(finite)
+    return {name: measured[name] for name in measured if name == "loss" or name in training.statistics}, bool(finite)

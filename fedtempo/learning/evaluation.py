@@ -1,9 +1,9 @@
-"""How good a model is on a test set, in fixed batches: the same sums wherever and in whatever order they are done.
+"""Evaluate models on a test set in fixed batches, whose sums do not depend on where and in which order they run.
 
-An example earns credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
-1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2, the
-share of the variance that is explained, reported as -1 where it is less. The loss is the mean cross-entropy (nats, of a
-class or a token), or the mean squared error, whatever was minimised. Numbers have their mean absolute error beside it.
+Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
+1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2 (the
+explained share of the variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class or
+token) or the mean squared error, whatever training minimises. Numbers also have a mean absolute error.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.state import FlatModel
 
 BATCH = 500
-"""Examples at once: large enough to be fast, small enough not to keep a worker from its next visit for long."""
+"""Examples per batch: large enough to be fast, small enough not to delay a worker's next visit for long."""
 
 
 def parts(num_examples: int) -> list[tuple[int, int]]:
-    """The batches of a test set as (start, stop)."""
+    """Return the batches of a test set as (start, stop)."""
     return [(start, min(start + BATCH, num_examples)) for start in range(0, num_examples, BATCH)]
 
 
 def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, ...]:
-    """Sums of credit and of loss over the examples of one batch; for numbers also of absolute errors."""
+    """Return the sums of credit and of loss over the examples of one batch; for numbers also of absolute errors."""
     return tuple(sums(model, examples, start, stop).tolist())
 
 
 def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
-    """Likewise, as a tensor (2 or 3,) of float64 where the model lies: nobody waits for it yet."""
+    """Return these sums as a float64 tensor (2 or 3,) on the model's device, without waiting for them."""
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
@@ -54,10 +54,10 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
 
 
 def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[float, ...]:
-    """Mean credit, mean loss and, for numbers, mean absolute error from the results of all parts, in order.
+    """Return mean credit, mean loss and, for numbers, mean absolute error from the results of all parts, in order.
 
-    NaN without examples. So is the credit for numbers that are all the same, whose variance nobody can explain, and for
-    a loss that is not finite: the largest of outputs that are no numbers is no prediction.
+    NaN without examples. The credit is also NaN for numbers that are all equal, which have no variance to explain, and
+    if the loss is not finite, since outputs that are not finite predict nothing.
     """
     if not num_examples:
         return math.nan, math.nan
@@ -68,7 +68,7 @@ def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[floa
 
 
 def _sum(values: Sequence[float]) -> float:
-    """The exact sum; NaN or infinite if a value is, or if the sum overflows."""
+    """Return the exact sum; NaN or infinite if a value is, or if the sum overflows."""
     try:
         return math.fsum(values)
     except (ValueError, OverflowError):  # inf - inf, or beyond double precision
@@ -76,6 +76,6 @@ def _sum(values: Sequence[float]) -> float:
 
 
 def evaluate(model: FlatModel, examples: Examples) -> tuple[float, ...]:
-    """Mean credit and mean loss of the model as loaded, and for numbers the mean absolute error."""
+    """Return mean credit and mean loss of the loaded model, and for numbers the mean absolute error."""
     size = len(examples)
     return combine([evaluate_part(model, examples, start, stop) for start, stop in parts(size)], size)

@@ -1,4 +1,4 @@
-"""Examples held so that a batch is one gather of rows."""
+"""Examples in memory, laid out so that a batch is one gather of rows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Examples:
-    """Inputs `x` (n, ...) and labels `y` (n, ...) of one data set, shared by all who train or test on it.
+    """Inputs `x` (n, ...) and labels `y` (n, ...) of one data set, shared by all models that train or test on it.
 
-    Arrays are used where they lie if dtype and memory order allow: images that lie channels last already are not
-    copied. channels_last: what `FlatModel.channels_last` says. dtype: of floating-point inputs
-    and labels; integers (tokens, classes) may be stored in any width and come out as int64. device: where they lie.
+    Arrays are used without a copy if dtype and memory order allow, such as images that are channels last already.
+    channels_last: the value of `FlatModel.channels_last`. dtype: of floating-point inputs and labels; integers (tokens,
+    classes) may be stored in any width and are returned as int64. device: where they are kept.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Examples:
         device: torch.device | str = "cpu",
     ) -> None:
         if len(x) != len(y):
-            raise ConfigError(f"examples: {len(x)} inputs and {len(y)} labels; there must be one label for each")
+            raise ConfigError(f"examples: {len(x)} inputs but {len(y)} labels; give one label per input")
         inputs = torch.from_numpy(_writable(x))
         if inputs.is_floating_point():
             inputs = inputs.to(dtype)
@@ -48,15 +48,15 @@ class Examples:
 
     @cached_property
     def variance(self) -> float:
-        """Population variance of labels that are numbers, the mean over their columns."""
+        """Population variance of numeric labels, averaged over their columns."""
         return float(self.labels.double().var(dim=0, correction=0).mean())
 
     def gather(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of these rows (int64)."""
+        """Return inputs and labels of these rows (int64)."""
         return self._shaped(self._rows.index_select(0, rows)), self.labels.index_select(0, rows)
 
     def span(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of rows start to stop, without a copy."""
+        """Return inputs and labels of rows start to stop (excluded), without a copy."""
         return self._shaped(self._rows[start:stop]), self.labels[start:stop]
 
     def _shaped(self, rows: Tensor) -> Tensor:
@@ -67,5 +67,5 @@ class Examples:
 
 
 def _writable(array: Array) -> Array:
-    """PyTorch has no read-only tensors: an array that must not be written is copied."""
+    """Return the array, or a copy if it is read-only, since PyTorch has no read-only tensors."""
     return array if array.flags.writeable else array.copy()

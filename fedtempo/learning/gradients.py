@@ -1,4 +1,4 @@
-"""Gradients of a model's loss on a batch: by autograd for any module, by hand for plain stacks of layers."""
+"""Gradients of a model's loss on a batch, by autograd or, for plain stacks of layers, by hand."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from fedtempo.learning.stack import Layer, layers_of
 
 
 class Gradients(Protocol):
+    """Differentiates the loss of one model."""
+
     @property
     def parameters(self) -> Tensors:
-        """What the gradients are in the order of: changed in place, they change the model."""
+        """Trainable parameters, in the order of the gradients; changing them in place changes the model."""
         ...
 
     def apart(self, tensors: Tensors) -> Tensors:
-        """What is in the order of `parameters`, these themselves too, as views: one a parameter of the module."""
+        """Return tensors laid out as `parameters`, or these, as views: one per parameter of the module."""
         ...
 
     def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
-        """The loss of a batch, its logits, and the gradients, valid until the next call. `x` may be overwritten."""
+        """Return a batch's loss, logits and gradients, valid until the next call. `x` may be overwritten."""
         ...
 
     def descend(self, loss_of: Loss, x: Tensor, y: Tensor, lr: float) -> tuple[Tensor, Tensor]:
-        """One step of plain SGD; the loss and the logits before it. `x` may be overwritten."""
+        """Take one step of plain SGD; return the loss and the logits before it. `x` may be overwritten."""
         ...
 
 
 def make_gradients(module: nn.Module, input_shape: Sequence[int], vector: Tensor) -> Gradients:
-    """For a module whose parameters are views of `vector`, from its start on.
+    """Return the gradients of a module whose parameters are views of `vector`, from its start.
 
     input_shape: of one example.
     """
@@ -64,20 +66,20 @@ class Autograd:
 
 
 class ByHand:
-    """Gradients of a stack of layers, each of which knows its own: no graph is built, nothing is allocated twice.
+    """Gradients of a stack of layers that differentiate themselves, without a graph and without repeated allocations.
 
-    All parameters are one vector here, so that an optimiser's step is a few operations whatever the number of layers;
-    and a step of plain SGD needs no gradients in memory: a layer's product goes into its weights at once.
+    All parameters are one vector, so that an optimiser's step is a few operations whatever the number of layers. A step
+    of plain SGD stores no gradients: each layer's product is added to its weights directly.
     """
 
     def __init__(self, layers: Sequence[Layer], vector: Tensor) -> None:
         self._layers = layers
-        self._first = next(place for place, layer in enumerate(layers) if layer.parameters)
+        self._first = next(i for i, layer in enumerate(layers) if layer.parameters)
         self._weights = [[parameter.detach() for parameter in layer.parameters] for layer in layers]
         flat = vector[: sum(part.numel() for parts in self._weights for part in parts)]
         self._gradient = torch.zeros_like(flat)
         start = flat.storage_offset()
-        self._places = [
+        self._gradient_views = [
             [self._gradient.as_strided(part.shape, part.stride(), part.storage_offset() - start) for part in parts]
             for parts in self._weights
         ]
@@ -86,12 +88,12 @@ class ByHand:
     def apart(self, tensors: Tensors) -> Tensors:
         (flat,) = tensors
         start = flat.storage_offset() - self._gradient.storage_offset()
-        places = [part for parts in self._places for part in parts]
-        return tuple(flat.as_strided(part.shape, part.stride(), start + part.storage_offset()) for part in places)
+        views = [part for parts in self._gradient_views for part in parts]
+        return tuple(flat.as_strided(part.shape, part.stride(), start + part.storage_offset()) for part in views)
 
     @torch.no_grad()
     def of(self, loss_of: Loss, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
-        loss, logits = self._run(loss_of, x, y, self._places, 0.0, 1.0)
+        loss, logits = self._run(loss_of, x, y, self._gradient_views, 0.0, 1.0)
         return loss, logits, (self._gradient,)
 
     @torch.no_grad()
@@ -101,11 +103,11 @@ class ByHand:
     def _run(
         self, loss_of: Loss, x: Tensor, y: Tensor, targets: list[list[Tensor]], keep: float, scale: float
     ) -> tuple[Tensor, Tensor]:
-        """Forwards and backwards; every target becomes `keep` times itself plus `scale` times its gradient."""
+        """Run forwards and backwards; every target becomes `keep` times itself plus `scale` times its gradient."""
         for layer in self._layers:
             x = layer.forward(x)
         loss, upper = loss_of.differentiated(x, y)
-        for place in range(len(self._layers) - 1, self._first - 1, -1):
-            below = self._layers[place].backward(upper, place > self._first, targets[place], keep, scale)
+        for i in range(len(self._layers) - 1, self._first - 1, -1):
+            below = self._layers[i].backward(upper, i > self._first, targets[i], keep, scale)
             upper = upper if below is None else below
         return loss, x

@@ -1,4 +1,4 @@
-"""Modules that the named networks are built of."""
+"""Modules from which the named networks are built."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def convolutional(
     batch_norm: bool,
     running_statistics: bool,
 ) -> nn.Sequential:
-    """Convolution, ReLU, then batch normalisation and 2x2 max pooling where asked; layers count from 1.
+    """Return convolutions, each with ReLU, then batch normalisation and 2x2 max pooling as configured.
 
-    depth: channels of the input. Without normalisation the pooling comes before the ReLU: the same values (both are
-    monotone) for a quarter of the work.
+    depth: channels of the input. pool_after: numbers of the layers to pool after, from 1. Without normalisation,
+    pooling comes before the ReLU: the values are the same, since both are monotone, for a quarter of the work.
     """
     stack = nn.Sequential()
     for layer, width in enumerate(channels, start=1):
@@ -37,7 +37,7 @@ def convolutional(
 
 
 def dense(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
-    """Flatten, then linear layers of these widths (input first) with ReLU, and dropout if asked, between them."""
+    """Return flattening, then linear layers of these widths (input first), with ReLU and any dropout between them."""
     stack = nn.Sequential(nn.Flatten())
     for position, (inputs, outputs) in enumerate(pairwise(widths)):
         if position:
@@ -49,7 +49,7 @@ def dense(widths: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
 
 
 class OneBiasLstm(nn.LSTM):
-    """An LSTM with one bias vector a layer; the second one of PyTorch's cell is a constant zero."""
+    """An LSTM with one bias vector per layer; the second one in PyTorch's cell is a constant zero."""
 
     def __init__(self, inputs: int, hidden: int, layers: int) -> None:
         super().__init__(inputs, hidden, layers, batch_first=True)
@@ -61,7 +61,7 @@ class OneBiasLstm(nn.LSTM):
 
 
 class CharLstm(nn.Module):
-    """Embedding, LSTM layers, and a linear layer on the last step, or on every one: the next character."""
+    """Embedding, LSTM layers, and a linear layer on the last step, or on every step, for the next character."""
 
     def __init__(
         self, vocabulary: int, embedding: int, hidden: int, layers: int, bias_vectors: int, every_step: bool

@@ -1,4 +1,4 @@
-"""One client's training."""
+"""One client's local training."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def train(
     received: Vector | Tensor,
     rows: Rows | None = None,
 ) -> dict[str, float]:
-    """Load `received` into `model` and train it there; the result is `model.vector`.
+    """Load `received` into `model` and train it; the result is `model.vector`.
 
-    rows: the client's examples, as row numbers of `examples`; all by default. rng: gives the batches and, through a
-    seed, whatever the module draws itself (dropout). The result does not depend on which statistics are asked for.
+    rows: row numbers in `examples` of the client's examples (default: all). rng: draws the batches and a seed for the
+    module's own draws (dropout). The result does not depend on the statistics requested.
 
-    Returns "loss", the mean over all steps of the examples' losses before the step (without the proximal term), and
+    Returns "loss", the mean of the examples' losses before each step over all steps (without the proximal term), and
     the statistics that `training` names:
-    "squared_loss": likewise, of the squared losses (Oort's statistical utility);
+    "squared_loss": the same for squared losses (Oort's statistical utility);
     "gradient_variance": mean of |g_b - g|^2 over the client's mini-batches b, weighted by their sizes, g the gradient
     of all its examples, both at the received model (PSFL Eq. 24; the variance of single examples with batch_size = 1);
     "gradient_norm": |g| at the received model.
 
-    Raises ConfigError for a client without examples.
+    Raises ConfigError if the client has no examples.
     """
     owned = torch.arange(len(examples)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     if not len(owned):
-        raise ConfigError("a client has no examples to train on; give each client at least one")
+        raise ConfigError("a client has no examples to train on; give each client at least one example")
     gradients = model.gradients
     parameters = gradients.parameters
     loss_of = make_loss(training, examples.labels[owned], model.vector.dtype)
@@ -85,7 +85,7 @@ def train(
 
 
 def batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Row numbers of each step's batch: epochs in random orders, cut off after the last step."""
+    """Yield the row numbers of each step's batch: epochs in random order, cut off after the last step."""
     left = training.steps_per_visit(len(rows))
     numbers = rows.numpy()
     while left:
@@ -100,9 +100,9 @@ def batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Itera
 def _gradient_statistics(
     model: FlatModel, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
 ) -> tuple[float, float]:
-    """Variance of the batches' gradients and the norm of their mean, weighted by size, at the model as loaded.
+    """Return the variance of the batches' gradients and the norm of their mean, weighted by size, at the loaded model.
 
-    West's running update: exact where the variance is small beside the mean.
+    Uses West's running update, which is accurate even if the variance is small compared with the mean.
     """
     model.module.train()
     mean = torch.zeros(sum(part.numel() for part in model.gradients.parameters), dtype=model.vector.dtype)

@@ -1,4 +1,4 @@
-"""Losses of classes, of tokens (nats) and of numbers, on what a network puts out."""
+"""Losses of a network's outputs for classes, tokens (nats) and numbers."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from fedtempo.parts.user_code import user_code
 
 _aten: Any = torch.ops.aten
 _MEAN, _IGNORED = 1, -100
-"""The kernels' numbers for the mean, and for a label that counts for nothing."""
+"""Codes of PyTorch's kernels for the mean, and for labels that are ignored."""
 
 
 class Loss(Protocol):
-    """Outputs and labels of a batch to their mean loss, or with reduction "none" to each example's, shape (batch,).
+    """A function of outputs and labels that returns their mean loss, or with reduction "none" each example's, (batch,).
 
-    Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), and numbers
-    for as many numbers.
+    Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), and for
+    numbers as many numbers as there are in the labels.
     """
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean loss and its gradient at the outputs, without autograd. Classes and numbers only."""
+        """Return the mean loss and its gradient at the outputs, without autograd. Classes and numbers only."""
         ...
 
 
 class CrossEntropy:
-    """Cross-entropy of the logits plus `adjustment` (classes,), if there is one: a `Loss`.
+    """Cross-entropy of the logits, plus `adjustment` (classes,) if given: a `Loss`.
 
-    weights: of each class (classes,); a mean is over the examples' weights then, and one example's loss has its weight.
+    weights: of the classes, (classes,). Each example's loss has the weight of its class, and means are weighted means.
     """
 
     def __init__(self, adjustment: Tensor | None = None, weights: Tensor | None = None) -> None:
@@ -67,16 +67,16 @@ class CrossEntropy:
         return logits if self._adjustment is None else logits + self._adjustment
 
 
-class OfErrors:
-    """The mean over numbers of their squared errors, or of their absolute ones: a `Loss`."""
+class RegressionLoss:
+    """The mean squared or mean absolute error of numbers: a `Loss`."""
 
     def __init__(self, squared: bool) -> None:
         self._squared = squared
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         errors = numbers_like(outputs, labels) - labels
-        each = errors.square() if self._squared else errors.abs()
-        return each.mean() if reduction == "mean" else each.reshape(len(each), -1).mean(dim=1)
+        losses = errors.square() if self._squared else errors.abs()
+        return losses.mean() if reduction == "mean" else losses.reshape(len(losses), -1).mean(dim=1)
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         errors = numbers_like(outputs, labels) - labels
@@ -92,13 +92,14 @@ class UserLoss:
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         with user_code(f"training.loss = {self._name!r}", self._function):
-            each = self._function(outputs, labels)
-        if not isinstance(each, Tensor) or each.shape != labels.shape[:1]:
-            found = f"shape {tuple(each.shape)}" if isinstance(each, Tensor) else type(each).__name__
+            losses = self._function(outputs, labels)
+        if not isinstance(losses, Tensor) or losses.shape != labels.shape[:1]:
+            actual = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
             raise ConfigError(
-                f"training.loss = {self._name!r} gave {found}; it must give ({len(labels)},), one an example"
+                f"training.loss = {self._name!r} returned {actual}; it must return one loss per "
+                f"example, shape ({len(labels)},)"
             )
-        return each.mean() if reduction == "mean" else each
+        return losses.mean() if reduction == "mean" else losses
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
@@ -109,11 +110,11 @@ class UserLoss:
 
 
 def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:
-    """Whether the configured loss of numbers is smallest where outputs equal the labels, so that R² ranks by it.
+    """Return whether the configured loss of numbers is smallest if outputs equal labels, so that R² ranks models alike.
 
-    labels: (n,) or (n, k). The loss there is compared with that of outputs which are all larger or smaller, or farther
-    from or nearer to the mean label, by a hundredth to the whole of the standard deviation. Outputs at which it cannot
-    be worked out say nothing against it.
+    labels: (n,) or (n, k). The loss at the labels is compared with that of outputs shifted up or down, or stretched
+    away from or towards the mean label, by 0.01 to 1 standard deviation. Outputs whose loss cannot be computed are
+    ignored.
     """
     y = torch.from_numpy(np.ascontiguousarray(labels))
     loss, mean, deviation = loss_of(training, torch.float32, y), y.mean(), y.std(unbiased=False)
@@ -131,31 +132,31 @@ def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:
 
 
 def tokens_last(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Outputs (batch, length, classes) as (batch, classes, length). Raises ConfigError for any others."""
+    """Return outputs (batch, length, classes) as (batch, classes, length). Raises ConfigError for other shapes."""
     if outputs.dim() != 3 or outputs.shape[:2] != labels.shape:
         raise _unfit(outputs, labels)
     return outputs.transpose(1, 2)
 
 
 def numbers_like(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Outputs in the shape of the labels. Raises ConfigError where they are not as many."""
+    """Return outputs in the shape of the labels. Raises ConfigError if their numbers differ."""
     if outputs.numel() != labels.numel():
         raise _unfit(outputs, labels)
     return outputs.view_as(labels)
 
 
 def _unfit(outputs: Tensor, labels: Tensor) -> ConfigError:
-    needed = "as many numbers" if labels.is_floating_point() else "(batch, length, classes)"
+    needed = "as many numbers as the labels" if labels.is_floating_point() else "of shape (batch, length, classes)"
     return ConfigError(
-        f"model: its outputs have shape {tuple(outputs.shape)} where the labels have {tuple(labels.shape)}; "
-        f"they must be {needed}"
+        f"model.network: outputs of shape {tuple(outputs.shape)} for labels of shape {tuple(labels.shape)}; "
+        f"outputs must be {needed}"
     )
 
 
 def logit_adjustment(prior: Sequence[float], tau: float, dtype: torch.dtype = torch.float32) -> Tensor:
-    """tau * log(prior) for each class: what FCH-FL Eq. 8 adds to the logits (Menon et al. 2020).
+    """Return tau * log(prior) of each class, which FCH-FL Eq. 8 adds to the logits (Menon et al. 2020).
 
-    A class with prior 0 takes no part where tau > 0: its logit becomes -inf. With tau = 0 nothing changes.
+    A class with prior 0 is excluded if tau > 0: its logit becomes -inf. With tau = 0 nothing changes.
     """
     if tau == 0:
         return torch.zeros(len(prior), dtype=dtype)
@@ -163,48 +164,51 @@ def logit_adjustment(prior: Sequence[float], tau: float, dtype: torch.dtype = to
 
 
 def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.float32) -> Loss:
-    """The configured loss for a client that holds `labels`; raises as `check_labels` does."""
+    """Return the configured loss for a client that holds `labels`. Raises ConfigError as `check_labels` does."""
     check_labels(training, labels)
     return loss_of(training, dtype, labels)
 
 
 def loss_name(training: Training, labels: Tensor) -> str:
-    """The configured loss, or that of such labels."""
+    """Return the name of the configured loss, or of the default for such labels."""
     return training.loss or ("squared" if labels.is_floating_point() else "cross-entropy")
 
 
 def check_labels(training: Training, labels: Tensor) -> None:
-    """Raises ConfigError where the configured loss does not go with the labels, or lacks a prior or weights for one."""
+    """Raise ConfigError if the configured loss does not fit the labels, or lacks a class's prior or weight."""
     name = loss_name(training, labels)
     if name in LOSSES and (name in ("squared", "absolute")) != labels.is_floating_point():
-        kind = "numbers: set training.loss = 'squared'" if labels.is_floating_point() else "classes: leave it out"
-        raise ConfigError(f"training.loss = {name!r}: the data's labels are {kind}")
+        kind = "numbers; set it to 'squared'" if labels.is_floating_point() else "classes; remove it"
+        raise ConfigError(f"training.loss = {name!r}: the labels are {kind}")
     if training.class_weights and not labels.is_floating_point():
         if training.class_weights == "balanced":
-            raise ConfigError("training.class_weights = 'balanced': the classes' shares are unknown; give the weights")
-        _must_have("training.class_weights", len(training.class_weights), labels)
+            raise ConfigError(
+                "training.class_weights = 'balanced': the shares of classes are unknown; list the weights"
+            )
+        _check_covers("training.class_weights", len(training.class_weights), labels)
     if name != "logit-adjusted":
         return
     if not training.prior:
         raise ConfigError("training.prior is empty: loss = 'logit-adjusted' needs the share of each class")
-    _must_have("training.prior", len(training.prior), labels)
+    _check_covers("training.prior", len(training.prior), labels)
     adjustment = logit_adjustment(training.prior, training.tau).to(labels.device)
     impossible = labels[adjustment[labels] == -torch.inf]
     if len(impossible):
         raise ConfigError(
-            f"training.prior of class {int(impossible[0])} is 0, but a client has examples of it: "
-            "count it, or use a pseudo count"
+            f"training.prior: class {int(impossible[0])} has share 0, but a client has examples of it; raise it, "
+            "or use a pseudo count"
         )
 
 
-def _must_have(field: str, n_classes: int, labels: Tensor) -> None:
+def _check_covers(field: str, n_classes: int, labels: Tensor) -> None:
+    """Raise ConfigError if a label is not among the first `n_classes` classes."""
     highest = int(labels.max())
     if highest >= n_classes:
-        raise ConfigError(f"{field} has {n_classes} classes, but there is an example of class {highest}")
+        raise ConfigError(f"{field} has {n_classes} entries, but a client has an example of class {highest}")
 
 
 def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
-    """The configured loss for such labels, where they lie; `check_labels` has seen a prior and weights."""
+    """Return the configured loss for such labels, on their device; `check_labels` must have accepted them."""
     match loss_name(training, labels):
         case "cross-entropy":
             if not training.class_weights:
@@ -213,10 +217,10 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
         case "logit-adjusted":
             return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(labels.device))
         case "squared":
-            return OfErrors(squared=True)
+            return RegressionLoss(squared=True)
         case "absolute":
-            return OfErrors(squared=False)
+            return RegressionLoss(squared=False)
         case name:
-            made = outside(name, "losses", "training.loss")
-            with user_code(f"training.loss = {name!r}", made):
-                return UserLoss(made() if isinstance(made, type) else made, name)
+            function = outside(name, "losses", "training.loss")
+            with user_code(f"training.loss = {name!r}", function):
+                return UserLoss(function() if isinstance(function, type) else function, name)

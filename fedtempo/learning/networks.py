@@ -1,7 +1,7 @@
-"""Networks by name: what a configuration says about a model, and the PyTorch module that it means.
+"""Networks by name: the components that a configuration names, and the PyTorch modules that they build.
 
-A network is a frozen component with `build(input_shape, n_classes)`. `NETWORKS` maps names to components; a user's own
-network is `UserNetwork("module:Class")`. Nothing here imports PyTorch until a network is built.
+A network is a frozen component with `build(input_shape, n_classes)`. `NETWORKS` maps names to components; a user's
+network is `UserNetwork("module:Class")`. PyTorch is not imported before a network is built.
 """
 
 from __future__ import annotations
@@ -26,33 +26,36 @@ if TYPE_CHECKING:
 Channels = Annotated[tuple[Count, ...], Field(strict=False, min_length=1), Doc("filters of each convolution")]
 Kernel = Annotated[Count, Doc("side of the square filters")]
 Padding = Annotated[
-    Literal["valid", "same"], Doc("'valid': no padding, each convolution shrinks the image; 'same': it keeps its size")
+    Literal["valid", "same"],
+    Doc("'valid': no padding, so that images shrink with each convolution; 'same': they keep their size"),
 ]
 PoolAfter = Annotated[
-    tuple[Count, ...], Field(strict=False), Doc("convolutions, from 1, that 2x2 max pooling (stride 2, floor) follows")
+    tuple[Count, ...],
+    Field(strict=False),
+    Doc("numbers, from 1, of the convolutions followed by 2x2 max pooling (stride 2, floor)"),
 ]
 BatchNorm = Annotated[bool, Doc("batch normalisation after each convolution's ReLU")]
 RunningStatistics = Annotated[
     bool,
     Doc(
-        "batch normalisation keeps running means and variances: they travel and are averaged with the weights, and "
-        "evaluations use them; without them evaluations normalise by their own batches, of 500 examples"
+        "batch normalisation keeps running means and variances, which are sent and averaged with the weights and used "
+        "in evaluations; false: evaluations normalise by their own batches of 500 examples"
     ),
 ]
-Dropout = Annotated[float, Ge(0), Lt(1), Doc("share of each hidden layer's outputs that a step of training drops")]
+Dropout = Annotated[float, Ge(0), Lt(1), Doc("share of each hidden layer's outputs that a training step drops")]
 Hidden = Annotated[tuple[Count, ...], Field(strict=False), Doc("widths of the hidden fully connected layers")]
 
 
 class Network(Protocol):
-    """A component that builds a module from the shape of one example and the number of classes."""
+    """A component that builds a module from the shape of one example and the number of outputs."""
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module: ...
 
 
 def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: int) -> nn.Module:
-    """The network's module with initial weights that depend on nothing but `seed`.
+    """Return the network's module with initial weights that depend only on `seed`, 0 <= seed < 2**63.
 
-    The caller's random state is left as it was. seed: 0 <= seed < 2**63.
+    PyTorch's random state is the same afterwards as before.
     """
     from fedtempo.learning.numerics import torch_seed
 
@@ -61,7 +64,7 @@ def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: i
 
 
 def network_error(error: Exception, network: Network) -> UserCodeError | None:
-    """What to raise instead of an error in the network's use; None if no code of a user's had a hand in it."""
+    """Return the error to raise in place of one in using the network; None if no user code took part in it."""
     if isinstance(error, MemoryError):
         return None
     if isinstance(network, UserNetwork):
@@ -72,20 +75,20 @@ def network_error(error: Exception, network: Network) -> UserCodeError | None:
 
 @contextlib.contextmanager
 def network_code(network: Network) -> Iterator[None]:
-    """Make or use the network's module: errors that are not ours become those of `network_error`."""
+    """Build or use the network's module; errors that are no FedtempoError become those of `network_error`."""
     try:
         yield
     except FedtempoError:
         raise
     except Exception as error:
-        if (told := network_error(error, network)) is None:
+        if (wrapped := network_error(error, network)) is None:
             raise
-        raise told from error
+        raise wrapped from error
 
 
 @dataclass(frozen=True, config=STRICT)
 class Cnn:
-    """Convolutions with ReLU, max pooling after some, then fully connected layers with ReLU."""
+    """Convolutions with ReLU, max pooling after some of them, then fully connected layers with ReLU."""
 
     channels: Channels = (32, 64)
     kernel: Kernel = 3
@@ -99,21 +102,23 @@ class Cnn:
     def __post_init__(self) -> None:
         beyond = [layer for layer in self.pool_after if layer > len(self.channels)]
         if beyond:
-            raise ValueError(f"pool_after: there is no convolution {beyond[0]}, channels has {len(self.channels)}")
+            raise ValueError(f"pool_after: no convolution {beyond[0]}; channels defines {len(self.channels)}")
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
         """Input (batch, channels, height, width), output (batch, n_classes)."""
         from fedtempo.learning import layers
 
         if len(input_shape) != 3:
-            raise ConfigError(f"network: a convolutional one needs images (channels, height, width), got {input_shape}")
+            raise ConfigError(
+                f"model.network: needs images (channels, height, width), got examples of shape {input_shape}"
+            )
         depth, height, width = input_shape
         sides = [self._side_after(side, self.padding) for side in (height, width)]
         if min(sides) < 1:
             raise ConfigError(
-                f"padding: images of {height} x {width} are too small for {self.padding!r}, which needs at least "
-                f"{self._smallest_side('valid')} x {self._smallest_side('valid')} ('same': "
-                f"{self._smallest_side('same')} x {self._smallest_side('same')})"
+                f"padding = {self.padding!r}: images of {height} x {width} are too small; 'valid' needs at least "
+                f"{self._smallest_side('valid')} x {self._smallest_side('valid')}, 'same' "
+                f"{self._smallest_side('same')} x {self._smallest_side('same')}"
             )
         stack = layers.convolutional(
             depth,
@@ -129,7 +134,7 @@ class Cnn:
         )
 
     def _side_after(self, side: int, padding: str) -> int:
-        """Side of the image after all convolutions and poolings; 0 or less where it does not fit."""
+        """Return the side of the image after all convolutions and poolings; 0 or less if it is too small."""
         for layer in range(1, len(self.channels) + 1):
             if padding == "valid":
                 side -= self.kernel - 1
@@ -146,7 +151,10 @@ class Cnn:
 
 @dataclass(frozen=True, config=STRICT)
 class LeNet(Cnn):
-    """FedHusky's network: 422,474 parameters (1.7 MB) at 28 x 28. The layers' widths are not printed: one reading."""
+    """FedHusky's network: 422,474 parameters (1.7 MB) at 28 x 28.
+
+    The paper does not print the widths of the layers; these are one reading.
+    """
 
     channels: Channels = (32, 64)
     kernel: Kernel = 5
@@ -166,7 +174,7 @@ class CnnMcMahan(Cnn):
 
 @dataclass(frozen=True, config=STRICT)
 class CnnPsfl(Cnn):
-    """PSFL's network for CIFAR: 62,006 parameters at 3 x 32 x 32. Channels are those of NIID-Bench: one reading."""
+    """PSFL's network for CIFAR: 62,006 parameters at 3 x 32 x 32. Channels are those of NIID-Bench, one reading."""
 
     channels: Channels = (6, 16)
     kernel: Kernel = 5
@@ -176,7 +184,10 @@ class CnnPsfl(Cnn):
 
 @dataclass(frozen=True, config=STRICT)
 class CnnHam10000(Cnn):
-    """PSFL's network for HAM10000: three convolutions, dropout. Its widths and shares are not printed: one reading."""
+    """PSFL's network for HAM10000: three convolutions with dropout.
+
+    The paper prints neither widths nor dropout; these are one reading.
+    """
 
     channels: Channels = (32, 64, 128)
     pool_after: PoolAfter = (1, 2, 3)
@@ -188,7 +199,7 @@ class CnnHam10000(Cnn):
 class CnnFedcs(Cnn):
     """FedCS and Hybrid-FL: six convolutions with batch normalisation; 18.3 MB at 3 x 32 x 32.
 
-    The stated size needs padding and only two of the three poolings after pairs.
+    The stated size requires padding and only two of the three poolings after pairs of convolutions.
     """
 
     channels: Channels = (32, 32, 64, 64, 128, 128)
@@ -230,15 +241,23 @@ class CharLstm:
     n_layers: Annotated[Count, Doc("LSTM layers")] = 2
     bias_vectors: Annotated[Literal[1, 2], Doc("bias vectors a layer: 2 as in PyTorch, 1 as in TensorFlow")] = 2
     every_step: Annotated[
-        bool, Doc("predict what follows each character of a sequence, for data that label each; false: the whole alone")
+        bool,
+        Doc(
+            "predict the character after each position, for data with a label per position; false: after the last only"
+        ),
     ] = False
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
-        """Input (batch, length) of character numbers below n_classes, output (batch, n_classes), or every step's."""
+        """Input (batch, length) of character numbers below n_classes, output (batch, n_classes).
+
+        With every_step the output is (batch, length, n_classes).
+        """
         from fedtempo.learning import layers
 
         if len(input_shape) != 1:
-            raise ConfigError(f"network: 'char-lstm' needs sequences (length,), got examples of shape {input_shape}")
+            raise ConfigError(
+                f"model.network = 'char-lstm': needs sequences (length,), got examples of shape {input_shape}"
+            )
         return layers.CharLstm(
             n_classes, self.embedding, self.hidden, self.n_layers, self.bias_vectors, self.every_step
         )
@@ -246,10 +265,10 @@ class CharLstm:
 
 @dataclass(frozen=True, config=STRICT)
 class ResNet18:
-    """ResNet-18 (He et al. 2016) for images of 28 or 32 pixels, group instead of batch normalisation.
+    """ResNet-18 (He et al. 2016) for images of 28 or 32 pixels, with group instead of batch normalisation.
 
-    11,173,962 parameters with three channels and ten classes. Averages of group-normalised models need no statistics
-    of the clients' batches (Hsieh et al., The Non-IID Data Quagmire of Decentralized Machine Learning, ICML 2020).
+    11,173,962 parameters with three channels and ten classes. Group normalisation keeps no statistics of the
+    clients' batches (Hsieh et al., The Non-IID Data Quagmire of Decentralized Machine Learning, ICML 2020).
     """
 
     channels: Annotated[Channels, Doc("filters of each stage of two blocks")] = (64, 128, 256, 512)
@@ -257,14 +276,16 @@ class ResNet18:
 
     def __post_init__(self) -> None:
         if uneven := [width for width in self.channels if width % self.groups]:
-            raise ValueError(f"groups = {self.groups}: must divide every stage's channels, {uneven[0]} among them")
+            raise ValueError(f"groups = {self.groups}: must divide the channels of every stage, including {uneven[0]}")
 
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module:
         """Input (batch, channels, height, width), output (batch, n_classes)."""
         from fedtempo.learning import residual
 
         if len(input_shape) != 3:
-            raise ConfigError(f"network: a residual one needs images (channels, height, width), got {input_shape}")
+            raise ConfigError(
+                f"model.network: needs images (channels, height, width), got examples of shape {input_shape}"
+            )
         return residual.residual(input_shape[0], self.channels, self.groups, n_classes)
 
 
@@ -272,11 +293,11 @@ class ResNet18:
 class UserNetwork:
     """A user's own `torch.nn.Module` class, or a function that returns a module.
 
-    It is called with (input_shape, n_classes) where it takes two positional arguments, else without any.
+    It is called with (input_shape, n_classes) if it takes two positional arguments, otherwise without any.
     """
 
-    target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$"), Doc("where it is: 'module:Class'")]
-    options: Annotated[dict[str, Any], Doc("further arguments that it is called with, by name")] = dataclasses.field(
+    target: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$"), Doc("'module:Class', as Python imports it")]
+    options: Annotated[dict[str, Any], Doc("keyword arguments that it is called with")] = dataclasses.field(
         default_factory=dict
     )
 
@@ -286,11 +307,13 @@ class UserNetwork:
 
         make = imported(self.target, "model.network")
         if not callable(make):
-            raise ConfigError(f"network: {self.target!r} is a {type(make).__name__}; a class or a function is needed")
+            raise ConfigError(
+                f"model.network = {self.target!r}: must be a class or a function, not {type(make).__name__}"
+            )
         arguments: tuple[Any, ...] = (input_shape, n_classes)
         try:
             inspect.signature(make).bind(*arguments, **self.options)
-        except (TypeError, ValueError):  # it does not take them, or is built in and does not tell
+        except (TypeError, ValueError):  # it does not take them, or is built in and has no signature
             arguments = ()
         try:
             with user_code(f"model.network = {self.target!r}", make):
@@ -298,9 +321,11 @@ class UserNetwork:
         except UserCodeError as error:
             if not isinstance(cause := error.__cause__, TypeError) or error.frames:
                 raise
-            raise ConfigError(f"network: {self.target!r} cannot be made: {cause}") from cause
+            raise ConfigError(f"model.network = {self.target!r}: cannot be built: {cause}") from cause
         if not isinstance(module, nn.Module):
-            raise ConfigError(f"network: {self.target!r} made a {type(module).__name__}, not a torch.nn.Module")
+            raise ConfigError(
+                f"model.network = {self.target!r} returned {type(module).__name__}; it must return a torch.nn.Module"
+            )
         return module
 
 

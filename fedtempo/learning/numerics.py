@@ -1,4 +1,4 @@
-"""Settings of PyTorch that decide bits: threads, denormal numbers, random state. Set for a while, then put back."""
+"""Settings of PyTorch that affect bits (threads, denormal numbers, random state), set temporarily."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import torch.utils.deterministic
 
 @contextmanager
 def fixed_numerics() -> Iterator[None]:
-    """One thread, denormal numbers flushed to zero: the same arithmetic in every process.
+    """Compute with one thread and flush denormal numbers to zero: the same arithmetic in every process.
 
-    Sums are split by thread count, so a result would depend on it; and a second thread on a busy machine costs far
-    more than it brings. Denormals slow training by an order of magnitude and carry nothing.
+    Sums are split by thread count, so results would depend on it; and a second thread on a busy machine costs far more
+    than it gains. Denormals slow training by an order of magnitude and do not matter to results.
     """
     threads = torch.get_num_threads()
     flushes = _flushes_denormals()
@@ -37,10 +37,10 @@ def fixed_numerics() -> Iterator[None]:
 
 @contextmanager
 def fixed_device_numerics() -> Iterator[None]:
-    """`fixed_numerics`, and on a CUDA device full single precision and the same sums each time.
+    """Apply `fixed_numerics`, and use full single precision and deterministic sums on CUDA devices.
 
-    Algorithms are those that PyTorch and cuDNN call deterministic, chosen by rule and not by trying; products are not
-    rounded to TF32. An operation that has no deterministic algorithm warns.
+    Only deterministic algorithms of PyTorch and cuDNN are used, chosen by rule and not by benchmark; products are not
+    rounded to TF32. An operation without a deterministic algorithm warns.
     """
     settings: Any = torch.utils.deterministic
     deterministic, warns = (
@@ -68,15 +68,18 @@ def fixed_device_numerics() -> Iterator[None]:
 
 
 def fix_cublas_workspaces() -> None:
-    """Without it cuBLAS may sum differently on different streams. It must be called before CUDA is first used."""
+    """Set the workspaces of cuBLAS, which otherwise may sum differently on different streams.
+
+    Call it before CUDA is first used.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @contextmanager
 def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Seed PyTorch's generator of a device (dropout, initial weights), and put its state back afterwards.
+    """Seed PyTorch's generator of a device (dropout, initial weights), and restore its state afterwards.
 
-    device: the processor's generator where not given.
+    device: default: the CPU.
     """
     if device is None or device.type == "cpu":
         generator = torch.default_generator
@@ -91,6 +94,6 @@ def torch_seed(seed: int, device: torch.device | None = None) -> Iterator[None]:
 
 
 def _flushes_denormals() -> bool:
-    """The processor's setting, which PyTorch cannot report, also rules Python's own floats."""
+    """Return whether denormals are flushed. PyTorch cannot report it, but the setting applies to Python floats too."""
     half_of_smallest_normal = sys.float_info.min / 2
     return half_of_smallest_normal == 0.0

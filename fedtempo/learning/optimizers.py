@@ -1,6 +1,7 @@
-"""Steps of SGD, Adam and users' optimisers on lists of parameters, in place; the conventions of torch.optim.
+"""Steps of SGD, Adam and users' optimisers on lists of parameters, in place, by the conventions of torch.optim.
 
-The gradients that come in are never written to: autograd may hand out one tensor for two parameters.
+`static_optimizers` has the same rules with step sizes in tensors. Gradients are never written to: autograd may return
+one tensor for two parameters.
 """
 
 from __future__ import annotations
@@ -20,54 +21,59 @@ Tensors = tuple[Tensor, ...]
 
 
 class Optimizer(Protocol):
-    """State of one visit's steps."""
+    """The optimiser state of one visit."""
 
     def step(self, gradients: Tensors) -> None:
-        """Change the parameters by one step; `gradients` are in their order."""
+        """Change the parameters by one step; `gradients` are in the order of the parameters."""
         ...
 
 
 def make_optimizer(parameters: Tensors, training: Training, apart: Callable[[Tensors], Tensors]) -> Optimizer:
-    """The configured one. apart: see `Gradients`. Raises ConfigError where a user's is none."""
+    """Return the configured optimiser of `parameters`, which its steps change in place.
+
+    apart: see `Gradients.apart`. Raises ConfigError if a user's function does not return a torch.optim.Optimizer.
+    """
     if training.optimizer == "adam":
         return Adam(parameters, training.lr, training.weight_decay)
     if training.optimizer == "sgd":
         return Sgd(parameters, training.lr, training.momentum, training.nesterov, training.weight_decay)
-    return Users(parameters, training.optimizer, training.lr, apart)
+    return UserOptimizer(parameters, training.optimizer, training.lr, apart)
 
 
 def clip(gradients: Tensors, norm: float) -> Tensors:
-    """The gradients times min(1, norm / (their L2 norm + 1e-6))."""
-    factor = norm / (global_norm(gradients) + 1e-6)
+    """Return the gradients times min(1, norm / (their L2 norm + 1e-6))."""
+    factor = norm / (float(global_norm(gradients)) + 1e-6)
     return gradients if factor >= 1 else torch._foreach_mul(gradients, factor)
 
 
-def global_norm(tensors: Tensors) -> float:
-    """L2 norm of all tensors together."""
-    return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors))))
+def global_norm(tensors: Tensors) -> Tensor:
+    """Return the L2 norm of all tensors together, on their device."""
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
+    return norm
 
 
 def add_proximal(gradients: Tensors, parameters: Tensors, received: Tensors, mu: float) -> Tensors:
-    """Gradients with that of mu/2 * |w - w_received|^2 added (FedProx): mu * (w - w_received)."""
+    """Return the gradients plus mu * (w - w_received), the gradient of mu/2 * |w - w_received|^2 (FedProx)."""
     return torch._foreach_add(gradients, torch._foreach_sub(parameters, received), alpha=mu)
 
 
-class Users:
+class UserOptimizer:
     """A user's `torch.optim.Optimizer`, which sees the module's parameters one by one."""
 
     def __init__(self, parameters: Tensors, name: str, lr: float, apart: Callable[[Tensors], Tensors]) -> None:
         self._apart = apart
-        # Others may share these tensors, and gradients left on them would be seen there: the optimiser has its own.
+        # The optimiser gets tensors of its own: other code may share these, and would see gradients left on them.
         self._parameters = [part.detach() for part in apart(parameters)]
         make = outside(name, "optimizers", "training.optimizer")
         self._where = f"training.optimizer = {name!r}"
         with user_code(self._where, make):
-            made = make(self._parameters, lr=lr)
-        if not isinstance(made, torch.optim.Optimizer):
+            optimizer = make(self._parameters, lr=lr)
+        if not isinstance(optimizer, torch.optim.Optimizer):
             raise ConfigError(
-                f"training.optimizer = {name!r} made a {type(made).__name__}; it must make a torch.optim.Optimizer"
+                f"training.optimizer = {name!r} returned {type(optimizer).__name__}; it must return a "
+                "torch.optim.Optimizer"
             )
-        self._optimizer = made
+        self._optimizer = optimizer
 
     def step(self, gradients: Tensors) -> None:
         for parameter, gradient in zip(self._parameters, self._apart(gradients), strict=True):
@@ -88,48 +94,52 @@ class Sgd:
         self._velocity: Tensors | None = None
 
     def step(self, gradients: Tensors) -> None:
+        torch._foreach_add_(self._parameters, self._direction(gradients), alpha=-self.lr)
+
+    def _direction(self, gradients: Tensors) -> Tensors:
+        """Return what a step subtracts per unit of lr, and update the velocity."""
         if self._weight_decay:
             gradients = torch._foreach_add(gradients, self._parameters, alpha=self._weight_decay)
-        if self._momentum:
-            if self._velocity is None:
-                self._velocity = tuple(gradient.clone() for gradient in gradients)
-            else:
-                torch._foreach_mul_(self._velocity, self._momentum)
-                torch._foreach_add_(self._velocity, gradients)
-            if self._nesterov:
-                gradients = torch._foreach_add(gradients, self._velocity, alpha=self._momentum)
-            else:
-                gradients = self._velocity
-        torch._foreach_add_(self._parameters, gradients, alpha=-self.lr)
+        if not self._momentum:
+            return gradients
+        if self._velocity is None:
+            self._velocity = tuple(gradient.clone() for gradient in gradients)
+        else:
+            torch._foreach_mul_(self._velocity, self._momentum)
+            torch._foreach_add_(self._velocity, gradients)
+        if not self._nesterov:
+            return self._velocity
+        return torch._foreach_add(gradients, self._velocity, alpha=self._momentum)
 
 
 class Adam:
     """Kingma and Ba 2015, with weight decay added to the gradient."""
 
-    def __init__(
-        self,
-        parameters: Tensors,
-        lr: float,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-        epsilon: float = 1e-8,
-    ) -> None:
+    _BETAS = (0.9, 0.999)
+    _EPSILON = 1e-8
+
+    def __init__(self, parameters: Tensors, lr: float, weight_decay: float = 0.0) -> None:
         self._parameters = parameters
-        self._lr, self._weight_decay, self._betas, self._epsilon = lr, weight_decay, betas, epsilon
+        self._lr, self._weight_decay = lr, weight_decay
         self._mean = tuple(torch.zeros_like(parameter) for parameter in parameters)
         self._square = tuple(torch.zeros_like(parameter) for parameter in parameters)
-        self._steps = 0
+        self._step_count = 0
 
     def step(self, gradients: Tensors) -> None:
-        self._steps += 1
-        beta1, beta2 = self._betas
+        self._step_count += 1
+        beta1, beta2 = self._BETAS
+        denominator = self._root_of_second_moment(gradients)
+        torch._foreach_div_(denominator, (1 - beta2**self._step_count) ** 0.5)
+        torch._foreach_add_(denominator, self._EPSILON)
+        step_size = self._lr / (1 - beta1**self._step_count)
+        torch._foreach_addcdiv_(self._parameters, self._mean, denominator, value=-step_size)
+
+    def _root_of_second_moment(self, gradients: Tensors) -> Tensors:
+        """Update both moments; return the roots of the second in new tensors, before the correction of its bias."""
+        beta1, beta2 = self._BETAS
         if self._weight_decay:
             gradients = torch._foreach_add(gradients, self._parameters, alpha=self._weight_decay)
         torch._foreach_lerp_(self._mean, gradients, 1 - beta1)
         torch._foreach_mul_(self._square, beta2)
         torch._foreach_addcmul_(self._square, gradients, gradients, value=1 - beta2)
-        denominator = torch._foreach_sqrt(self._square)
-        torch._foreach_div_(denominator, (1 - beta2**self._steps) ** 0.5)
-        torch._foreach_add_(denominator, self._epsilon)
-        step_size = self._lr / (1 - beta1**self._steps)
-        torch._foreach_addcdiv_(self._parameters, self._mean, denominator, value=-step_size)
+        return torch._foreach_sqrt(self._square)

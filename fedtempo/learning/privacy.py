@@ -1,9 +1,9 @@
-"""Differential privacy of clients: clipped changes, their plain mean, Gaussian noise, and what that spends.
+"""Client-level differential privacy: clipped changes, their unweighted mean, Gaussian noise, and privacy spent.
 
-McMahan, Ramage, Talwar and Zhang, Learning Differentially Private Recurrent Language Models, ICLR 2018, with every
-client weighted alike. Two runs are neighbours where one client's changes are all zero in one of them (zero-out: Kairouz
-et al., Practical and Private (Deep) Learning without Sampling or Shuffling, ICML 2021): who takes part when, and how
-many, is public, and nothing is gained from sampling.
+McMahan, Ramage, Talwar and Zhang, Learning Differentially Private Recurrent Language Models, ICLR 2018, with equal
+weights for all clients. Two runs are neighbours if one client's changes are all zero in one of them (zero-out: Kairouz
+et al., Practical and Private (Deep) Learning without Sampling or Shuffling, ICML 2021): participation is public, and
+sampling does not amplify privacy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Privacy:
 def private_mean(
     models: Sequence[Vector], base: Vector, *, clip_norm: float, noise_multiplier: float, rng: np.random.Generator
 ) -> Vector:
-    """base + (sum of clipped changes + noise) / number of models; noise: normal, noise_multiplier * clip_norm."""
+    """Return base + (sum of clipped changes + noise) / number of models.
+
+    noise: normal with standard deviation noise_multiplier * clip_norm in each coordinate.
+    """
     total = np.zeros(base.shape, dtype=np.float64)
     for model in models:
         total += clipped(model, base, clip_norm).astype(np.float64) - base
@@ -44,11 +47,11 @@ def private_mean(
 
 
 def epsilon(noise_multiplier: float, averages: int, delta: float) -> float:
-    """Epsilon at `delta` of a client that was part of so many averages.
+    """Return the epsilon at `delta` of a client that took part in this number of averages.
 
-    Such a mechanism in k rounds is as private as one of a noise sqrt(k) times smaller (Dong, Roth and Su, Gaussian
-    Differential Privacy, 2019, Corollary 3.3), and dp-accounting has the exact epsilon of one (Balle and Wang, 2018).
-    Raises ConfigError where that library is missing.
+    k averages are as private as one average with sqrt(k) times less noise (Dong, Roth and Su, Gaussian Differential
+    Privacy, 2019, Corollary 3.3), whose exact epsilon dp-accounting computes (Balle and Wang, 2018). Raises ConfigError
+    if that library is missing.
     """
     try:
         from dp_accounting import get_epsilon_gaussian

@@ -1,4 +1,4 @@
-"""What keeps operations from being recorded and repeated: asking for a value, drawing at random, leaving the device."""
+"""Find what prevents recording operations: reading a value, drawing random numbers, leaving the device."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _PROBABILITIES = {"p", "dropout", "dropout_p"}
 
 
 def obstacle(function: Callable[[], object]) -> str | None:
-    """Why what `function` does on tensors cannot be recorded, in a few words; None where it can. It is called for that.
+    """Call `function` and return, in a few words, why its tensor operations cannot be recorded; None if they can.
 
-    What it decides by other things than tensors (a counter of its own, Python's random numbers) cannot be seen: a
-    recording repeats what was done the first time.
+    Decisions that do not depend on tensors (a counter, Python's random numbers) cannot be seen; a recording repeats
+    what was done the first time.
     """
     watch = _Watch()
     with watch:
         function()
-    return watch.found
+    return watch.obstacle
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks at every operation, those of autograd's backward pass too. found: the first obstacle."""
+    """Checks every operation, including autograd's backward pass. obstacle: the first one found, or None."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found: str | None = None
+        self.obstacle: str | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if self.found is None:
-            self.found = _obstacle_in(func, args, kwargs or {}, result)
+        if self.obstacle is None:
+            self.obstacle = _obstacle_in(func, args, kwargs or {}, result)
         return result
 
 
@@ -49,9 +49,9 @@ def _obstacle_in(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], resu
     name, tags = func.overloadpacket.__name__, set(func.tags)
     by_mask = name in _INDEXING and any(mask.dtype in _MASKS for mask in _tensors(args[1]))
     if by_mask or (tags & _VALUES and name not in _INDEXING):
-        return f"{name}: what is done next depends on a value, for which the host must wait"
+        return f"{name}: the next step depends on a value, for which the host must wait"
     if torch.Tag.nondeterministic_seeded in tags and not _draws_nothing(func, args, kwargs):
-        return f"{name} draws at random"
+        return f"{name} draws random numbers"
     if name in _COPIES:
         devices = {tensor.device for tensor in _tensors([args, kwargs, result])}
         if len(devices) > 1:
@@ -64,11 +64,11 @@ def _tensors(values: Any) -> list[Tensor]:
 
 
 def _draws_nothing(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether it is dropout of nothing, as recurrent layers and attention have it in them."""
+    """Return whether it is dropout with probability 0, as recurrent layers and attention contain."""
     given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | dict(kwargs)
-    found = [
+    probabilities = [
         given.get(argument.name, argument.default_value)
         for argument in func._schema.arguments
         if argument.name in _PROBABILITIES
     ]
-    return bool(found) and all(probability == 0.0 for probability in found)
+    return bool(probabilities) and all(probability == 0.0 for probability in probabilities)

@@ -1,4 +1,4 @@
-"""Residual networks for small images, normalised by groups of channels: no statistics that batches leave behind."""
+"""Residual networks for small images with group normalisation, which keeps no running statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions and a way around them, a 1x1 convolution where the shape changes (He et al. 2016)."""
+    """Two 3x3 convolutions with a shortcut, which is a 1x1 convolution if the shape changes (He et al. 2016)."""
 
     def __init__(self, depth: int, width: int, stride: int, groups: int) -> None:
         super().__init__()
@@ -26,17 +26,17 @@ class Block(nn.Module):
         self.activation = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        # Thinned out before the 1x1 convolution: with a stride of its own, and fewer than eight channels, the backward
-        # pass of PyTorch 2.13 writes beyond its memory on processors that have AVX2 but not AVX-512.
-        kept = x[:, :, :: self.stride, :: self.stride]
-        out: Tensor = self.activation(self.through(x) + self.around(kept))
+        # Subsampled before the 1x1 convolution: for one with a stride and fewer than eight channels, the backward pass
+        # of PyTorch 2.13 writes beyond its memory on processors that have AVX2 but not AVX-512.
+        subsampled = x[:, :, :: self.stride, :: self.stride]
+        out: Tensor = self.activation(self.through(x) + self.around(subsampled))
         return out
 
 
 def residual(depth: int, widths: Sequence[int], groups: int, n_classes: int) -> nn.Sequential:
-    """A 3x3 convolution, two blocks for each width, every width but the first at half the side, mean, linear layer.
+    """Return a residual network: 3x3 convolution, two blocks per width, mean over the image, linear layer.
 
-    depth: channels of the input.
+    depth: channels of the input. Each width after the first halves the side of the image.
     """
     stack = nn.Sequential(
         nn.Conv2d(depth, widths[0], 3, padding=1, bias=False), nn.GroupNorm(groups, widths[0]), nn.ReLU(inplace=True)

@@ -1,4 +1,4 @@
-"""Which entries of a model's flat vector are trained, which are running statistics, and which are frozen."""
+"""Sections of a model's flat vector: trained parameters, running statistics, frozen parameters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Sections:
-    """Lengths of the three sections of a flat vector, which lie in this order.
+    """Lengths of the three sections of a flat vector, in this order.
 
-    trainable: parameters that training changes; steps, corrections, clipping and noise act on these alone.
+    trainable: parameters that training changes; steps, corrections, clipping and noise apply to these only.
     statistics: persistent floating-point buffers (running means and variances of batch normalisation). They are only
-    ever combined with weights of at least 0 that sum to 1: a step along a change makes variances negative.
-    frozen: parameters with `requires_grad = False`. They are copied and never computed with: even the average of equal
-    numbers differs from them by rounding.
-    variances: the entries that must not be negative, as (start, stop).
+    combined with weights of at least 0 that sum to 1, since a step along a change could make variances negative.
+    frozen: parameters with `requires_grad = False`. They are copied, never averaged: even the average of equal numbers
+    differs from them by rounding.
+    variances: ranges of entries that must not be negative, as (start, stop).
     """
 
     trainable: int
@@ -34,23 +34,23 @@ class Sections:
 
     @property
     def moving(self) -> int:
-        """Length of what changes: trainable parameters and statistics. The frozen section begins there."""
+        """Length of trainable parameters and statistics together, which is where the frozen section begins."""
         return self.trainable + self.statistics
 
     @property
     def all_trainable(self) -> bool:
-        """Whether there is nothing but trainable parameters."""
+        """Whether all entries are trainable parameters."""
         return not (self.statistics or self.frozen)
 
     def has_negative_variance(self, vector: Any) -> bool:
-        """Whether a whole vector, an array or a tensor, holds a variance below 0."""
+        """Return whether a whole vector, an array or a tensor, holds a variance below 0."""
         return any(bool((vector[start:stop] < 0).any()) for start, stop in self.variances)
 
 
 def within_hull(statistics: Sequence[Vector], combine: Callable[[Sequence[Vector]], Vector]) -> Vector:
-    """`combine(statistics)`, kept between the smallest and the largest in each coordinate.
+    """Return `combine(statistics)`, clipped to the smallest and largest value in each coordinate.
 
-    An average is there but for rounding; so entries that are equal in all keep their bits (constants in a buffer).
+    An average lies there except for rounding; with the clipping, entries that are equal in all keep their bits.
     """
     if len(statistics) == 1:
         return statistics[0]

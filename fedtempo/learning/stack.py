@@ -1,4 +1,4 @@
-"""Layers that can be differentiated by hand, and which modules are nothing but a stack of them."""
+"""Layers that are differentiated by hand, and the modules that consist of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _aten: Any = torch.ops.aten
 
 
 class Layer(ABC):
-    """One layer at work: it keeps of `forward` what it needs afterwards. Used without autograd.
+    """A layer that remembers from `forward` what `backward` needs. Used without autograd.
 
     parameters: those that it trains, in the module's order.
     """
@@ -24,15 +24,15 @@ class Layer(ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Output of a batch. `x` may be overwritten."""
+        """Return the output for a batch. `x` may be overwritten."""
 
     @abstractmethod
     def backward(
         self, upper: Tensor, to_input: bool, targets: Sequence[Tensor], keep: float, scale: float
     ) -> Tensor | None:
-        """Of the gradient at the output, which may be overwritten: that at the input, where `to_input` asks for it.
+        """Return the gradient at the input if `to_input` is true, given that at the output, which may be overwritten.
 
-        Each target (one a parameter) becomes `keep` times itself plus `scale` times that parameter's gradient.
+        Each target (one per parameter) becomes `keep` times itself plus `scale` times that parameter's gradient.
         """
 
 
@@ -49,7 +49,7 @@ class _Linear(Layer):
     def backward(
         self, upper: Tensor, to_input: bool, targets: Sequence[Tensor], keep: float, scale: float
     ) -> Tensor | None:
-        below = upper.mm(self._weight) if to_input else None  # before the weights may change
+        below = upper.mm(self._weight) if to_input else None  # before the weights change
         targets[0].addmm_(upper.t(), self._x, beta=keep, alpha=scale)
         if self._bias is not None:
             _add(targets[1], upper.sum(0), keep, scale)
@@ -83,7 +83,7 @@ class _Convolution(Layer):
                 upper, self._x, self._weight, None, *self._settings, (to_input, True, False)
             )
         _add(targets[0], gradient, keep, scale)
-        if self._bias is not None:  # summed here, in half the time, as channels lie last
+        if self._bias is not None:  # summing here takes half the time, since channels lie last
             _add(targets[1], upper.movedim(1, -1).flatten(0, -2).sum(0), keep, scale)
         return below
 
@@ -126,9 +126,9 @@ class _Flatten(Layer):
 
 
 def layers_of(module: nn.Module, input_shape: Sequence[int]) -> list[Layer] | None:
-    """The layers that `module` is a stack of; None where it is anything else.
+    """Return the layers of which `module` is a stack; None for any other module.
 
-    A stack is made of `nn.Sequential` (nested ones too) and exactly Linear, Conv2d padded with zeros, ReLU, MaxPool2d
+    A stack consists of `nn.Sequential` (nested ones too) and exactly Linear, Conv2d padded with zeros, ReLU, MaxPool2d
     and Flatten, without hooks; all its parameters are trained and none is used twice. input_shape: of one example.
     """
     layers: list[Layer] = []
@@ -162,7 +162,7 @@ def _is_watched(module: nn.Module) -> bool:
 
 
 def _layer(module: nn.Module, dimensions: int) -> Layer | None:
-    """The layer for inputs of so many dimensions, the batch among them; None where there is none."""
+    """Return the layer for inputs with this number of dimensions, including the batch; None if there is none."""
     match module:
         case nn.Linear() if type(module) is nn.Linear and dimensions == 2:
             return _Linear(module)
@@ -179,7 +179,7 @@ def _layer(module: nn.Module, dimensions: int) -> Layer | None:
 
 
 def _padding(module: nn.Conv2d) -> tuple[int, int] | None:
-    """Zeros on either side; None where the sides differ."""
+    """Return the zeros on either side, (rows, columns); None if the two sides differ."""
     if module.padding == "valid":
         return (0, 0)
     if module.padding == "same":

@@ -1,4 +1,4 @@
-"""A module whose whole state is one flat vector."""
+"""Modules whose state is one flat vector."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 class FlatModel:
     """Parameters and persistent floating-point buffers of `module` as views of one contiguous vector.
 
-    Trainable parameters come first, then buffers, then frozen parameters (`requires_grad = False` now): `sections`. To
-    receive a model is one copy into `vector`; to send it is one copy out; updates in place change both. Weights of
-    two-dimensional convolutions lie channels last where the module works with channels-last images, which is faster on
-    CPUs. Tied parameters occur once. Integer buffers (batch normalisation's counters) do not travel: `load` sets them
-    back to their first values, so that a visit depends on nothing that happened before it.
+    Trainable parameters come first, then buffers, then frozen parameters (those with `requires_grad = False` at this
+    time): `sections`. Receiving a model is one copy into `vector`, sending it one copy out; updates in place change
+    both. Weights of two-dimensional convolutions are channels last if the module accepts channels-last images, which is
+    faster on CPUs. Tied parameters occur once. Integer buffers (batch normalisation's counters) are not sent: `load`
+    resets them to their first values, so that a visit does not depend on earlier ones.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
-    example. dtype: of parameters and floating-point buffers. device: where they lie; what lies where in the vector is
-    the same on all. Raises ConfigError if no parameter can be trained.
+    example. dtype: of parameters and floating-point buffers. device: where they are; the layout of the vector is the
+    same on all devices. Raises ConfigError if no parameter can be trained.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class FlatModel:
         self.vector = torch.empty(_length(parameters + floating), dtype=dtype, device=device)
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
         variances = {id(part.running_var) for part in self.module.modules() if hasattr(part, "running_var")}
-        of_variances = []
+        variance_ranges = []
         start = 0
         for tensor in [*trainable, *floating, *frozen]:
             if id(tensor) in variances:
-                of_variances.append((start, start + tensor.numel()))
+                variance_ranges.append((start, start + tensor.numel()))
             piece = self.vector[start : start + tensor.numel()]
             start += tensor.numel()
             if self.channels_last and id(tensor) in convolutions:
@@ -68,7 +68,7 @@ class FlatModel:
                 view = piece.view(tensor.shape)
             view.copy_(tensor.detach())
             tensor.data = view
-        self.sections = Sections(_length(trainable), _length(floating), _length(frozen), tuple(of_variances))
+        self.sections = Sections(_length(trainable), _length(floating), _length(frozen), tuple(variance_ranges))
         self.gradients = make_gradients(self.module, input_shape, self.vector)
 
     @property
@@ -78,7 +78,7 @@ class FlatModel:
 
     @property
     def layout(self) -> str:
-        """Hash of what lies where in the vector: equal for two models exactly where one's vector means the other's."""
+        """Hash of the vector's layout: equal for two models if and only if a vector of one is valid for the other."""
         parameters, buffers = list(self.module.named_parameters()), list(self.module.named_buffers())
         shapes = [[name, list(tensor.shape)] for tensors in (parameters, buffers) for name, tensor in tensors]
         described = [self.channels_last, str(self.vector.dtype), self.size, shapes]
@@ -87,7 +87,7 @@ class FlatModel:
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
     def load(self, vector: Tensor | Vector) -> None:
-        """Become the model that `vector` (size,) describes, which is only read. An array is for a model on the CPU."""
+        """Copy the state from `vector` (size,). Arrays can be loaded into models on the CPU only."""
         if isinstance(vector, Tensor):
             self.vector.copy_(vector)
         else:
@@ -96,14 +96,14 @@ class FlatModel:
             buffer.copy_(first)
 
     def restore_frozen(self, received: Tensor | Vector) -> None:
-        """Give frozen parameters the values of `received` (size,) again; a module may have changed them by itself."""
+        """Reset frozen parameters to the values in `received` (size,); a module may have changed them itself."""
         start = self.sections.moving
         if start < self.size:
             frozen = received[start:]
             self.vector[start:].copy_(frozen if isinstance(frozen, Tensor) else torch.from_numpy(frozen.copy()))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The state by name, as copies with ordinary strides: for `torch.nn.Module.load_state_dict` and for files."""
+        """Return the state by name, as copies with ordinary strides, for files and `nn.Module.load_state_dict`."""
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
 
 
@@ -112,19 +112,19 @@ def _length(tensors: Sequence[Tensor]) -> int:
 
 
 def _persistent_buffers(module: nn.Module) -> list[Tensor]:
-    """Buffers that are part of the module's state, each once, in the order of the module tree."""
-    found: dict[int, Tensor] = {}
+    """Return the buffers that are part of the module's state, each once, in the order of the module tree."""
+    buffers: dict[int, Tensor] = {}
     for part in module.modules():
         for name, buffer in part.named_buffers(recurse=False):
             if name not in part._non_persistent_buffers_set:
-                found.setdefault(id(buffer), buffer)
-    return list(found.values())
+                buffers.setdefault(id(buffer), buffer)
+    return list(buffers.values())
 
 
 def _takes_channels_last(module: nn.Module, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
-    """Whether the module has two-dimensional convolutions and a forward pass works on channels-last images.
+    """Return whether the module has two-dimensional convolutions and a forward pass accepts channels-last images.
 
-    A module that uses `Tensor.view` on its feature maps, for one, works with ordinary strides only.
+    For example, modules that use `Tensor.view` on feature maps work with ordinary strides only.
     """
     if len(input_shape) != 3 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
         return False

@@ -1,7 +1,7 @@
-"""Steps of SGD and Adam that a recording can repeat: each number that changes lies on the device, always in one place.
+"""Steps of SGD and Adam that a recording can repeat: every number that changes lies on the device, at a fixed address.
 
-The conventions are those of `optimizers`; step sizes and counts are tensors here, so that a step's result may differ
-from that of `optimizers` in the last bit. The gradients that come in are never written to.
+The rules are those of `optimizers`; step sizes and step counts are tensors here, so a step may differ from that of
+`optimizers` in the last bit. Gradients are never written to.
 """
 
 from __future__ import annotations
@@ -11,56 +11,54 @@ from typing import Protocol
 import torch
 
 from fedtempo.errors import ConfigError
-from fedtempo.learning.optimizers import Tensors
+from fedtempo.learning.optimizers import Adam, Sgd, Tensors, global_norm
 from fedtempo.learning.training import OPTIMIZERS, Training
 
 
 class StaticOptimizer(Protocol):
-    """State of one visit's steps after the other's."""
+    """The optimiser state of one visit after another."""
 
     def begin(self, lr: float) -> None:
-        """Forget the last visit; steps of size `lr` follow."""
+        """Forget the last visit; the steps that follow have the size `lr`."""
         ...
 
     def step(self, gradients: Tensors) -> None:
-        """Change the parameters by one step; `gradients` are in their order."""
+        """Change the parameters by one step; `gradients` are in the order of the parameters."""
         ...
 
 
 def make_static_optimizer(parameters: Tensors, training: Training) -> StaticOptimizer:
-    """For `parameters`, which are changed in place; the step size comes with each visit.
+    """Return the configured optimiser of `parameters`, which its steps change in place; `begin` sets the step size.
 
-    Raises ConfigError for a user's own optimiser, of which nobody knows whether a recording can repeat it.
+    Raises ConfigError for a user's own optimiser, since a recording may not be able to repeat it.
     """
     if training.optimizer not in OPTIMIZERS:
         raise ConfigError(
-            f"training.optimizer = {training.optimizer!r}: on a device there are {' and '.join(OPTIMIZERS)}; "
-            "leave out executor.device to train with your own"
+            f"training.optimizer = {training.optimizer!r}: a device trains with {' or '.join(OPTIMIZERS)} only; "
+            "remove executor.device to train with your own optimiser"
         )
     return StaticAdam(parameters, training) if training.optimizer == "adam" else StaticSgd(parameters, training)
 
 
 def clip(gradients: Tensors, norm: float) -> Tensors:
-    """The gradients times min(1, norm / (their L2 norm + 1e-6))."""
-    total = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    """Return the gradients times min(1, norm / (their L2 norm + 1e-6))."""
+    total = global_norm(gradients)
     factor = (norm / (total.double() + 1e-6)).clamp(max=1).to(total.dtype)
     return torch._foreach_mul(gradients, factor)
 
 
-def places_like(parameters: Tensors) -> Tensors:
-    """A place for a number beside each parameter, in the same order of memory."""
+def zeros_like_each(parameters: Tensors) -> Tensors:
+    """Return a tensor of zeros for each parameter, in the same memory order."""
     return tuple(torch.zeros_like(parameter) for parameter in parameters)
 
 
-class StaticSgd:
-    """`optimizers.Sgd`."""
+class StaticSgd(Sgd):
+    """`optimizers.Sgd` with its step size on the device."""
 
     def __init__(self, parameters: Tensors, training: Training) -> None:
-        self._parameters = parameters
-        self._momentum, self._nesterov = training.momentum, training.nesterov
-        self._weight_decay = training.weight_decay
+        super().__init__(parameters, training.lr, training.momentum, training.nesterov, training.weight_decay)
         self._rate = torch.zeros((), dtype=parameters[0].dtype, device=parameters[0].device)
-        self._velocity = places_like(parameters) if training.momentum else ()
+        self._velocity = zeros_like_each(parameters) if training.momentum else None
 
     def begin(self, lr: float) -> None:
         self._rate.fill_(lr)
@@ -68,31 +66,14 @@ class StaticSgd:
             torch._foreach_zero_(self._velocity)
 
     def step(self, gradients: Tensors) -> None:
-        if self._weight_decay:
-            gradients = torch._foreach_add(gradients, self._parameters, alpha=self._weight_decay)
-        if self._velocity:
-            torch._foreach_mul_(self._velocity, self._momentum)
-            torch._foreach_add_(self._velocity, gradients)
-            if self._nesterov:
-                gradients = torch._foreach_add(gradients, self._velocity, alpha=self._momentum)
-            else:
-                gradients = self._velocity
-        torch._foreach_sub_(self._parameters, torch._foreach_mul(gradients, self._rate))
+        torch._foreach_sub_(self._parameters, torch._foreach_mul(self._direction(gradients), self._rate))
 
 
-class StaticAdam:
-    """`optimizers.Adam`."""
+class StaticAdam(Adam):
+    """`optimizers.Adam` with its step size and step count on the device."""
 
-    def __init__(
-        self,
-        parameters: Tensors,
-        training: Training,
-        betas: tuple[float, float] = (0.9, 0.999),
-        epsilon: float = 1e-8,
-    ) -> None:
-        self._parameters = parameters
-        self._weight_decay, self._betas, self._epsilon = training.weight_decay, betas, epsilon
-        self._mean, self._square = places_like(parameters), places_like(parameters)
+    def __init__(self, parameters: Tensors, training: Training) -> None:
+        super().__init__(parameters, training.lr, training.weight_decay)
         self._rate, self._steps = torch.zeros(2, dtype=torch.float64, device=parameters[0].device).unbind()
 
     def begin(self, lr: float) -> None:
@@ -102,16 +83,11 @@ class StaticAdam:
 
     def step(self, gradients: Tensors) -> None:
         dtype = self._parameters[0].dtype
-        beta1, beta2 = self._betas
+        beta1, beta2 = self._BETAS
         self._steps.add_(1)
-        if self._weight_decay:
-            gradients = torch._foreach_add(gradients, self._parameters, alpha=self._weight_decay)
-        torch._foreach_lerp_(self._mean, gradients, 1 - beta1)
-        torch._foreach_mul_(self._square, beta2)
-        torch._foreach_addcmul_(self._square, gradients, gradients, value=1 - beta2)
-        denominator = torch._foreach_sqrt(self._square)
+        denominator = self._root_of_second_moment(gradients)
         torch._foreach_mul_(denominator, (1 - beta2**self._steps).rsqrt().to(dtype))
-        torch._foreach_add_(denominator, self._epsilon)
+        torch._foreach_add_(denominator, self._EPSILON)
         change = torch._foreach_div(self._mean, denominator)
         torch._foreach_mul_(change, (self._rate / (1 - beta1**self._steps)).to(dtype))
         torch._foreach_sub_(self._parameters, change)

@@ -1,10 +1,10 @@
-"""Convolutions with 5 x 5 kernels in a sixth of the multiplications, on a CPU.
+"""Convolutions with 5 x 5 kernels on a CPU, with a sixth of the multiplications.
 
 Winograd's minimal filtering, F(4, 5) in both directions (Lavin and Gray, "Fast algorithms for convolutional neural
-networks", CVPR 2016): a tile of 4 x 4 outputs comes from 8 x 8 inputs. Inputs and kernels are evaluated at eight points
-a direction, where the convolution is 64 products instead of 400; sums over channels are taken there, as 64 products of
-matrices, and what they give is brought back. Backwards the same matrices serve, transposed. In single precision results
-are within some 1e-5 of their largest value; the direct way's are within 1e-6.
+networks", CVPR 2016): a tile of 4 x 4 outputs is computed from 8 x 8 inputs. Inputs and kernels are evaluated at eight
+points per direction, where the convolution takes 64 products instead of 400. Sums over channels are 64 matrix products
+there, and their results are transformed back. The backward pass uses the transposed matrices. In single precision,
+results are within about 1e-5 of their largest value; those of the direct algorithm are within 1e-6.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor, nn
 
 _OUT, _KERNEL, _IN = 4, 5, 8  # sides of a tile's outputs, of the kernel, of a tile's inputs
-_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the eighth lies at infinity; all of them are exact in binary
+_POINTS = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)  # the eighth is infinity; all are exact in binary
 _CHANNELS = 32
-"""With fewer channels, in or out, bringing tiles there and back costs more than it saves."""
+"""Smallest number of channels, in and out: with fewer, transforming tiles costs more than it saves."""
 
 _CHUNK = 64
-"""Tiles at a time: what these need stays in a core's own cache."""
+"""Tiles per chunk, so that a chunk fits in a core's cache."""
 
 
 class Tiles:
-    """One convolution. What is made on the way stays allocated for the next batch.
+    """One convolution. Intermediate tensors stay allocated for the next batch.
 
     weight: (out, in, 5, 5), read at each call. bias: (out,), or None. padding: zeros on either side, (rows, columns).
     """
@@ -43,19 +43,19 @@ class Tiles:
 
     @staticmethod
     def suit(module: nn.Conv2d) -> bool:
-        """Whether tiles can be faster, for images of a size that they `fit`."""
+        """Return whether tiles can be faster for this module, on images that `fit`."""
         shape = (module.kernel_size, module.stride, module.dilation, module.groups)
         wide = min(module.in_channels, module.out_channels) >= _CHANNELS
         return shape == ((_KERNEL, _KERNEL), (1, 1), (1, 1), 1) and wide and module.weight.device.type == "cpu"
 
     def fit(self, x: Tensor) -> bool:
-        """Whether x (batch, channels, height, width) lies channels last and gives whole tiles."""
+        """Return whether x (batch, channels, height, width) is channels last and gives whole tiles."""
         rows, columns = self._tiling(x)
         whole = rows > 0 and columns > 0 and not (rows % _OUT or columns % _OUT)
         return whole and x.is_contiguous(memory_format=torch.channels_last)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (batch, in, height, width) -> (batch, out, height, width), channels last."""
+        """Convolve x (batch, in, height, width); return (batch, out, height, width), channels last."""
         batch, tall, wide = len(x), *(side // _OUT for side in self._tiling(x))
         up, left = self._padding
         images = x.movedim(1, -1)
@@ -86,9 +86,9 @@ class Tiles:
         return y.view(batch, tall * _OUT, wide * _OUT, self._out).movedim(-1, 1)
 
     def backward(self, upper: Tensor, to_input: bool) -> tuple[Tensor | None, Tensor]:
-        """Of the gradient at the last output: that at its input, where `to_input` asks for it, and at the weight.
+        """Return the gradients at the input (if `to_input` is true) and at the weight, given that at the last output.
 
-        The latter is valid until the next call.
+        The gradient at the weight is valid until the next call.
         """
         batch, _, height, width = self._shape
         tall, wide = (side // _OUT for side in upper.shape[2:])
@@ -124,12 +124,12 @@ class Tiles:
         return images[:, up : up + height, left : left + width].movedim(-1, 1), weight
 
     def _tiling(self, x: Tensor) -> tuple[int, int]:
-        """Height and width of the output."""
+        """Return height and width of the output."""
         height, width = (side + 2 * zeros - _KERNEL + 1 for side, zeros in zip(x.shape[2:], self._padding, strict=True))
         return height, width
 
     def _reserve(self, chunks: int, tiles: int) -> None:
-        """Room for so many chunks of so many tiles."""
+        """Allocate tensors for this number of chunks and of tiles per chunk."""
         need = _IN * _IN * tiles * self._in
         if len(self._inputs) < need:
             self._inputs = self._weight.new_empty(need)
@@ -142,9 +142,9 @@ class Tiles:
 
 @cache
 def _evaluations(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a tile's 8 x 8 inputs (64, 64), of the kernel (64, 25), of a gradient's 4 x 4 outputs (64, 16), at 64 points.
+    """Return matrices that evaluate inputs (64, 64), kernels (64, 25) and output gradients (64, 16) at 64 points.
 
-    Multiplying polynomials of 4 and 5 coefficients by their values at 8 points is Toom's and Cook's way; filtering is
+    Multiplying polynomials of 4 and 5 coefficients by their values at 8 points is the Toom-Cook algorithm; filtering is
     its transpose.
     """
 
@@ -158,24 +158,24 @@ def _evaluations(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _chunks(images: int, tiles_an_image: int) -> list[tuple[int, int]]:
-    """(first image, images) of each, none larger than the first and all about as large."""
+    """Return (first image, images) of each chunk; sizes are nearly equal, and the first is the largest."""
     most = max(1, _CHUNK // tiles_an_image)
     size = -(-images // -(-images // most))
     return [(first, min(size, images - first)) for first in range(0, images, size)]
 
 
 def _part(room: Tensor, side: int, tiles: int, channels: int) -> Tensor:
-    """The start of `room` as (side * side, tiles, channels)."""
+    """Return the start of `room` as (side * side, tiles, channels)."""
     return room[: side * side * tiles * channels].view(side * side, tiles, channels)
 
 
 def _product(matrix: Tensor, x: Tensor, out: Tensor) -> None:
-    """Over the first dimension of x, whatever the others are."""
+    """Multiply `matrix` with x over the first dimension of x, whatever the other dimensions are."""
     torch.mm(matrix, x.view(len(x), -1), out=out.view(len(out), -1))
 
 
 def _add_tiles(tiles: Tensor, images: Tensor) -> None:
-    """images = the sum of 8 x 8 tiles, every 4 pixels one.
+    """Set images to the sum of 8 x 8 tiles placed every 4 pixels.
 
     tiles: (8, 8, images, tall, wide, channels). images: (images, tall + 1, 4, wide + 1, 4, channels).
     """

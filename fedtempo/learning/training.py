@@ -1,4 +1,4 @@
-"""What one client does in one visit: the `[training]` table."""
+"""The `[training]` table: how a client trains in one visit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
 
 @dataclass(frozen=True, config=STRICT)
 class Training:
-    """Local training. Each epoch goes once through the client's examples in a new random order.
+    """Local training. Each epoch passes once over the client's examples in a new random order.
 
     The gradient of a batch's mean loss (the last, smaller batch: over its own size) plus `proximal` is clipped, then
     `weight_decay` is added, then momentum applied: the conventions of torch.optim and clip_grad_norm_.
@@ -26,77 +26,85 @@ class Training:
     optimizer: Annotated[
         str,
         Doc(
-            "rule of a step: sgd, adam (betas 0.9 and 0.999), or module:name of a function of (parameters, lr=) that "
-            "returns a torch.optim.Optimizer; it is made anew for each visit"
+            "optimiser: sgd, adam (betas 0.9 and 0.999), or module:name of a function of (parameters, lr=) that "
+            "returns a torch.optim.Optimizer; every visit begins with a new one"
         ),
     ] = "sgd"
     lr: Annotated[Positive, Doc("step size")] = 0.01
-    momentum: Annotated[NonNegative, Lt(1), Doc("SGD: weight of the past steps; starts empty each visit")] = 0.0
+    momentum: Annotated[NonNegative, Lt(1), Doc("SGD: momentum; the velocity is reset for each visit")] = 0.0
     nesterov: Annotated[bool, Doc("SGD: Nesterov's momentum")] = False
-    weight_decay: Annotated[NonNegative, Doc("added to the gradient: this times the parameters")] = 0.0
-    clip_norm: Annotated[float | None, Field(gt=0), Doc("largest L2 norm of a batch's whole gradient")] = None
-    batch_size: Annotated[Count, Doc("examples a step")] = 10
+    weight_decay: Annotated[NonNegative, Doc("this times the parameters is added to the gradient")] = 0.0
+    clip_norm: Annotated[
+        float | None,
+        Field(gt=0),
+        Doc("largest L2 norm of a batch's gradient; longer ones are scaled down (default: no limit)"),
+    ] = None
+    batch_size: Annotated[Count, Doc("examples per mini-batch")] = 10
     epochs: Annotated[Count, Doc("passes over the client's examples")] = 1
-    steps: Annotated[Count | None, Doc("optimiser steps, instead of epochs: as many epochs as it takes")] = None
-    full_batch: Annotated[bool, Doc("one step is the gradient of all the client's examples (CS-GD Eq. 3)")] = False
-    proximal: Annotated[NonNegative, Doc("mu of mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
+    steps: Annotated[Count | None, Doc("optimiser steps per visit, over as many epochs as needed; replaces epochs")] = (
+        None
+    )
+    full_batch: Annotated[bool, Doc("each step uses the gradient over all of the client's examples (CS-GD Eq. 3)")] = (
+        False
+    )
+    proximal: Annotated[NonNegative, Doc("mu of the proximal term mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
     loss: Annotated[
         str | None,
         Doc(
-            "what is minimised: cross-entropy, logit-adjusted (nats), squared, absolute, or module:name of a function "
-            "of (outputs, labels) that returns each example's loss; cross-entropy for classes and tokens, squared for "
-            "numbers where not given"
+            "loss to minimise: cross-entropy, logit-adjusted (nats), squared, absolute, or module:name of a function "
+            "of (outputs, labels) that returns each example's loss (default: cross-entropy for classes and tokens, "
+            "squared for numbers)"
         ),
     ] = None
     class_weights: Annotated[
         tuple[Positive, ...] | Literal["balanced"],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
         Doc(
-            "cross-entropy: weight of each class in a batch's mean; 'balanced': all examples over those of the class "
-            "and the number of classes, from what clients tell (data.tell_labels)"
+            "cross-entropy: weight of each class in a batch's mean; 'balanced': total number of examples / (examples "
+            "of the class * number of classes), from the counts that clients report (data.tell_labels)"
         ),
     ] = ()
     tau: Annotated[NonNegative, Doc("logit-adjusted: weight of the log prior (FCH-FL Eq. 8)")] = 1.0
     prior: Annotated[
         tuple[NonNegative, ...],
         Field(strict=False),
-        Doc("logit-adjusted: share of each class, on any scale; empty: the runtime takes it from shared histograms"),
+        Doc("logit-adjusted: share of each class, on any scale (default: from the histograms that clients report)"),
     ] = ()
     statistics: Annotated[
         frozenset[Statistic],
         Field(strict=False),
         Doc(
-            "measurements beside the mean loss: squared_loss (mean of squared losses of examples before each step), "
-            "gradient_variance and gradient_norm (at the received model; the variance between mini-batches)"
+            "measurements besides the mean loss: squared_loss (mean squared loss of examples before each step), "
+            "gradient_variance (between mini-batches) and gradient_norm, both at the received model"
         ),
     ] = frozenset()
 
     def __post_init__(self) -> None:
         if self.optimizer == "adam" and (self.momentum or self.nesterov):
-            raise ValueError("momentum: adam has its own; leave momentum at 0 and nesterov at false")
+            raise ValueError("momentum, nesterov: not for optimizer = 'adam'; remove them")
         if self.optimizer not in OPTIMIZERS and (self.momentum or self.nesterov or self.weight_decay):
             raise ValueError(
-                f"optimizer = {self.optimizer!r}: momentum, nesterov and weight_decay are not its own; set them in it"
+                f"optimizer = {self.optimizer!r}: momentum, nesterov and weight_decay do not apply; set them in it"
             )
         if self.class_weights and self.loss not in (None, "cross-entropy"):
-            raise ValueError(f"class_weights: go with loss = 'cross-entropy', not {self.loss!r}")
+            raise ValueError(f"class_weights: apply to loss = 'cross-entropy' only, not to {self.loss!r}")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov: needs momentum > 0")
 
     @property
     def is_plain_descent(self) -> bool:
-        """Whether a step is p -= lr * g and nothing else."""
+        """Whether a step is exactly p -= lr * g."""
         changed = self.momentum or self.weight_decay or self.proximal or self.clip_norm is not None
         return self.optimizer == "sgd" and not changed
 
     def steps_per_visit(self, num_examples: int) -> int:
-        """Optimiser steps of a client that holds `num_examples` (>= 1)."""
+        """Return the optimiser steps in a visit to a client that holds `num_examples` (>= 1)."""
         if self.steps is not None:
             return self.steps
         return self.epochs * (1 if self.full_batch else -(-num_examples // self.batch_size))
 
     def examples_per_visit(self, num_examples: int) -> int:
-        """Examples whose gradients one visit computes, each as often as it is used."""
+        """Return the number of examples whose gradients one visit computes, counting repetitions."""
         if self.steps is None:
             return self.epochs * num_examples
         if self.full_batch:

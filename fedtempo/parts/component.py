@@ -1,4 +1,4 @@
-"""A part of the fleet from the table that a configuration writes for it."""
+"""Build a part of the fleet from its table in a configuration."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from fedtempo.parts.plugins import part_class
 
 
 def component(table: Mapping[str, Any], registry: Mapping[str, type], group: str, what: str) -> Any:
-    """The part of a table {kind, **rest}: `registry[kind](**rest)`, or a user's or an installed package's class.
+    """Return the part that a table {kind, **rest} describes: `registry[kind](**rest)`.
 
-    group: plural name of such parts; what: the word for one in errors. Raises ValueError, in one line, for a missing or
-    unknown kind and for fields that do not fit it.
+    kind may also name a user's class (`module:Class`) or an entry point of an installed package. group: plural name of
+    such parts; what: the word for one in errors. Raises ValueError, in one line, for a missing or unknown kind and for
+    fields that do not fit it.
     """
     fields = dict(table)
     kind = fields.pop("kind", None)
@@ -29,7 +30,7 @@ def component(table: Mapping[str, Any], registry: Mapping[str, type], group: str
 
 
 def made(part: Callable[..., Any], fields: Mapping[str, Any], name: str) -> Any:
-    """`part(**fields)`; raises ValueError in one line that begins with `name` where the fields do not fit."""
+    """Return `part(**fields)`. Raises ValueError, in one line that begins with `name`, if the fields do not fit."""
     try:
         return part(**fields)
     except ValidationError as error:
@@ -37,13 +38,13 @@ def made(part: Callable[..., Any], fields: Mapping[str, Any], name: str) -> Any:
 
 
 def one_line(error: ValidationError) -> str:
-    """Every complaint of pydantic as `field = value: what would be right`, in one line."""
+    """Return pydantic's complaints in one line, each as `field = value: what would be right`."""
     parts = []
     for problem in error.errors():
-        place = ".".join(str(step) for step in problem["loc"])
+        field = ".".join(str(step) for step in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] in ("missing", "value_error"):
-            parts.append(f"{place}: {message}" if place else message)
+            parts.append(f"{field}: {message}" if field else message)
         else:
-            parts.append(f"{place} = {problem['input']!r}: {message}")
+            parts.append(f"{field} = {problem['input']!r}: {message}")
     return "; ".join(parts)

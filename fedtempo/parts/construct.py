@@ -1,4 +1,4 @@
-"""Parts of a configuration made from tables, with errors of one line."""
+"""Build parts of a configuration from its tables, with errors of one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
-    """`cls(**table)` for a dataclass. Raises ConfigError naming `where.field`, the value and what would be right."""
+    """Return `cls(**table)` for a dataclass.
+
+    Raises ConfigError naming `where.field`, the value and what would be right.
+    """
     fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in table:
         if key not in fields:
@@ -27,21 +30,21 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from error
     except Exception as error:
-        if (told := user_error(error, where, cls)) is None:
+        if (wrapped := user_error(error, where, cls)) is None:
             raise
-        raise told from error
+        raise wrapped from error
 
 
 def _complaints(error: ValidationError, where: str) -> Iterable[str]:
-    """Each of pydantic's findings as `where.field = value: what would be right`."""
+    """Yield pydantic's complaints as `where.field = value: what would be right`, one for each field."""
     seen = set()
     for finding in error.errors():
-        # Steps after the first name alternatives of a type, which say nothing to a user.
+        # Steps after the first name alternatives of a type, which tell a user nothing.
         names = [str(step) for step in finding["loc"][:1] if not isinstance(step, int)]
-        place = ".".join([where, *names])
+        field = ".".join([where, *names])
         message = finding["msg"].removeprefix("Value error, ")
         message = message[0].lower() + message[1:] if message[:1].isupper() and message[1:2].islower() else message
         value = "" if finding["type"] in ("missing", "value_error") else f" = {finding['input']!r}"
-        if place not in seen:
-            seen.add(place)
-            yield f"{place}{value}: {message}"
+        if field not in seen:
+            seen.add(field)
+            yield f"{field}{value}: {message}"

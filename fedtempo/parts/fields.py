@@ -1,4 +1,4 @@
-"""How the parts of a configuration are declared: frozen dataclasses whose fields say what they are.
+"""Building blocks for the parts of a configuration: frozen dataclasses with documented, checked fields.
 
 A part (a strategy, a link, a distribution, a partition, ...) is declared as
 
@@ -7,8 +7,8 @@ A part (a strategy, a link, a distribution, a partition, ...) is declared as
         '''Equal density on [low, high].'''
         low: Annotated[float, Ge(0), Doc("smallest value, seconds")]
 
-`Doc` texts carry meaning, unit and source; `fedtempo describe` prints them. Constraints from `annotated_types` are
-checked wherever the part is made, from TOML or from Python; a check over several fields goes into `__post_init__`
+`Doc` texts give meaning, unit and source; `fedtempo describe` prints them. Constraints from `annotated_types` are
+checked whenever the part is built, from TOML or from Python. A check over several fields belongs in `__post_init__`
 and raises `ValueError` naming the field.
 """
 
@@ -25,7 +25,7 @@ STRICT = ConfigDict(
     strict=True,
     allow_inf_nan=False,
     arbitrary_types_allowed=True,
-    defer_build=True,  # a validator is built when its class is first used: a command uses few of some seventy classes
+    defer_build=True,  # build a validator when its class is first used: a command uses few of the 70 or so classes
 )
 
 Positive = Annotated[float, Gt(0)]

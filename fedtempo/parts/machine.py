@@ -1,7 +1,7 @@
 """Processors and memory that this process may use, which can be less than the machine has.
 
 Affinity (`taskset`, cpusets, most batch systems), the quota of a control group (containers, systemd) and what Slurm
-allotted to a task all count; of several the tightest holds.
+allotted to a task all count; if several apply, the tightest counts.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 _ROOT = Path("/")
-"""Below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and what is mounted."""
+"""Folder below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and the mounted hierarchies."""
 
 _UNLIMITED_BYTES = 2**60
-"""Version 1 writes no limit as a number near 2**63."""
+"""Limits from here on mean "no limit": version 1 writes that as a number near 2**63."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Usable:
 
 
 def usable_cpus() -> int:
-    """Return how many processors this process may keep busy, at least 1: see `processors`."""
+    """Return the number of processors that this process may keep busy, at least 1; see `processors`."""
     return processors().amount
 
 
@@ -55,7 +55,7 @@ def processors() -> Usable:
 
 
 def memory() -> Usable | None:
-    """Return the bytes of memory that this process may use, or None if the system does not tell what is installed."""
+    """Return the bytes of memory that this process may use, or None if the system does not report what is installed."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     limits = list(_memory_limits())

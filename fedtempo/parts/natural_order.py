@@ -1,4 +1,4 @@
-"""Names in the order in which people count them, and the first few of many."""
+"""Natural sort order of names, and short listings of many values."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def _part(part: str) -> tuple[int, int, str]:
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return the first few values as text, with their number if there are more."""
+    """Return the first few values as text, followed by the total number if some are left out."""
     shown = list(values)
     return ", ".join(map(str, shown[:_SHOWN])) + (f", ... ({len(shown)})" if len(shown) > _SHOWN else "")

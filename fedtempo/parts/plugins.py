@@ -1,6 +1,6 @@
-"""Parts that are not fedtempo's: a user's `module:name`, and entry points of installed packages.
+"""Import parts from outside fedtempo: a user's `module:name`, and entry points of installed packages.
 
-Entry points are those of the group "fedtempo.<kind>", kind as in `fedtempo list`: fedtempo.strategies, ...
+Entry points belong to the group "fedtempo.<kind>", with kind as in `fedtempo list`: fedtempo.strategies, ...
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fedtempo.parts.fields import STRICT
 from fedtempo.parts.user_code import lines_of, place_of, shown
 
 _folders: list[Path] = []
-"""Those of configurations whose modules can be imported, the latest last."""
+"""Folders of the configurations read so far, whose modules can be imported; the latest comes last."""
 
 
 def add_folder(folder: Path) -> None:
-    """From now on modules in `folder` can be imported. They hide none of Python's, nor of what is installed."""
+    """Make the modules in `folder` importable. They do not hide modules of Python or of installed packages."""
     folder = folder.resolve()
     if folder in _folders:
         _folders.remove(folder)
@@ -34,51 +34,58 @@ def add_folder(folder: Path) -> None:
 
 
 def search_path() -> list[str]:
-    """Folders of configurations, for $PYTHONPATH of a program that imports the same."""
+    """Return the folders of configurations, for the $PYTHONPATH of a program that imports the same modules."""
     return [str(folder) for folder in reversed(_folders)]
 
 
 def imported(target: str, where: str) -> Any:
-    """The object `module:name`; name may have dots. Raises ConfigError, beginning with `where`, where there is none."""
+    """Return the object `module:name`; name may have dots.
+
+    Raises ConfigError, in a line that begins with `where`, if it does not exist.
+    """
     module, _, name = target.partition(":")
     try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:  # whatever a user's module raises, or what is no name of a module
-        hint = _where_from(error, module)
+        value: Any = importlib.import_module(module)
+    except Exception as error:  # whatever a user's module raises, or a malformed module name
+        hint = _missing_module_hint(error, module)
         lines = lines_of(error)
-        told = ConfigError(
+        wrapped = ConfigError(
             f"{where} = {target!r}: cannot import {module!r}: {type(error).__name__}: {error}{hint}{place_of(lines)}"
         )
-        told.frames = shown(lines)
-        raise told from error
-    _must_be_meant(found, module, f"{where} = {target!r}")
-    for step in name.split("."):
+        wrapped.frames = shown(lines)
+        raise wrapped from error
+    _check_not_hidden(value, module, f"{where} = {target!r}")
+    for attribute in name.split("."):
         try:
-            found = getattr(found, step)
+            value = getattr(value, attribute)
         except AttributeError:
             raise ConfigError(f"{where} = {target!r}: module {module!r} has no {name!r}") from None
-    return found
+    return value
 
 
 def part_class(name: object, registry: Mapping[str, type], kind: str, what: str, where: str) -> type:
-    """The class that `name` means: of the registry, of an entry point, or `module:Class`. A user's is `checked`.
+    """Return the class that `name` stands for: from the registry, an entry point, or `module:Class`.
 
-    kind: plural, as in `fedtempo list`; what: the word for such a part. Raises ConfigError for anything else.
+    A class from outside goes through `checked`. kind: plural, as in `fedtempo list`; what: the word for such a part in
+    errors. Raises ConfigError for anything else.
     """
     if not isinstance(name, str):
-        raise ConfigError(f"{where} = {name!r}: give the name of a {what}{nearest('', registry)}")
+        raise ConfigError(f"{where} = {name!r}: must be the name of a {what}{nearest('', registry)}")
     if name in registry:
         return registry[name]
-    found = outside(name, kind, where)
-    if found is None:
+    cls = outside(name, kind, where)
+    if cls is None:
         raise ConfigError(f"{where} = {name!r}: no such {what}{nearest(name, [*registry, *installed(kind)])}")
-    if not isinstance(found, type):
-        raise ConfigError(f"{where} = {name!r}: it is a {type(found).__name__}, not a class")
-    return checked(found, f"{where} = {name!r}")
+    if not isinstance(cls, type):
+        raise ConfigError(f"{where} = {name!r}: must be a class, not a {type(cls).__name__}")
+    return checked(cls, f"{where} = {name!r}")
 
 
 def outside(name: str, kind: str, where: str) -> Any:
-    """What `module:name`, or an entry point of this kind, means; None for another name. Raises ConfigError."""
+    """Return the object that `module:name` or an entry point of this kind stands for; None for any other name.
+
+    Raises ConfigError if it cannot be imported.
+    """
     if ":" in name:
         return imported(name, where)
     point = installed(kind).get(name)
@@ -86,32 +93,34 @@ def outside(name: str, kind: str, where: str) -> Any:
 
 
 def installed(kind: str) -> dict[str, EntryPoint]:
-    """Entry points of a kind, by name."""
+    """Return the installed entry points of a kind, by name."""
     return {point.name: point for point in entry_points(group=f"fedtempo.{kind}")}
 
 
 def checked(cls: type, where: str) -> type:
-    """A user's plain dataclass as one that checks the types of its fields. Raises ConfigError where it is none."""
+    """Return a user's dataclass as one that checks the types of its fields. Raises ConfigError for any other class."""
     if is_pydantic_dataclass(cls):
         return cls
     if not dataclasses.is_dataclass(cls):
-        raise ConfigError(f"{where}: {cls.__name__} must be a dataclass, whose fields are the configuration's keys")
+        raise ConfigError(f"{where}: {cls.__name__} must be a dataclass, with the configuration's keys as its fields")
     frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
     return dataclass(cls, config=STRICT, frozen=frozen)
 
 
-def _where_from(error: Exception, module: str) -> str:
-    """What to do where there is no such module at all."""
+def _missing_module_hint(error: Exception, module: str) -> str:
+    """Return advice for an error that says the module does not exist; empty for other errors."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module.partition(".")[0]:
         return ""
-    return "; it must lie beside the configuration, in the current folder, or in one of $PYTHONPATH"
+    return "; put it beside the configuration, in the current folder, or in a folder of $PYTHONPATH"
 
 
-def _must_be_meant(found: Any, module: str, place: str) -> None:
-    """Raises ConfigError where the configuration's folder has a module of that name, and another one was imported."""
+def _check_not_hidden(imported_module: Any, module: str, where: str) -> None:
+    """Raise ConfigError if the configuration's folder has a module of this name but another one was imported."""
     top = module.partition(".")[0]
     if not _folders or not any((_folders[-1] / name).exists() for name in (f"{top}.py", f"{top}/__init__.py")):
         return
-    file = getattr(found, "__file__", None)
+    file = getattr(imported_module, "__file__", None)
     if file is not None and not Path(file).resolve().is_relative_to(_folders[-1]):
-        raise ConfigError(f"{place}: {module!r} was imported from {file}, and {_folders[-1]} has one too; rename it")
+        raise ConfigError(
+            f"{where}: {module!r} was imported from {file}, which hides the one in {_folders[-1]}; rename it"
+        )

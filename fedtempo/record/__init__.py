@@ -1,4 +1,4 @@
-"""What a run leaves: rows while it happens, arrays and a summary when it is read."""
+"""Record runs: rows while a run is in progress, arrays and a summary when it is read."""
 
 from fedtempo.record.compare import comparison
 from fedtempo.record.folder import RunFolder, default_name

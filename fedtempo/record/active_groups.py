@@ -1,4 +1,4 @@
-"""How long groups were alive, and how many at once: exact, at a memory that does not grow with a run."""
+"""Count how long groups were alive and how many at the same time: exactly, in memory that does not grow with a run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 HELD = 2**17
-"""Spans that are held at most."""
+"""Largest number of spans in memory."""
 
 
-class Alive:
-    """Spans of groups. A group lives from the start of its first visit to the end of its last; a visit without, alone.
+class ActiveGroups:
+    """Spans of groups. A group lives from the start of its first visit to the end of its last.
 
-    Spans are held as they come. Once there are too many they are settled: worked into what is asked of them, and
-    forgotten. For that, visits must come in the order in which they end, and groups must have been `begun`. What
-    stays of spans that are settled:
+    A visit without a group is its own group. Spans are kept in memory; once there are too many they are settled:
+    reduced to what the results need, and forgotten. For that, visits must be added in the order in which they end, and
+    groups must have been `begun`. What remains of settled spans:
 
     - lanes: each span takes the lane that became free last before it starts, or a new one. There are as many lanes as
-      spans were alive at once, and only their ends matter to the spans that follow;
-    - their ends less their starts, summed to twice the digits of a double;
-    - the end of each group, in a temporary file: a group that is visited again goes on there.
+      spans were alive at the same time, and only their ends matter to later spans;
+    - the sum of ends minus starts, with twice the digits of a double;
+    - the end of each group, in a temporary file, from which a group that is visited again continues.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Alive:
         self._settled: sqlite3.Connection | None = None
 
     def begun(self, group: int, time: float) -> None:
-        """A visit of a group starts."""
+        """Take note that a visit of a group starts."""
         if group not in self._groups:
             self._begun.setdefault(group, time)
 
     def add(self, group: Ints, started: Floats, finished: Floats) -> None:
-        """Columns of some visits. group: -1 for none. Raises RunError where a temporary file cannot be written."""
+        """Add visits by column. group: -1 for none. Raises RunError if a temporary file cannot be written."""
         alone = group < 0
         self._starts.frombytes(started[alone].tobytes())
         self._ends.frombytes(finished[alone].tobytes())
@@ -56,26 +56,26 @@ class Alive:
             if len(self._starts) + len(self._groups) > HELD:
                 self._settle()
         except sqlite3.Error as error:
-            raise RunError(f"a temporary file of this run's groups could not be written: {error}") from error
+            raise RunError(f"cannot write a temporary file for this run's groups: {error}") from error
 
     def seconds(self, end_s: float) -> float:
-        """Lengths of all spans together. end_s: when the run ended; what lies after that does not count."""
+        """Return the total length of all spans, seconds. end_s: end of the run; later time does not count."""
         starts, ends = self._spans(end_s)
         if self._settled is None:
-            return float(np.sort(ends - starts).sum())  # sorted: the same in whatever order they came
+            return float(np.sort(ends - starts).sum())  # sorted: independent of the order of visits
         return math.fsum(chain(self._sum_s, ends.tolist(), (-starts).tolist()))
 
     def most(self, end_s: float) -> int:
-        """Most spans at one time. Where one ends as another starts, only the new one is alive."""
+        """Return the largest number of spans at one time; a span that ends as another starts is no longer alive."""
         return _lanes(self._lanes, *self._spans(end_s)).size
 
     def close(self) -> None:
-        """Delete the temporary file, where there is one."""
+        """Delete the temporary file, if any."""
         if self._settled is not None:
             self._settled.close()
 
     def _spans(self, end_s: float = math.inf) -> tuple[Floats, Floats]:
-        """Those that are held: starts and ends."""
+        """Return starts and ends of the spans in memory."""
         groups = np.array(list(self._groups.values()), dtype=np.float64).reshape(-1, 2)
         starts = np.concatenate([np.frombuffer(self._starts), groups[:, 0]])
         ends = np.concatenate([np.frombuffer(self._ends), groups[:, 1]])
@@ -90,15 +90,15 @@ class Alive:
             if (held := self._groups.get(name)) is not None:
                 start, end = held[0] if self._settled else min(held[0], start), max(held[1], end)
             else:
-                start = self._goes_on_at(name, min(start, self._begun.pop(name, math.inf)))
+                start = self._continued_from(name, min(start, self._begun.pop(name, math.inf)))
             self._groups[name] = start, end
 
-    def _goes_on_at(self, group: int, start: float) -> float:
-        """Where the span of a group that is not held starts: at the end of what was settled of it, if anything was."""
+    def _continued_from(self, group: int, start: float) -> float:
+        """Return the start of a new span of a group: the end of its settled span, if there is one, or else `start`."""
         if self._settled is None:
             return start
-        found = self._settled.execute("SELECT ended FROM groups WHERE number = ?", [group]).fetchone()
-        return start if found is None else float(found[0])
+        row = self._settled.execute("SELECT ended FROM groups WHERE number = ?", [group]).fetchone()
+        return start if row is None else float(row[0])
 
     def _settle(self) -> None:
         starts, ends = self._spans()
@@ -107,7 +107,7 @@ class Alive:
         total_s = math.fsum(chain(self._sum_s, values))
         self._sum_s = total_s, math.fsum(chain(self._sum_s, values, [-total_s]))
         if self._settled is None:
-            self._settled = sqlite3.connect("")  # SQLite's name for a file that nobody else sees
+            self._settled = sqlite3.connect("")  # SQLite's name for a private temporary file
             self._settled.execute("PRAGMA journal_mode = OFF")
             self._settled.execute("CREATE TABLE groups(number INTEGER PRIMARY KEY, ended REAL)")
         with self._settled:
@@ -118,9 +118,9 @@ class Alive:
 
 
 def _lanes(lanes: Floats, starts: Floats, ends: Floats) -> Floats:
-    """When each lane became free, in order, once these spans have taken theirs. They end no sooner than any lane.
+    """Return the sorted times at which lanes became free, after these spans took lanes. They end after all lanes did.
 
-    Before t there are more of them needed than at t or later: as many as become free at t.
+    The number of lanes free from t on is how many fewer lanes are needed at t or later than before t.
     """
     times = np.concatenate([lanes, ends, starts])
     order = np.argsort(times, kind="stable")  # at one time ends come first

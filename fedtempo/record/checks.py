@@ -1,4 +1,4 @@
-"""Whether records, which may come from anybody, mean something: what everything that reads them relies on."""
+"""Validate records, which may come from anybody, before anything else reads them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class _Health(_Part):
 
 
 class Facts(_Part):
-    """Facts that something reads; each may be missing, and others may be there."""
+    """The facts that fedtempo reads. Each may be missing, and there may be others."""
 
     strategy: Text | None = None
     label: Text | None = None
@@ -118,39 +118,41 @@ _CLUSTERS = TypeAdapter(
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
-    """Raises ValueError naming a fact that is not what it is read as."""
+    """Raise ValueError naming a fact with an invalid value."""
     try:
         known = Facts.model_validate(dict(facts))
     except ValidationError as error:
-        found = error.errors()[0]
-        place = ".".join(str(step) for step in found["loc"][:3])
-        raise ValueError(f"the fact {place} is {_shown(found['input'])}: {found['msg'].lower()}") from None
+        complaint = error.errors()[0]
+        field = ".".join(str(step) for step in complaint["loc"][:3])
+        raise ValueError(f"fact {field} = {_shown(complaint['input'])}: {complaint['msg'].lower()}") from None
     if (totals := known.totals) is not None and not (
         len(totals.visits_done) == len(totals.busy_s) <= (known.n_clients or 0)
     ):
-        raise ValueError(f"the fact totals is not one of {known.n_clients} clients")
+        raise ValueError(
+            f"fact totals: visits_done and busy_s must hold at most {known.n_clients} clients, equally many"
+        )
     powers = [] if known.watts is None else [known.watts.compute, known.watts.link]
     if any(power is not None and len(power) != known.n_clients for power in powers):
-        raise ValueError(f"the fact watts must hold one number for each of {known.n_clients} clients")
+        raise ValueError(f"fact watts: must hold one number for each of {known.n_clients} clients")
     histograms = known.label_histograms
     if histograms and (
         len(histograms) != known.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]
     ):
-        raise ValueError("the fact label_histograms must hold a list for each client, all of one length")
+        raise ValueError("fact label_histograms: must hold one list per client, all of the same length")
     if histograms and known.class_names and len(known.class_names) != len(histograms[0]):
-        raise ValueError(f"the fact class_names names {len(known.class_names)} classes, not {len(histograms[0])}")
+        raise ValueError(f"fact class_names: {len(known.class_names)} names for {len(histograms[0])} classes")
 
 
 def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients: int | None) -> None:
-    """Raises ValueError naming a column of visits, commits or evaluations that holds what cannot be."""
+    """Raise ValueError naming a column of visits, commits or evaluations with an impossible value."""
     visits, commits, evaluations = (tables[name] for name in ("visits", "commits", "evaluations"))
     _within("visits.client", visits["client"], 0, (n_clients or MOST_CLIENTS) - 1)
     for name in ("number", "group", "base_version", "examples"):
         _within(f"visits.{name}", visits[name], -1, _LARGEST_NUMBER)
     for name in ("queued", "started", "received", "computed", "finished"):
         _within(f"visits.{name}", visits[name], 0, LARGEST_TIME_S, absent=name not in ("queued", "finished"))
-    if strange := set(visits["outcome"].tolist()) - OUTCOMES.keys():
-        raise ValueError(f"visits.outcome holds {_shown(min(strange))}, none of {', '.join(OUTCOMES)}")
+    if unknown := set(visits["outcome"].tolist()) - OUTCOMES.keys():
+        raise ValueError(f"visits.outcome holds {_shown(min(unknown))}; must be one of {', '.join(OUTCOMES)}")
     _within("commits.version", commits["version"], 0, _LARGEST_NUMBER)
     _within("commits.time", commits["time"], 0, LARGEST_TIME_S)
     _within("commits.staleness", commits["staleness"], 0, _LARGEST_NUMBER)
@@ -161,22 +163,23 @@ def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients
 
 
 def check_clusters(noted: Any) -> None:
-    """Raises ValueError where a note "clusters" is not a whole number for each client."""
+    """Raise ValueError unless the value of a note "clusters" is a list of whole numbers, one per client."""
     try:
         _CLUSTERS.validate_python(noted)
     except ValidationError:
-        raise ValueError("the note clusters must hold a whole number, 0 or more, for each client") from None
+        raise ValueError("note clusters: must hold one whole number, 0 or more, per client") from None
 
 
 def _within(name: str, values: npt.NDArray[Any], low: float, high: float, *, absent: bool = False) -> None:
-    good = (values >= low) & (values <= high)
+    """Raise ValueError if a value is out of range. absent: whether NaN is allowed."""
+    valid = (values >= low) & (values <= high)
     if absent:
-        good |= np.isnan(values)
-    if not good.all():
-        raise ValueError(f"{name} holds {values[~good][0]}, which is not within {low:g} and {high:g}")
+        valid |= np.isnan(values)
+    if not valid.all():
+        raise ValueError(f"{name} holds {values[~valid][0]}; must be {low:g} to {high:g}")
 
 
 def _shown(value: Any) -> str:
-    """A value in an error, cut short."""
+    """Return a value as text for an error, at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

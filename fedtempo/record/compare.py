@@ -17,23 +17,25 @@ _LABELS = ("strategy", "seed", "horizon_s", "target_accuracy")
 
 
 def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
-    """Summaries of runs (`summarise`), a list over seeds for each strategy, as one table.
+    """Return summaries of runs (`summarise`), a list over seeds for each strategy, as one table.
 
-    For each strategy "seeds" and the fields of a summary: a number as {"mean", "std", "values"} over the seeds that
-    have it (std is the sample's, None below two), anything else as {"values"}; shares of each client are left out. A
-    time to target has also "reached" and "of" (seeds), and "median", in which a seed that did not reach the target
-    counts as later than all others (None where that is the median). "ratio_to_first" divides the median by that of
-    the first strategy; None where either did not reach the target. "failed" counts the runs that diverged, those of
-    the others that ended without a visit or a commit ("untrained"), and those whose model stood still at the end
-    ("stood_still"), "of" so many: see `summarise`.
-    Raises ConfigError where there is nothing to compare, or runs aim at different targets.
+    For each strategy it holds "seeds" and the fields of a summary: numbers as {"mean", "std", "values"} over the seeds
+    that have them (sample standard deviation, None below two), anything else as {"values"}; values per client are left
+    out. A time to target also has "reached" and "of" (numbers of seeds) and "median", where a seed that did not reach
+    the target counts as later than all others (None if that is the median). "ratio_to_first" divides the median by that
+    of the first strategy; None if either did not reach the target. "failed" counts runs that diverged, others that
+    ended without a visit or a commit ("untrained"), and those whose model stood still at the end ("stood_still"), out
+    of "of" runs; see `summarise`.
+    Raises ConfigError if there is nothing to compare or runs have different targets.
     """
     if not runs_by_strategy or not all(runs_by_strategy.values()):
         raise ConfigError("a comparison needs at least one run of each strategy")
     summaries = [summary for group in runs_by_strategy.values() for summary in group]
     targets = {summary["target_accuracy"] for summary in summaries}
     if len(targets) > 1:
-        raise ConfigError(f"runs with different target_accuracy cannot be compared: {sorted(targets, key=str)}")
+        raise ConfigError(
+            f"target_accuracy differs between runs: {sorted(targets, key=str)}; compare runs with the same target"
+        )
     horizons = {summary["horizon_s"] for summary in summaries}
     strategies = {name: _strategy(group) for name, group in runs_by_strategy.items()}
     first = next(iter(strategies))
@@ -70,7 +72,7 @@ FAILURES = ("diverged", "untrained", "stood_still")
 
 
 def failure(summary: Summary) -> str | None:
-    """What is wrong with what a run left, the first of `FAILURES` that holds; None if nothing is."""
+    """Return the first of `FAILURES` that applies to a run's summary, or None."""
     if summary.get("diverged") is not None:
         return "diverged"
     if summary.get("ended") != "interrupted" and not (summary.get("visits", 1) and summary.get("commits", 1)):

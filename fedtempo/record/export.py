@@ -1,4 +1,4 @@
-"""A run's tables as Parquet or CSV, for pandas, DuckDB or R."""
+"""Export a run's tables as Parquet or CSV, for pandas, DuckDB or R."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FORMATS = ("parquet", "csv")
 
 
 def export(run: Records, to: str, out: Path | str) -> list[Path]:
-    """Write visits, commits, evaluations, notes and facts into the folder `out`, a file each; returns the files.
+    """Write visits, commits, evaluations, notes and facts to one file each in the folder `out`; return the files.
 
-    Of a run whose rows were left out (`Records.has_rows`) there are no visits and commits; its totals are a fact.
-    to: of FORMATS. What a run does not have is null (an empty field in CSV); notes and facts have their values as
-    JSON. Raises ConfigError for an unknown format, RunError where the files cannot be written.
+    For a run without rows (`Records.has_rows`) visits and commits are left out; its totals are a fact. to: one of
+    FORMATS. Missing values are null (an empty field in CSV); values of notes and facts are JSON. Raises ConfigError for
+    an unknown format, RunError if the files cannot be written.
     """
     if to not in FORMATS:
-        raise ConfigError(f"to = {to!r}: a run can be exported to {' or '.join(FORMATS)}")
+        raise ConfigError(f"to = {to!r}: must be {' or '.join(FORMATS)}")
     import pyarrow.csv
     import pyarrow.parquet
 
@@ -40,7 +40,7 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         for path, table in zip(paths, tables.values()):
-            path.unlink(missing_ok=True)  # a link there would be written through
+            path.unlink(missing_ok=True)  # otherwise a link would be followed
             write(table, path)
     except OSError as error:
         raise RunError(f"{out} could not be written: {error}") from error

@@ -1,4 +1,4 @@
-"""The folder of one run: what lies where, who has it, and the promise that no run is ever overwritten."""
+"""The folder of one run: its files, its lock, and the guarantee that no run is ever overwritten."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr
 _LOCK = ".lock"
 
 _HALF_WRITTEN = re.compile(r"\.(environment\.json|config\.toml|journal\.jsonl|now\.json|summary\.json)\..+")
-"""Names that files have before they are whole."""
+"""Names of files that are not completely written yet."""
 
 NOW = "now.json"
 
-_PATIENCE_S = 3.0
-"""How long another process may still have the folder: workers outlive a run that is killed by half a second."""
+_LOCK_TIMEOUT_S = 3.0
+"""How long to wait for another process's lock: workers outlive a killed run by half a second."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds one run. Make one with `create`, or with `resume` for a run that was interrupted.
+    """The folder of one run, made with `create`, or with `resume` for an interrupted run.
 
-    No other process gets it before this one leaves the `with` block, or ends.
+    It is locked for other processes until this one leaves the `with` block or ends.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class RunFolder:
 
     @property
     def now(self) -> Path:
-        """What is in progress; there while the run is."""
+        """File with the visits in progress; exists while the run does."""
         return self.path / NOW
 
     @property
@@ -80,31 +80,31 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path | str, seed: int | None = None) -> RunFolder:
-        """Claim `path`, which must be new or empty, for a new run, and put `environment.json` there.
+        """Claim `path`, which must be new or empty, for a new run, and write `environment.json` into it.
 
-        Raises ConfigError where it holds a run or anything else, or cannot be written.
+        Raises ConfigError if it holds a run or anything else, or cannot be written.
         """
         folder = cls(Path(path))
         try:
             if folder.path.exists() and not folder.path.is_dir():
-                raise ConfigError(f"{folder.path} is a file; a run needs a folder")
+                raise ConfigError(f"{folder.path} is a file; choose a folder")
             folder.path.mkdir(parents=True, exist_ok=True)
             folder._must_be_free()
             claimed = folder._locked(folder._must_be_free)
         except OSError as error:
-            raise ConfigError(f"{folder.path} cannot hold a run: {error.strerror or error}") from error
+            raise ConfigError(f"{folder.path} cannot be used for a run: {error.strerror or error}") from error
         write_json(folder.environment, environment(seed), sync=True)
         return claimed
 
     @classmethod
     def resume(cls, path: Path | str) -> RunFolder:
-        """The folder of a run that was interrupted. Raises ConfigError where `path` holds no such run.
+        """Return the folder of an interrupted run. Raises ConfigError if `path` holds no such run.
 
         A folder without `config.toml` holds none: its run was killed before it began.
         """
         folder = cls(Path(path))
         if not folder.config.exists():
-            raise ConfigError(f"{folder.path} holds no run that could be resumed")
+            raise ConfigError(f"{folder.path}: no run to resume here (no {folder.config.name})")
         try:
             return folder._locked(folder._must_go_on)
         except OSError as error:
@@ -118,9 +118,10 @@ class RunFolder:
             self._lock.release()
 
     def _locked(self, check: Callable[[], None]) -> RunFolder:
-        """This folder, which is ours, what a killed process left half-written is gone. Raises like `claim`, `check`.
+        """Return this folder with a lock, after deleting half-written files of a killed process.
 
-        check: of what another process may have done before the folder was ours.
+        check: called under the lock, since another process may have used the folder before. Raises what `claim` and
+        `check` raise.
         """
         claimed = replace(self, _lock=claim(self.path))
         try:
@@ -134,7 +135,7 @@ class RunFolder:
         return claimed
 
     def _must_be_free(self) -> None:
-        """Raises ConfigError where anything is there but what a run leaves that was killed before it began."""
+        """Raise ConfigError unless the folder holds only what a run leaves that was killed before it began."""
         names = {path.name for path in self.path.iterdir()} - {_LOCK, self.environment.name}
         if all(map(_HALF_WRITTEN.fullmatch, names)):
             return
@@ -142,20 +143,20 @@ class RunFolder:
             raise ConfigError(f"{self.path} is not empty and holds no run; choose a new or empty folder")
         if self.finished:
             raise ConfigError(f"{self.path} holds a finished run, which is never overwritten; choose another folder")
-        raise ConfigError(f"{self.path} holds an unfinished run; `fedtempo resume {self.path}` goes on with it")
+        raise ConfigError(f"{self.path} holds an unfinished run; continue it with `fedtempo resume {self.path}`")
 
     def _must_go_on(self) -> None:
         if self.finished:
-            raise ConfigError(f"the run in {self.path} has finished; there is nothing to resume")
+            raise ConfigError(f"{self.path}: the run has finished; nothing to resume")
 
     @property
     def size_bytes(self) -> int:
-        """What its files take now, together."""
+        """Current total size of its files."""
         return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
 
     @property
     def finished(self) -> bool:
-        """Whether the run reached its end; one that was interrupted may have a summary too."""
+        """Whether the run reached its end; an interrupted run may have a summary too."""
         try:
             return bool(json.loads(self.summary.read_text(encoding="utf-8")).get("ended") != "interrupted")
         except FileNotFoundError:
@@ -165,36 +166,36 @@ class RunFolder:
 
 
 def claim(path: Path) -> BaseFileLock:
-    """A folder is ours, and no other process gets it, before the lock is released or this process ends.
+    """Lock a folder for this process until the lock is released or the process ends.
 
-    Raises ConfigError where another process has it, OSError where it cannot be written.
+    Raises ConfigError if another process holds the lock, OSError if it cannot be written.
     """
     lock = FileLock(path / _LOCK)
     try:
-        lock.acquire(timeout=_PATIENCE_S)
+        lock.acquire(timeout=_LOCK_TIMEOUT_S)
     except Timeout:
         raise ConfigError(f"{path} is in use: another process works there") from None
     return lock
 
 
 def default_name(strategy: str, seed: int) -> str:
-    """A folder name that tells runs apart: the local time, the strategy, the seed."""
+    """Return a folder name that distinguishes runs: local time, strategy, seed."""
     plain_strategy = re.sub(r"[^A-Za-z0-9_-]+", "-", strategy).strip("-") or "run"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{plain_strategy}-seed{seed}"
 
 
 def unused(path: Path) -> Path:
-    """The path, or one with a number behind it where there is something of that name: runs may begin in one second."""
+    """Return the path, or if it exists one with a number appended, since runs may begin within the same second."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
-    return next(each for each in itertools.chain([path], numbered) if not each.exists())
+    return next(candidate for candidate in itertools.chain([path], numbered) if not candidate.exists())
 
 
 def environment(seed: int | None) -> dict[str, Any]:
-    """Where a run was made: versions of what it stands on (None where not installed), machine, git revision, seed."""
-    found = versions()
+    """Return where a run was made: versions of packages (None if not installed), machine, git revision, seed."""
+    packages = versions()
     return {
-        "python": found.pop("python"),
-        "packages": found,
+        "python": packages.pop("python"),
+        "packages": packages,
         "platform": platform.platform(),
         "machine": platform.machine(),
         "processor": processor(),
@@ -218,7 +219,7 @@ def processor() -> str | None:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of what a run stands on; None where not installed."""
+    """Return the versions of Python and of the packages that affect a run; None if not installed."""
     return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
 
 
@@ -230,7 +231,7 @@ def _version(package: str) -> str | None:
 
 
 def _git_revision() -> str | None:
-    """Commit of the current directory, with "-dirty" where files differ from it; None outside a repository."""
+    """Return the commit of the current directory, with "-dirty" if files differ from it; None outside a repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603  fixed

@@ -1,16 +1,15 @@
-"""What goes wrong in a run without ending it: training that diverges, a model that stands still, nobody who trains.
+"""Detect failures that do not end a run: training that diverges, a model that stands still, no training at all.
 
-Each kind is said once, when it is first seen. Definitions:
+Each kind is reported once, when it is first seen. Definitions:
 
-- An evaluation is *not finite* if its loss is not. Its accuracy is then no result, since it comes from outputs that are
-  no numbers: it is recorded as missing, reaches no target and is never the best.
+- An evaluation is *not finite* if its loss is not. Its accuracy is then meaningless: it is recorded as
+  missing, reaches no target and is never the best.
 - A run *diverged* if at its end the last evaluation is not finite ("evaluation"); or the final model has a parameter
-  that is not finite ("model"); or since the last commit `REFUSED_IN_A_ROW` updates in a row, or more, were refused
-  because they were not finite, up to the end ("updates"); or the last loss is more than `LOSS_FACTOR` times that of the
-  initial model ("loss").
+  that is not finite ("model"); or the last `REFUSED_IN_A_ROW` or more updates since the last commit were all refused as
+  not finite ("updates"); or the last loss is more than `LOSS_FACTOR` times that of the initial model ("loss").
 - The model *stands still* if at least `STILL_EVALUATIONS` evaluated versions, the last among them, have exactly the
   same loss and accuracy, and at least `STILL_VERSIONS` commits lie between the first and the last of these.
-- A run is *untrained* if it came to its end without a visit that was done, or without a commit.
+- A run is *untrained* if it reached its end without a completed visit, or without a commit.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _REASONS = {
 
 
 def reason(diverged: str) -> str:
-    """What a summary's "diverged" means, in words."""
+    """Return the meaning of a summary's "diverged", in words."""
     return _REASONS.get(diverged, diverged)
 
 
 class Health:
-    """Watches one run. say: called with each warning as it comes up.
+    """Watches one run. say: called with each warning when it arises.
 
-    alert: whether the next visit that is done must be reported by `served`. warnings: all so far, in order.
+    alert: whether the next completed visit must be reported by `served`. warnings: all so far, in order.
     """
 
     def __init__(self, say: Callable[[str], None] = lambda line: None) -> None:
@@ -62,7 +61,7 @@ class Health:
 
     @classmethod
     def of(cls, evaluations: Mapping[str, npt.NDArray[Any]]) -> Health:
-        """What a table of evaluations tells by itself, for runs recorded without the fact "health"."""
+        """Return the health that follows from evaluations alone, for runs recorded without the fact "health"."""
         health = cls()
         if not np.isfinite(evaluations["loss"]).any():
             return health  # nothing was trained
@@ -72,7 +71,7 @@ class Health:
         return health
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float) -> None:
-        """A version of the global model was evaluated."""
+        """Take note that a version of the global model was evaluated at `time`, seconds."""
         self._loss = loss
         if not math.isfinite(loss):
             self._evaluations += 1
@@ -93,7 +92,7 @@ class Health:
             self.warn("still", f"the model stands still since t = {since_s:g} s: {same}")
 
     def refused(self, time: float, client: int, flaw: str) -> None:
-        """An update was refused because it was not finite; not one that a fault of the fleet made so."""
+        """Take note that an update was refused as not finite, unless a simulated fault caused it."""
         self._updates += 1
         self._refused_in_a_row += 1
         self.alert = True
@@ -109,37 +108,37 @@ class Health:
             )
 
     def committed(self) -> None:
-        """The global model is another version."""
+        """Take note of a commit."""
         self._refused_in_a_row = 0
 
     def served(self) -> None:
-        """A visit was done."""
+        """Take note of a completed visit."""
         self.alert, self._served, self._refused_in_a_row = False, True, 0
 
     def expect(self, shortest_s: float, longest_s: float) -> None:
-        """Visits take so long on average: those of the fastest client, and of the slowest."""
+        """Set the expected mean duration of visits to the fastest and to the slowest client, seconds."""
         takes = f"{shortest_s:.4g} s"
         if longest_s > shortest_s:
             takes += f" (fastest client) to {longest_s:.4g} s (slowest)"
         self._expected = f"; a visit takes {takes} on average"
 
     def unserved(self, time: float) -> None:
-        """It is now `time`, by which somebody should have finished a visit."""
+        """Warn if no visit is complete by `time`, by which one should be."""
         if not self._served and not self._updates:
             self.warn("untrained", f"nobody trains: no client has finished a visit by t = {time:g} s{self._expected}")
 
     def finish(self, end_s: float, *, visits: int, commits: int, model: npt.NDArray[np.float32] | None) -> None:
-        """The run came to its end. visits: that were done. model: the final one, None without training."""
+        """Check the run at its end. visits: number completed. model: the final one; None without training."""
         if model is not None and not np.isfinite(model).all():
             self._model_finite = False
             self.warn("model", "training diverged: the final model has parameters that are not finite")
         if not visits and not self._updates:
             self.warn("untrained", f"nobody trained: no client finished a visit in {end_s:g} s{self._expected}")
         elif visits and not commits:
-            self.warn("untrained", f"nothing was learned: {visits:,} visits were done, and none led to a commit")
+            self.warn("untrained", f"nothing was learned: {visits:,} visits were completed, but none led to a commit")
 
     def warn(self, kind: str, line: str) -> None:
-        """Say a line, once for each kind."""
+        """Report a line, once for each kind."""
         if kind not in self._said:
             self._said.add(kind)
             self.warnings.append(line)
@@ -147,7 +146,7 @@ class Health:
 
     @property
     def diverged(self) -> str | None:
-        """Why the run counts as diverged, were it to end now: a key of `reason`; None if it does not."""
+        """Why the run would count as diverged if it ended now (an argument of `reason`); None if it would not."""
         if self._loss is not None and not math.isfinite(self._loss):
             return "evaluation"
         if not self._model_finite:
@@ -157,7 +156,7 @@ class Health:
         return "loss" if self._loss is not None and self._rose(self._loss) else None
 
     def as_fact(self) -> dict[str, Any]:
-        """The fact "health" and the fields of a summary: see `fedtempo.record.summary.summarise`."""
+        """Return the fact "health", whose fields `fedtempo.record.summary.summarise` describes."""
         return {
             "diverged": self.diverged,
             "not_finite": {"evaluations": self._evaluations, "updates": self._updates, "first_s": self._first_s},
@@ -166,7 +165,7 @@ class Health:
         }
 
     def _not_finite(self, time: float) -> None:
-        # Evaluations are collected late, so times do not come in order.
+        # Evaluations are collected late, so times are not in order.
         self._first_s = time if self._first_s is None else min(self._first_s, time)
 
     def _rose(self, loss: float) -> bool:
@@ -175,7 +174,7 @@ class Health:
 
 
 class _Still:
-    """Whether the latest versions all measure exactly the same. first, last: the versions; first_s: since when."""
+    """Tracks whether the latest versions measure exactly the same. first, last: versions; first_s: since when."""
 
     def __init__(self) -> None:
         self._measured: tuple[float, float] | None = None
@@ -183,7 +182,7 @@ class _Still:
         self.first_s: float | None = None
 
     def add(self, time: float, version: int, measured: tuple[float, float]) -> bool:
-        """Whether this is another version that measures the same."""
+        """Add an evaluation; return whether it is of another version and measures the same."""
         if measured != self._measured:
             self._measured, self._versions = measured, 1
             self.first, self.last, self.first_s = version, version, time

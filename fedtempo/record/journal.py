@@ -1,10 +1,9 @@
-"""The journal of a run: what its operations returned, so that a run that was killed goes on where it was.
+"""The journal of a run: the results of its operations, so that a killed run can be resumed where it was.
 
-A file of lines, each a JSON object. A *row* is one operation that is done, or something that came to a run on real
-clients from outside. A *seal* ends what belongs together: the first line (what the run is), each checkpoint, what came,
-each resumption. It carries the hash of all that lies before it in the
-file. What follows the last seal was being written when the run was killed, and is cut off; whatever else does not have
-its hash is damage, and is named.
+A file of lines, each a JSON object. A *row* is one completed operation, or an external event of a run on real clients.
+A *seal* ends a block: the first line (the identity of the run), a checkpoint, external events, a resumption. It holds
+the hash of everything before it in the file. What follows the last seal was being written when the run was killed, and
+is cut off; anything else that does not match its hash is damage, which an error names.
 """
 
 from __future__ import annotations
@@ -22,19 +21,18 @@ from fedtempo.errors import RunError
 from fedtempo.record.strict_json import plain, sync_folder, write_text
 
 Row = Mapping[str, Any]
-"""An operation that is done. "n": its number, from 1; everything else is the writer's."""
+"""A completed operation. "n": its number, from 1; the other fields are up to the writer."""
 
 _FORMAT = 1
 _SEAL = re.compile(rb'(\{"seal": .*), "sha256": "([0-9a-f]{64})"\}\n')
 
 
 class Journal:
-    """The journal of one run, open for more, to be added to from any thread. Make one with `create` or `resume`.
+    """The journal of one run, made with `create` or `resume`. Any thread may add to it.
 
-    identity: what the run is, as `create` was told. rows: by number, as `resume` found them. submitted: operations that
-    had been asked for at the last checkpoint. unanswered: which of them were wanted and not done then. came: rows that
-    `add` was given, in order. wall_s: seconds that the run has taken, up to the last checkpoint. resumed: how often it
-    was.
+    identity: the argument of `create`. rows: by number, as read by `resume`. submitted: number of operations requested
+    by the last checkpoint. unanswered: those of them that were needed but not complete then. came: rows passed to
+    `add`, in order. wall_s: duration of the run up to the last checkpoint, seconds. resumed: how often it was resumed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,11 +48,11 @@ class Journal:
         self._lock = threading.Lock()
         self._digest = hashlib.sha256()
         self._whole = 0
-        """Bytes up to the last seal."""
+        """Number of bytes up to the last seal."""
 
     @classmethod
     def create(cls, path: Path, identity: Mapping[str, Any]) -> Journal:
-        """A new journal at `path`. identity: JSON values."""
+        """Create a journal at `path`. identity: what the run depends on, as JSON values."""
         journal = cls(path)
         journal.identity = plain(identity)
         block = journal._sealed([], {"seal": "begun", "format": _FORMAT, "identity": journal.identity})
@@ -64,9 +62,9 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path) -> Journal:
-        """The journal at `path`, cut back to its last seal; says that the run was resumed.
+        """Open the journal at `path`, cut it back to its last seal, and record that the run was resumed.
 
-        Raises RunError naming file and line where it is damaged, or could not be written.
+        Raises RunError naming file and line if it is damaged, or if it cannot be written.
         """
         journal = cls(path)
         try:
@@ -79,13 +77,13 @@ class Journal:
         return journal
 
     def checkpoint(self, rows: Iterable[Row], submitted: int, unanswered: Iterable[int], wall_s: float) -> None:
-        """Add rows, all or none of them, on the disk when this returns. Raises RunError where it does not take them."""
+        """Add rows, all or none of them, and wait until they are on disk. Raises RunError if they cannot be written."""
         seal = {"seal": "checkpoint", "submitted": submitted, "unanswered": sorted(unanswered), "wall_s": wall_s}
         self._append(_lines(rows), seal)
         self.checkpoints += 1
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Add what came from outside, as `checkpoint` does."""
+        """Add external events, as `checkpoint` does."""
         self._append(_lines(rows), {"seal": "came"})
 
     def _append(self, lines: list[str], seal: Mapping[str, Any]) -> None:
@@ -104,7 +102,7 @@ class Journal:
                 raise RunError(f"{self.path} could not be written: {error.strerror or error}") from error
 
     def _sealed(self, lines: list[str], seal: Mapping[str, Any]) -> bytes:
-        """Lines and their seal as bytes, which count as part of the journal from now on."""
+        """Return lines and their seal as bytes, and include them in the journal's hash and length."""
         body = ("".join(lines) + json.dumps(seal, allow_nan=False).removesuffix("}")).encode()
         self._digest.update(body)
         tail = f', "sha256": "{self._digest.hexdigest()}"}}\n'.encode()
@@ -120,25 +118,27 @@ class Journal:
             if line.startswith(b'{"n": '):
                 pending.append(line)
                 continue
-            found = _SEAL.fullmatch(line)
-            if found is None:
-                raise self._damaged(f"line {number} is none of a journal's")
-            self._digest.update(b"".join(pending) + found[1])
-            if self._digest.hexdigest() != found[2].decode():
+            match = _SEAL.fullmatch(line)
+            if match is None:
+                raise self._damaged(f"line {number} is not a line of a journal")
+            self._digest.update(b"".join(pending) + match[1])
+            if self._digest.hexdigest() != match[2].decode():
                 first = number - len(pending)
-                raise self._damaged(f"lines {first} to {number} do not have the hash that line {number} gives them")
-            self._digest.update(line[len(found[1]) :])
+                raise self._damaged(f"lines {first} to {number} do not match the hash in line {number}")
+            self._digest.update(line[len(match[1]) :])
             self._whole += sum(map(len, pending)) + len(line)
             self._take(pending, json.loads(line))
             pending, seals = [], seals + 1
         if not seals:
-            raise self._damaged("its first line is not whole")
-        # What is left was being written, and is the beginning of what was to be written.
+            raise self._damaged("its first line is incomplete")
+        # The rest was being written when the run was killed: it must be the beginning of a block.
         if _SEAL.fullmatch(torn[:-1] + b"\n") or not all(map(_is_json, pending)):
-            raise self._damaged(f"what follows line {len(lines) - len(pending)} is no beginning of a checkpoint")
+            raise self._damaged(
+                f"the lines after line {len(lines) - len(pending)} are not the beginning of a checkpoint"
+            )
 
     def _take(self, lines: Iterable[bytes], seal: Mapping[str, Any]) -> None:
-        """What a seal's hash vouches for."""
+        """Take in a seal and its lines, whose hash was checked."""
         match seal:
             case {"seal": "begun", "format": int(written)} if written != _FORMAT:
                 raise RunError(f"{self.path} is written in format {written}; this version of fedtempo reads {_FORMAT}")
@@ -155,9 +155,7 @@ class Journal:
                 self.checkpoints += 1
 
     def _damaged(self, what: str) -> RunError:
-        return RunError(
-            f"{self.path} is damaged: {what}; without this file the run can be resumed, and begins from its start"
-        )
+        return RunError(f"{self.path} is damaged: {what}; delete it to resume the run from its start")
 
 
 def _lines(rows: Iterable[Row]) -> list[str]:
@@ -173,11 +171,11 @@ def _is_json(line: bytes) -> bool:
 
 
 def read_identity(path: Path) -> Mapping[str, Any]:
-    """What the run of the journal at `path` is; empty where there is no journal, or its first line is not whole."""
+    """Return the identity in the journal at `path`; empty if it does not exist or its first line is incomplete."""
     try:
         with path.open("rb") as file:
-            found = _SEAL.fullmatch(file.readline())
+            match = _SEAL.fullmatch(file.readline())
     except OSError:
         return {}
-    identity: Mapping[str, Any] = json.loads(found[1] + b"}").get("identity", {}) if found else {}
+    identity: Mapping[str, Any] = json.loads(match[1] + b"}").get("identity", {}) if match else {}
     return identity

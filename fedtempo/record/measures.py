@@ -1,4 +1,4 @@
-"""What is measured on a run's records: how busy clients are, groups alive, who takes part, time to target."""
+"""Measures of a run's records: busy time of clients, groups alive, participation, time to target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONFIRMING_EVALUATIONS = 3
 
 
 def elapsed_s(records: Records) -> float:
-    """The clock when the run ended; for a run that has not ended, the latest time recorded."""
+    """Return the time at which the run ended, seconds; if it has not ended, the latest time recorded."""
     elapsed = records.facts.get("elapsed_s")
     if elapsed is not None:
         return float(elapsed)
@@ -26,10 +26,10 @@ def elapsed_s(records: Records) -> float:
 
 
 def busy_ratios(records: Records) -> Floats:
-    """Share of the run that each client spent in visits, shape (n_clients,).
+    """Return the share of the run that each client spent in visits, shape (n_clients,).
 
-    A client is busy from the start of a visit to its end, whatever became of the visit; what lies after the end of
-    the run does not count. Zeros for a run in which no time passed.
+    A client is busy from the start of a visit to its end, whatever its outcome; time after the end of the run does not
+    count. Zeros if no time passed in the run.
     """
     n_clients, end = int(records.facts["n_clients"]), elapsed_s(records)
     if not records.has_rows:
@@ -43,15 +43,15 @@ def busy_ratios(records: Records) -> Floats:
 
 
 def client_seconds(records: Records) -> float:
-    """Seconds that all clients together were busy, see `busy_ratios`."""
+    """Return the seconds for which clients were busy, summed over clients; see `busy_ratios`."""
     return float(busy_ratios(records).sum()) * elapsed_s(records)
 
 
 def energy_wh(records: Records) -> float | None:
-    """Energy that all clients together took for their visits, watt hours.
+    """Return the energy that clients used for their visits, watt hours, summed over clients.
 
-    From the fact "watts": what each draws while it computes, and while it receives or sends; waiting within a visit
-    counts as sending. A part without watts counts as none. None where no watts are known, or the run has no rows.
+    The fact "watts" says what each client draws while computing, and while receiving or sending; waiting within a visit
+    counts as sending. Parts without watts count as 0. None if no watts are known or the run has no rows.
     """
     watts = records.facts.get("watts")
     if not watts or not records.has_rows:
@@ -72,7 +72,7 @@ def energy_wh(records: Records) -> float | None:
 
 
 def participation(records: Records) -> Ints:
-    """Visits done by each client, shape (n_clients,)."""
+    """Return the number of visits completed by each client, shape (n_clients,)."""
     n_clients = int(records.facts["n_clients"])
     if not records.has_rows:
         counted = np.array(records.totals["visits_done"], dtype=np.int64)
@@ -82,9 +82,9 @@ def participation(records: Records) -> Ints:
 
 
 def group_spans(records: Records) -> tuple[Floats, Floats]:
-    """When each group was alive: starts and ends, shape (groups,) each, by start, within the run.
+    """Return start and end of each group's life within the run, shape (groups,) each, sorted by start.
 
-    A group lives from the start of its first visit to the end of its last. A visit that names no group is one.
+    A group lives from the start of its first visit to the end of its last. A visit without a group is its own group.
     """
     visits, end = records.visits, elapsed_s(records)
     held = ~np.isnan(visits["started"])
@@ -101,9 +101,9 @@ def group_spans(records: Records) -> tuple[Floats, Floats]:
 
 
 def groups_alive(records: Records) -> tuple[Floats, Ints]:
-    """Number of groups alive as a step function: `counts[i]` from `times[i]` to the next time; `times[0]` is 0.
+    """Return the number of groups alive as a step function: `counts[i]` from `times[i]` on; `times[0]` is 0.
 
-    At an instant at which one group ends and another starts, only the new one is alive.
+    If one group ends when another starts, only the new one is alive at that time.
     """
     starts, ends = group_spans(records)
     real = ends > starts
@@ -118,10 +118,9 @@ def groups_alive(records: Records) -> tuple[Floats, Ints]:
 def time_to_target(
     times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
 ) -> float | None:
-    """Time of the first evaluation from which the mean of three consecutive ones is at or above `target`, seconds.
+    """Return the time of the first of three consecutive evaluations whose mean is at least `target`, seconds.
 
-    Curves of asynchronous strategies oscillate; one lucky evaluation is no result. None where there is no such
-    evaluation.
+    Curves of asynchronous strategies oscillate, so one lucky evaluation does not count. None without such evaluations.
     """
     values = [float(value) for value in accuracies]
     windows = (values[i : i + CONFIRMING_EVALUATIONS] for i in range(len(values)))
@@ -129,13 +128,13 @@ def time_to_target(
 
 
 def sustained(window: Sequence[float], target: float) -> bool:
-    """Whether `window` is three consecutive accuracies with a mean at or above `target`."""
-    # Both sides are rounded once, so that three evaluations at exactly the target do reach it.
+    """Return whether `window` holds three accuracies with a mean of at least `target`."""
+    # Both sides are rounded once, so that three evaluations at exactly the target reach it.
     return len(window) == CONFIRMING_EVALUATIONS and math.fsum(window) >= CONFIRMING_EVALUATIONS * target
 
 
 def first_time_at_target(
     times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
 ) -> float | None:
-    """Time of the first single evaluation at or above `target`, seconds; None where there is none."""
+    """Return the time of the first single evaluation of at least `target`, seconds, or None."""
     return next((float(time) for time, accuracy in zip(times, accuracies) if accuracy >= target), None)

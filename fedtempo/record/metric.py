@@ -1,4 +1,4 @@
-"""What evaluations measure, by what the data ask for. It has one name wherever it is shown."""
+"""The metric of evaluations, by learning task, and its name wherever it is shown."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measure:
-    """The measure that the records call accuracy, whatever it is. name: in sentences; key: where names are short.
+    """The metric that records store as "accuracy". name: for sentences; key: for fields and columns.
 
-    as_share: whether it is read as a percentage.
+    as_share: whether it is shown as a percentage.
     """
 
     name: str
@@ -20,7 +20,7 @@ class Measure:
     as_share: bool
 
     def beside(self, loss: float, mae: float | None) -> dict[str, float]:
-        """What readers of such data are used to as well, by short name: of the loss, and the mean absolute error."""
+        """Return further metrics that are customary for the task, by short name."""
         if self == NUMBERS:
             rmse = math.sqrt(loss) if loss >= 0 else math.nan
             return {"rmse": rmse} if mae is None else {"rmse": rmse, "mae": mae}
@@ -34,12 +34,12 @@ _BY_TASK = {"classes": CLASSES, "tokens": TOKENS, "numbers": NUMBERS}
 
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:
-    """The measure of a run, by its fact "data"."""
+    """Return the metric of a run, given its fact "data"."""
     return _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
 
 
 def measure_of_all(comparison: Mapping[str, Any]) -> Measure:
-    """The measure of a comparison (`fedtempo.record.comparison`)."""
+    """Return the metric of a comparison (`fedtempo.record.comparison`)."""
     rows: Mapping[str, Any] = next(iter(comparison["strategies"].values()))
     tasks = ((rows.get("data") or {}).get("task") or {}).get("values") or [None]
     return measure_of({"task": tasks[0]})

@@ -1,4 +1,4 @@
-"""Models on the disk, each in a file whose name is the hash of its parameters."""
+"""Models on disk, each in a file named by the hash of its parameters."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _NEW = ".new"
 
 
 def model_sha256(model: Vector) -> str:
-    """Hash of flat parameters: SHA-256 over their little-endian float32 values."""
+    """Return the SHA-256 of flat parameters as little-endian float32 values."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").data).hexdigest()
 
 
 class ModelFiles:
-    """A folder of models; it is made when the first one comes. Every method raises RunError naming the file.
+    """A folder of models, created with the first model. Every method raises RunError naming the file.
 
-    A model is written when it is added, and has its name when `sync` returns: names are for what is surely on the disk,
-    and waiting for that takes longer than writing.
+    `add` writes a model, and `sync` gives it its final name, which only models that are surely on disk have: waiting
+    for the disk takes longer than writing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,11 +38,11 @@ class ModelFiles:
         self._added: set[str] = set()
 
     def path(self, sha256: str) -> Path:
-        """Where the model of this hash lies, if it is there."""
+        """Return the path of the model with this hash, whether or not it exists."""
         return self._folder / f"{sha256}{_SUFFIX}"
 
     def add(self, model: Vector) -> str:
-        """Write a flat model, unless it is there; returns its hash. With `sync` it is there, whole or not at all."""
+        """Write a flat model unless it exists and return its hash. It appears, complete, with the next `sync`."""
         from safetensors.numpy import save
 
         sha256 = model_sha256(model)
@@ -64,7 +64,7 @@ class ModelFiles:
         return sha256
 
     def sync(self) -> None:
-        """Make sure that all models added so far stay there, whatever happens to the machine."""
+        """Make sure that all models added so far are on disk and survive a crash of the machine."""
         for sha256 in sorted(self._added):
             path = self.path(sha256)
             try:
@@ -78,7 +78,7 @@ class ModelFiles:
             sync_folder(self._folder)
 
     def read(self, sha256: str) -> Vector:
-        """The flat model of this hash. Raises RunError where it is missing or is not what its name says."""
+        """Return the flat model with this hash. Raises RunError if it is missing or does not match its name."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -90,24 +90,24 @@ class ModelFiles:
         except (SafetensorError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged: {error}") from error
         if model_sha256(model) != sha256:
-            raise RunError(f"{path} is damaged: its parameters do not have the hash that is its name")
+            raise RunError(f"{path} is damaged: its parameters do not have the hash in its name")
         vector: Vector = model
         return vector
 
     def names(self) -> set[str]:
-        """Hashes of the models that are there."""
+        """Return the hashes of all models in the folder."""
         return {path.stem for path in self._folder.glob(f"*{_SUFFIX}")}
 
     def keep(self, hashes: Collection[str]) -> None:
-        """Delete all models but these, and what a killed process left half-written."""
+        """Delete all models except these, and half-written files of killed processes."""
         if not self._folder.exists():
             return
         for path in self._folder.iterdir():
             if path.suffix == _NEW or (path.suffix == _SUFFIX and path.stem not in hashes):
-                with contextlib.suppress(OSError):  # it costs room, nothing else
+                with contextlib.suppress(OSError):  # a leftover only takes space
                     path.unlink()
 
 
 def _new(path: Path) -> Path:
-    """What a model's file is called before it is surely on the disk."""
+    """Return the name of a model's file before it is surely on disk."""
     return path.with_suffix(_NEW)

@@ -1,4 +1,4 @@
-"""How well a simulation predicted a deployment: the same measures of both."""
+"""Compare a deployment with the simulation that predicted it, by the same measures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedtempo.record.summary import summarise
 
 @dataclass(frozen=True)
 class Predicted:
-    """One measure of a simulation and of the deployment that it stands for; None where a run does not have it."""
+    """One measure of a simulation and of the deployment that it predicts; None if a run does not have it."""
 
     name: str
     predicted: float | None
@@ -22,21 +22,21 @@ class Predicted:
 
     @property
     def error(self) -> float | None:
-        """By how much of the prediction reality lies above it."""
+        """Relative error: (real - predicted) / predicted."""
         if self.predicted is None or self.real is None or not self.predicted:
             return None
         return self.real / self.predicted - 1
 
 
 def prediction(simulated: Records, deployed: Records) -> list[Predicted]:
-    """Time between commits, time of a visit, how busy clients are, and time to target, of both runs.
+    """Return time between commits, duration of visits, busy ratios and time to target of both runs.
 
-    Raises ConfigError where the runs are of different strategies, numbers of clients or targets.
+    Raises ConfigError if the runs differ in strategy, number of clients or target.
     """
     for name in ("strategy", "n_clients", "target_accuracy"):
         a, b = simulated.facts.get(name), deployed.facts.get(name)
         if a != b:
-            raise ConfigError(f"{name} is {a!r} in the simulation, {b!r} in the deployment")
+            raise ConfigError(f"{name} is {a!r} in the simulation but {b!r} in the deployment; both must agree")
     both = [_measures(records) for records in (simulated, deployed)]
     return [Predicted(name, both[0][name], both[1][name]) for name in both[0]]
 

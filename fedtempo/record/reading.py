@@ -1,4 +1,4 @@
-"""Reading what lies in a run folder, which may come from anybody: plain files inside it, of bounded size, data only."""
+"""Read files of a run folder, which may come from anybody: plain files inside it, of bounded size, data only."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LARGEST_VALUE_BYTES = 256 * 2**20
 
 
 def inside(folder: Path, name: str) -> Path | None:
-    """The file `name` of a folder; None where there is none.
+    """Return the path of the file `name` in a folder; None if it does not exist.
 
-    Raises ConfigError where it is no plain file, or lies elsewhere: a link out of the folder would put a file of the
-    reader's into a report that is passed on.
+    Raises ConfigError if it is not a plain file or lies outside: a link out of the folder would put a file of the
+    reader into a report that is passed on.
     """
     path = folder / name
     try:
@@ -31,16 +31,16 @@ def inside(folder: Path, name: str) -> Path | None:
     except (OSError, RuntimeError) as error:  # a link to itself, a name that is too long
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if leads_out:
-        raise ConfigError(f"{path} leads out of its folder, to {path.resolve()}: it is not read")
+        raise ConfigError(f"{path} leads out of its folder, to {path.resolve()}; it was not read")
     if not plain:
-        raise ConfigError(f"{path} is no plain file")
+        raise ConfigError(f"{path} is not a plain file")
     return path
 
 
 def read_text(folder: Path, name: str) -> str | None:
-    """A text file of a folder; None where there is none.
+    """Return the content of a text file in a folder; None if it does not exist.
 
-    Raises ConfigError for one that is not inside, not text, or larger than `LARGEST_TEXT_BYTES`.
+    Raises ConfigError if it is not inside the folder, not text, or larger than `LARGEST_TEXT_BYTES`.
     """
     path = inside(folder, name)
     if path is None:
@@ -49,14 +49,17 @@ def read_text(folder: Path, name: str) -> str | None:
         with path.open("rb") as file:
             content = file.read(LARGEST_TEXT_BYTES + 1)
         if len(content) > LARGEST_TEXT_BYTES:
-            raise ConfigError(f"{path} is larger than {LARGEST_TEXT_BYTES:,} bytes: it is not read")
+            raise ConfigError(f"{path} is larger than {LARGEST_TEXT_BYTES:,} bytes; it was not read")
         return content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
 
 def read_table(folder: Path, name: str, parse: Callable[[str], Any]) -> dict[str, Any] | None:
-    """What `parse` makes of a text file, a mapping; None where there is none. Raises ConfigError for anything else."""
+    """Return a text file parsed by `parse` into a mapping; None if it does not exist.
+
+    Raises ConfigError if it cannot be parsed or holds anything else.
+    """
     text = read_text(folder, name)
     if text is None:
         return None
@@ -65,15 +68,17 @@ def read_table(folder: Path, name: str, parse: Callable[[str], Any]) -> dict[str
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{folder / name} cannot be read: {error}") from error
     if not isinstance(value, dict):
-        raise ConfigError(f"{folder / name} cannot be read: it holds a {type(value).__name__}, not names and values")
+        raise ConfigError(
+            f"{folder / name} cannot be read: it holds {type(value).__name__}; must be a table of names and values"
+        )
     return value
 
 
 @contextlib.contextmanager
 def opened(database: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
-    """A database that is only read and in which nothing is computed: its tables are tables, its columns are stored.
+    """Open a database read-only, with plain tables and stored columns only, so that reading computes nothing.
 
-    immutable: nobody writes it. Raises ValueError for another schema, sqlite3.Error where it cannot be read.
+    immutable: no process writes it. Raises ValueError for another schema, sqlite3.Error if it cannot be read.
     """
     address = f"file:{quote(str(database.resolve()))}?{'immutable=1' if immutable else 'mode=ro'}"
     with contextlib.closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
@@ -86,5 +91,5 @@ def opened(database: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
             ).fetchall()
             hidden = connection.execute("SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden != 0", [table]).fetchall()
             if kinds != [(1,)] or hidden:
-                raise ValueError(f"{table} is no plain table")
+                raise ValueError(f"{table} is not a plain table")
         yield connection

@@ -1,4 +1,4 @@
-"""Writes what happens in a run to `run.sqlite`, in batches, so that a visit costs next to nothing."""
+"""Record the events of a run in `run.sqlite`, in batches, so that a visit costs very little."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,20 +25,26 @@ from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
 from fedtempo.record.summary import SUMMARY_FACTS, summary_of
 
-VisitRow = tuple[
-    int,  # number: order of submission on the run's clock
-    int,  # client
-    int | None,  # group
-    int,  # base_version
-    float,  # queued
-    float | None,  # started
-    float | None,  # received
-    float | None,  # computed
-    float,  # finished
-    str,  # outcome: of schema.OUTCOMES
-    int,  # examples
-    float | None,  # loss
-]
+
+class VisitRow(NamedTuple):
+    """A visit that has ended, in the order of the columns of `schema.TABLES`. Times are seconds of the run's clock."""
+
+    number: int
+    """Order in which visits were requested."""
+    client: int
+    group: int | None
+    base_version: int
+    queued: float
+    started: float | None
+    received: float | None
+    computed: float | None
+    finished: float
+    outcome: str
+    """A key of `schema.OUTCOMES`."""
+    examples: int
+    loss: float | None
+
+
 CommitRow = tuple[int, float, int]
 EvaluationRow = tuple[float, int, float, float, float | None]
 
@@ -46,7 +52,7 @@ _log = logging.getLogger("fedtempo.run")
 
 
 class Observer(Protocol):
-    """Hears what a recorder is told, as it happens. A run that is resumed happens again, from its start."""
+    """Notified of each event when it is recorded. A resumed run repeats all events from its start."""
 
     def visit(self, row: VisitRow) -> None: ...
     def commit(self, version: int, time: float, staleness: int) -> None: ...
@@ -55,7 +61,7 @@ class Observer(Protocol):
     def fact(self, name: str, value: Any) -> None: ...
 
 
-# Without an adapter SQLite takes a NumPy number for a string of bytes, and stores that without a word.
+# Without an adapter SQLite silently stores a NumPy number as bytes.
 for _kind in "bhilqBHILQef":
     sqlite3.register_adapter(np.dtype(_kind).type, operator.methodcaller("item"))
 
@@ -64,33 +70,33 @@ _BATCH_ROWS = 5_000
 _BATCH_S = 1.0
 _ROWS_BETWEEN_LOOKS = 256
 _ROWS_A_STATEMENT = 50
-"""Takes half the time of one by one; more take hardly less."""
+"""Takes half the time of single rows; larger statements gain hardly more."""
 
 
 class Recorder:
-    """Collects a run's rows and writes them to `folder`/run.sqlite; keeps them in memory where `folder` is None.
+    """Collects a run's rows and writes them to `folder`/run.sqlite, or keeps them in memory if `folder` is None.
 
-    rows: False where those of visits and commits are counted and left out, so that the file does not grow with them.
-    observers: hear all visits, commits, evaluations, bytes and facts; what one of them raises ends the run.
-    say: called with each warning about the run (`record.health`); logs it by default.
+    rows: False to count visits and commits without storing them, so that the file does not grow with them. observers:
+    notified of all visits, commits, evaluations, bytes and facts; an exception in one of them ends the run. say: called
+    with each warning about the run (`record.health`); logs it by default.
 
-    Rows hold numbers and strings, and cost least where those are Python's own. A recorder begins an empty record: what
-    an earlier one left in the same file goes, because a run that is resumed happens again from its start. Tables of
-    others in that file stay.
+    Rows hold numbers and strings, at the lowest cost if these are Python's own types. A recorder starts with empty
+    tables and deletes the rows of an earlier one, because a resumed run repeats all events from its start. Other tables
+    in the file are left alone.
 
-    Facts in use. From the start: strategy, label (where it differs), seed, n_clients, horizon_s (None without one),
+    Facts in use. From the start: strategy, label (if it differs), seed, n_clients, horizon_s (None without one),
     target_accuracy, data (an object: source, train, test, sha256, task, about), version, size_bytes (of the model),
-    label_histograms (for each client, examples of each class), label_noise_epsilon (of what clients tell of these; None
-    without noise), label_prior (of the logit-adjusted loss; None where it is not known), class_names, client_names,
+    label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None without
+    noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names,
     positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
-    or sends, "link"; either may be missing). At the end: ended, elapsed_s (the clock when the run ended),
+    or sends, "link"; either may be missing). At the end: ended, elapsed_s (time at which the run ended),
     model_sha256, wall_s, executor (of worker processes: workers, workers_replaced, peak_models, model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
-    was part of most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
+    took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
     statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also
-    record ("totals") and, at the end, totals (`tally.Totals`).
+    record ("totals") and, at the end, totals (`running_totals.Totals`).
 
-    Every method that writes raises RunError naming the file where the disk does not take it.
+    Every method that writes raises RunError naming the file if it cannot be written.
     """
 
     def __init__(
@@ -113,7 +119,7 @@ class Recorder:
         self._facts: dict[str, str] = {}
         self._about: dict[str, Any] = {}
         self.measure = measure_of(None)
-        """What evaluations measure, once the fact "data" is known."""
+        """The metric of evaluations, once the fact "data" is known."""
         self._down = self._up = self._relay = self._examples = 0
         self._statistics = self._histograms = 0
         self._tally = Tally()
@@ -130,13 +136,13 @@ class Recorder:
         connection = None
         try:
             connection = sqlite3.connect(self._path, timeout=60)
-            connection.execute("PRAGMA page_size=16384")  # of a new file; rows take a tenth less time than by default
+            connection.execute("PRAGMA page_size=16384")  # of a new file; 10 % less time per row than by default
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(TABLES)
             with connection:
                 if "mae" not in {row[1] for row in connection.execute("PRAGMA table_info(evaluations)")}:
-                    connection.execute("ALTER TABLE evaluations ADD COLUMN mae REAL")  # begun by an earlier version
+                    connection.execute("ALTER TABLE evaluations ADD COLUMN mae REAL")  # created by an earlier version
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
                     connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
         except sqlite3.DatabaseError as error:
@@ -146,14 +152,14 @@ class Recorder:
         return connection
 
     def begun(self, group: int, time: float) -> None:
-        """A visit of a group has started; `visit` follows when it has ended."""
+        """Take note that a visit of a group has started; `visit` records it when it has ended."""
         self._tally.begun(group, time)
 
     def visit(self, row: VisitRow) -> None:
-        """A visit has ended, one way or another."""
+        """Record a visit that has ended, with any outcome."""
         visits = self._visits
         visits.append(row)
-        if self.health.alert and row[9] == "done":
+        if self.health.alert and row.outcome == "done":
             self.health.served()
         if len(visits) >= self._look_at:
             self._look()
@@ -161,7 +167,7 @@ class Recorder:
             observer.visit(row)
 
     def commit(self, version: int, time: float, staleness: int) -> None:
-        """The global model became `version`. staleness: commits since the base of what was committed."""
+        """Record that the global model became `version`. staleness: commits since the base of the committed update."""
         self._commits.append((version, time, staleness))
         self.health.committed()
         if len(self._commits) % _ROWS_BETWEEN_LOOKS == 0:
@@ -170,7 +176,7 @@ class Recorder:
             observer.commit(version, time, staleness)
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
-        """The global model was evaluated. mae: of numbers, None for what are none."""
+        """Record an evaluation of the global model. mae: mean absolute error of numbers; None for other tasks."""
         self._evaluations.append((time, version, accuracy, loss, mae))
         self.health.evaluation(time, version, accuracy, loss)
         self._look()
@@ -178,9 +184,9 @@ class Recorder:
             observer.evaluation(time, version, accuracy, loss, mae)
 
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
-        """Bytes that were moved: from the server, to it, and from one client to the next.
+        """Count bytes sent: from the server (down), to the server (up), and from client to client (relay).
 
-        examples: of those to the server, how many were raw examples; the others were models.
+        examples: those bytes to the server that were raw examples; the others were models.
         """
         self._down += down
         self._up += up
@@ -190,16 +196,16 @@ class Recorder:
             observer.traffic(down, up, relay)
 
     def told(self, statistics: int = 0, histograms: int = 0) -> None:
-        """Numbers that clients told the server beside their models: measurements of a visit, counts of examples."""
+        """Count numbers that clients sent besides their models: measurements of a visit, counts of examples."""
         self._statistics += statistics
         self._histograms += histograms
 
     def note(self, name: str, value: Any) -> None:
-        """What a strategy wants remembered (JSON values or arrays), in order; a name may come again."""
+        """Record a note of a strategy (JSON value or array); notes keep their order, and names may repeat."""
         self._notes.append((name, to_json(value)))
 
     def fact(self, name: str, value: Any) -> None:
-        """What holds for the whole run (JSON values or arrays); a later value replaces an earlier one."""
+        """Record a fact about the whole run (JSON value or array); a later value replaces an earlier one."""
         self._facts[name] = to_json(value)
         if name in ("strategy", "label", "seed"):
             self._about[name] = value
@@ -209,7 +215,7 @@ class Recorder:
             observer.fact(name, value)
 
     def finish(self, ended: str, end_s: float, model: np.ndarray[Any, Any] | None) -> None:
-        """The run is over: how it ended, the clock then, and the final model (None without training)."""
+        """Record the end of the run: how it ended, at what time, and the final model (None without training)."""
         self.fact("ended", ended)
         self.fact("elapsed_s", end_s)
         if ended != "interrupted":
@@ -218,7 +224,7 @@ class Recorder:
             self.health.finish(end_s, visits=int(totals.visits_done.sum()), commits=totals.commits, model=model)
 
     def _warn(self, line: str) -> None:
-        """Say which run a warning is about, and log it."""
+        """Log a warning with the label of its run."""
         label = self._about.get("label") or self._about.get("strategy")
         _log.warning("%s%s", "" if label is None else f"{label}, seed {self._about.get('seed')}: ", line)
 
@@ -226,25 +232,25 @@ class Recorder:
     def events_sha256(self) -> str:
         """Hash of all visits and commits so far: numbers, clients, groups, versions, times, outcomes and staleness.
 
-        Equal for two runs exactly where these are; losses, examples and wall time do not enter.
+        Two runs have the same hash if and only if these are equal; losses, examples and wall time do not matter.
         """
         self.flush()
         return hashlib.sha256(self._visits_hash.digest() + self._commits_hash.digest()).hexdigest()
 
     def records(self) -> Records:
-        """All that was recorded so far."""
+        """Return everything recorded so far."""
         self.flush()
         return read_records(self._connection)
 
     def summary(self) -> dict[str, Any]:
-        """`summarise` of what was recorded so far, without reading the visits back."""
+        """Return the summary of everything recorded so far, without reading visits back."""
         self.flush()
         evaluations = read_rows(self._connection, "evaluations", "rowid")
         facts = read_facts(self._connection, SUMMARY_FACTS)
         return summary_of(facts, self._tally.totals(facts.get("elapsed_s", math.inf)), evaluations)
 
     def flush(self) -> None:
-        """Write all rows collected, in one transaction."""
+        """Write all collected rows in one transaction."""
         visits, self._visits = self._visits, []
         commits, self._commits = self._commits, []
         evaluations, self._evaluations = self._evaluations, []
@@ -257,7 +263,9 @@ class Recorder:
             self._commits_hash.update(_bytes(values))
             self._tally.add_commits(values[:, 2].astype(np.int64))
         if self._rows:
-            visits.sort(key=operator.itemgetter(0))  # by number, as they lie in the table: whole pages are written once
+            visits.sort(
+                key=operator.attrgetter("number")
+            )  # in the order of the table, so that each page is written once
         else:
             visits, commits = [], []
         facts["bytes"] = to_json({"down": self._down, "up": self._up, "relay": self._relay})
@@ -286,14 +294,14 @@ class Recorder:
         self._flushed_at = time.monotonic()
 
     def _count(self, visits: np.ndarray[Any, Any]) -> None:
-        """Hash and tally some visits, as numbers: their rows up to the examples, the outcome by its code."""
+        """Hash and tally visits, given as numbers by `_numbers`."""
         self._visits_hash.update(_bytes(visits[:, :10]))
         whole = np.nan_to_num(visits[:, [1, 2, 10]], nan=-1).astype(np.int64)
         client, group, examples = whole.T
         self._tally.add_visits(client, group, visits[:, 5], visits[:, 8], visits[:, 9].astype(np.int64), examples)
 
     def close(self) -> None:
-        """Write what is left and close the file, which is one file then. After a failed write, only close it."""
+        """Write remaining rows and close the database, leaving one file. After a failed write, only close it."""
         try:
             if not self._failed:
                 self.fact("events_sha256", self.events_sha256)
@@ -307,16 +315,16 @@ class Recorder:
             self._tally.close()
 
     def _leave_one_file(self) -> None:
-        """Without a log beside it, which readers who may not write could not remove; unless somebody is reading now."""
+        """Remove the write-ahead log, which readers without write access could not; keep it if a reader is active."""
         self._connection.execute("PRAGMA busy_timeout=0")
         with contextlib.suppress(sqlite3.OperationalError):
             self._connection.execute("PRAGMA journal_mode=DELETE")
 
     def _look(self) -> None:
-        """Write what has waited for a second.
+        """Flush if the last flush was a second ago or many rows wait.
 
-        The clock is read after one visit, after two more, after four more, ... until the next write: where few come,
-        each is in the file soon.
+        The clock is read after one visit, after two more, after four more, ... until the next write, so that the few
+        visits of a slow run are written soon.
         """
         rows = len(self._visits) + len(self._commits) + len(self._evaluations)
         if time.monotonic() - self._flushed_at >= _BATCH_S:
@@ -330,30 +338,33 @@ class Recorder:
 
 
 def _insert(rows: int) -> str:
-    """Statement that inserts so many visits."""
+    """Return the statement that inserts this number of visits."""
     return "INSERT INTO visits VALUES" + ",".join(["(?,?,?,?,?,?,?,?,?,?,?,?)"] * rows)
 
 
 def _joined(visits: list[VisitRow], rows: int) -> Iterator[list[Any]]:
-    """Visits one after the other, as many to a list as there are `rows` in a statement."""
+    """Yield the values of visits as flat lists, one for each statement of `rows` rows."""
     for start in range(0, len(visits), rows):
         yield list(chain.from_iterable(visits[start : start + rows]))
 
 
 def _numbers(visits: list[VisitRow]) -> np.ndarray[Any, Any]:
-    """Rows up to the examples, None as NaN, the outcome as its code. Column by column: half the time of row by row."""
+    """Return rows up to the examples as doubles, None as NaN and outcomes as codes, shape (visits, 11).
+
+    Working column by column takes half the time of row by row.
+    """
     columns = list(zip(*visits, strict=True))
     columns[9] = tuple(OUTCOMES[outcome] for outcome in columns[9])
     numbers = np.empty((len(visits), 11), dtype="<f8")
-    for place in range(11):
-        numbers[:, place] = columns[place]
+    for i in range(11):
+        numbers[:, i] = columns[i]
     return numbers
 
 
 def _bytes(rows: np.ndarray[Any, Any]) -> bytes:
-    """Little-endian doubles, row after row, so that batches can be cut anywhere.
+    """Return rows as little-endian doubles, one row after the other, so that batching does not matter.
 
-    NaN becomes the one quiet NaN; adding zero makes -0.0 the 0.0 that it equals.
+    All NaNs become the same quiet NaN, and -0.0 becomes 0.0.
     """
     values = rows + 0.0
     values[np.isnan(values)] = np.nan

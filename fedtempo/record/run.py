@@ -1,4 +1,4 @@
-"""A run as it can be read: its tables as arrays, its facts, and what lies beside them in its folder."""
+"""Read a run: its tables as arrays, its facts, and the other files of its folder."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ROWS_AT_ONCE = 50_000
 class Records:
     """What a run recorded.
 
-    visits, commits, evaluations: columns of `schema.COLUMNS`, all of one length a table; visits by number, commits by
-    version, evaluations in the order in which they were made. NULL is NaN in a column of floats, -1 in one of
-    integers. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
-    A run with run.record = "totals" has no visits and commits here.
+    visits, commits, evaluations: columns of `schema.COLUMNS`, of equal length within a table; visits sorted by number,
+    commits by version, evaluations in the order in which they were made. NULL is NaN in float columns and -1 in integer
+    columns. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
+    For a run with run.record = "totals", visits and commits are empty.
     """
 
     visits: Table
@@ -43,30 +43,30 @@ class Records:
 
     @property
     def label(self) -> str:
-        """What tables and pictures call the run: the fact "label", or else its strategy."""
+        """The name of the run in tables and pictures: the fact "label", or else its strategy."""
         return str(self.facts.get("label") or self.facts.get("strategy") or "unnamed")
 
     @property
     def has_rows(self) -> bool:
-        """Whether visits and commits hold what happened; where not, `totals` tells what came of it."""
+        """Whether visits and commits were recorded; if not, `totals` has their sums."""
         return self.facts.get("record") != "totals"
 
     @property
     def totals(self) -> Mapping[str, Any]:
-        """The fact "totals" of a run without rows. Raises RunError where the run did not come to its end."""
+        """The fact "totals" of a run without rows. Raises RunError if the run has not reached its end."""
         totals: Mapping[str, Any] | None = self.facts.get("totals")
         if totals is None:
-            raise RunError(f"{self.label}: its rows were left out, and its totals come when it ends: resume it first")
+            raise RunError(f"{self.label}: recorded without rows, and totals are written at its end; resume it first")
         return totals
 
     def note(self, name: str) -> Any:
-        """The last value noted under `name`; None where there is none."""
+        """Return the last value noted under `name`, or None."""
         return next((value for noted, value in reversed(self.notes) if noted == name), None)
 
 
 @dataclass(frozen=True, eq=False)
 class Run(Records):
-    """A run folder, read. config, environment: empty where the file is not there; summary: None until the run ends.
+    """The content of a run folder. config, environment: empty if the file is missing; summary: None until the run ends.
 
     folder: None for a run that was never in one.
     """
@@ -80,8 +80,8 @@ class Run(Records):
 def load_run(folder: Path | str) -> Run:
     """Read a run folder, which may come from anybody: finished, interrupted, or being written by another process.
 
-    Nothing that it holds is run or imported. Raises ConfigError where `folder` is no run folder, one of its files
-    cannot be read or leads elsewhere, or its records hold what cannot be.
+    Nothing in it is executed or imported. Raises ConfigError if `folder` is not a run folder, if one of its files
+    cannot be read or leads elsewhere, or if its records hold impossible values.
     """
     folder = Path(folder)
     with opened_records(folder) as connection:
@@ -102,24 +102,24 @@ def load_run(folder: Path | str) -> Run:
 
 @contextlib.contextmanager
 def opened_records(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The database of a run folder, which is only read, while the block lasts.
+    """Open the database of a run folder read-only for the duration of the block.
 
-    Raises ConfigError where there is none, and in place of what the block raises because of what it holds.
+    Raises ConfigError if it does not exist, and in place of errors in the block that its content causes.
     """
     database = inside(folder, DATABASE)
     if database is None:
-        raise ConfigError(f"{folder} is no run folder: it has no {DATABASE}")
-    # SQLite reads a database in WAL mode only where it may put its lock file beside it, unless told that nobody writes.
+        raise ConfigError(f"{folder} is not a run folder (no {DATABASE})")
+    # SQLite needs a lock file beside a database in WAL mode, unless told that no process writes it.
     frozen = not os.access(folder, os.W_OK) and not database.with_name(f"{DATABASE}-wal").exists()
     try:
         with opened(database, immutable=frozen) as connection:
             yield connection
     except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ConfigError(f"{database} holds no run that can be read: {error}") from error
+        raise ConfigError(f"{database} holds no readable run: {error}") from error
 
 
 def check(records: Records) -> None:
-    """Raises ValueError where records hold what no run could have recorded."""
+    """Raise ValueError if records hold what no run could have recorded."""
     check_facts(records.facts)
     tables = {"visits": records.visits, "commits": records.commits, "evaluations": records.evaluations}
     check_tables(tables, records.facts.get("n_clients"))
@@ -128,7 +128,7 @@ def check(records: Records) -> None:
 
 
 def read_records(connection: sqlite3.Connection) -> Records:
-    """All tables as they are at one moment. Raises sqlite3.Error."""
+    """Return all tables as of one moment. Raises sqlite3.Error if they cannot be read."""
     connection.execute("BEGIN")
     try:
         visits = read_rows(connection, "visits", "number")
@@ -142,13 +142,13 @@ def read_records(connection: sqlite3.Connection) -> Records:
 
 
 def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = None) -> dict[str, Any]:
-    """The facts, as values; those of these names where given. Raises sqlite3.Error."""
+    """Return the facts by name, only those in `names` if given. Raises sqlite3.Error if they cannot be read."""
     rows = connection.execute("SELECT name, value FROM facts ORDER BY rowid")
     return {name: json.loads(value) for name, value in rows if names is None or name in names}
 
 
 def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
-    """A table's columns, in the order of one of them. Raises sqlite3.Error."""
+    """Return a table's columns, sorted by the column `order`. Raises sqlite3.Error if they cannot be read."""
     columns = COLUMNS[table]
     names = column_names(connection, table)
     (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
@@ -162,7 +162,7 @@ def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
 
 
 def as_columns(table: str, rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Rows of a table, with its columns in their order, as arrays."""
+    """Return rows of a table, whose values are in the order of its columns, as one array per column."""
     columns = COLUMNS[table]
     if not rows:
         return {name: np.empty(0, dtype=kind) for name, kind in columns.items()}
@@ -170,9 +170,11 @@ def as_columns(table: str, rows: Sequence[tuple[Any, ...]]) -> Table:
 
 
 def column_names(connection: sqlite3.Connection, table: str) -> str:
-    """A table's columns in their order, as SQL. A column that the run's version did not have yet is NULL."""
-    there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-    return ", ".join(f'NULL AS "{name}"' if there and name not in there else f'"{name}"' for name in COLUMNS[table])
+    """Return a table's columns in order, as SQL; NULL for columns that the run's version did not have yet."""
+    existing = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    return ", ".join(
+        f'NULL AS "{name}"' if existing and name not in existing else f'"{name}"' for name in COLUMNS[table]
+    )
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:

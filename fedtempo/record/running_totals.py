@@ -1,4 +1,4 @@
-"""A run's visits and commits as running totals: what its summary needs, at a memory that a long run can afford."""
+"""Running totals of a run's visits and commits for its summary, in memory that does not grow with the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.active_groups import Alive
+from fedtempo.record.active_groups import ActiveGroups
 from fedtempo.record.run import Records
 from fedtempo.record.schema import OUTCOMES
 
@@ -20,10 +20,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """A whole run's. visits_done, busy_s: of each client by number, at least up to the last that was visited.
+    """Totals of a whole run. visits_done, busy_s: by client number, at least up to the last client visited.
 
-    outcomes: visits by the code of their outcome. alive_s: of all groups together; most_alive: groups at one time.
-    staleness_max: None without commits.
+    outcomes: number of visits by code of outcome. alive_s: summed over groups; most_alive: largest number of groups at
+    one time. staleness_max: None without commits.
     """
 
     visits_done: Ints
@@ -38,7 +38,7 @@ class Totals:
 
     @classmethod
     def of_fact(cls, fact: Mapping[str, Any]) -> Totals:
-        """From the fact "totals", as `as_fact` made it."""
+        """Return the totals in the fact "totals", made by `as_fact`."""
         arrays = {"visits_done": np.int64, "busy_s": np.float64, "outcomes": np.int64}
         return cls(**{**fact, **{name: np.array(fact[name], dtype=kind) for name, kind in arrays.items()}})
 
@@ -47,9 +47,9 @@ class Totals:
 
 
 class Tally:
-    """Totals over the rows that were added, in the order in which they were: how rows are batched does not show.
+    """Adds up rows in the order in which they are added; batching does not change the result.
 
-    Visits come in the order in which they end. Nothing that is kept grows with their number.
+    Visits must be added in the order in which they end. Memory does not grow with their number.
     """
 
     def __init__(self) -> None:
@@ -60,16 +60,16 @@ class Tally:
         self._commits = 0
         self._staleness_sum = 0
         self._staleness_max: int | None = None
-        self._alive = Alive()
+        self._alive = ActiveGroups()
 
     def begun(self, group: int, time: float) -> None:
-        """A visit of a group starts; it is told of a second time, by `add_visits`, when it has ended."""
+        """Take note that a visit of a group starts; `add_visits` adds it when it has ended."""
         self._alive.begun(group, time)
 
     def add_visits(
         self, client: Ints, group: Ints, started: Floats, finished: Floats, outcome: Ints, examples: Ints
     ) -> None:
-        """Columns of some visits. group: -1 for none. started: NaN for a visit that never held its client."""
+        """Add visits by column. group: -1 for none. started: NaN for a visit that never held its client."""
         if not client.size:
             return
         self._reach(int(client.max()) + 1)
@@ -84,7 +84,7 @@ class Tally:
         self._alive.add(group, started, finished)
 
     def add_commits(self, staleness: Ints) -> None:
-        """The staleness of some commits."""
+        """Add commits by their staleness."""
         if staleness.size:
             self._commits += staleness.size
             self._staleness_sum += int(staleness.sum())
@@ -92,7 +92,7 @@ class Tally:
             self._staleness_max = highest if self._staleness_max is None else max(self._staleness_max, highest)
 
     def totals(self, end_s: float) -> Totals:
-        """All there is so far, of a run that ended at `end_s`."""
+        """Return the totals so far for a run that ended at `end_s`."""
         return Totals(
             visits_done=self._visits_done,
             busy_s=self._busy_s,
@@ -106,7 +106,7 @@ class Tally:
         )
 
     def close(self) -> None:
-        """Nothing may be added after this."""
+        """Release the temporary file; nothing may be added afterwards."""
         self._alive.close()
 
     def _reach(self, clients: int) -> None:
@@ -117,9 +117,9 @@ class Tally:
 
 
 def totals_of(records: Records, end_s: float) -> Totals:
-    """What a run's recorder counted where its rows were left out, or else what its tables give.
+    """Return the totals of a run: from its tables, or as recorded if it has no rows.
 
-    What lies after the end of the run does not count. Raises RunError where neither is there.
+    Time after the end of the run does not count. Raises RunError if it has no rows and no totals.
     """
     if not records.has_rows:
         return Totals.of_fact(records.totals)

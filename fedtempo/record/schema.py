@@ -1,4 +1,4 @@
-"""The tables of `run.sqlite`: what one run leaves behind. Times are seconds of the run's clock."""
+"""The tables of `run.sqlite`. Times are seconds of the run's clock."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 DATABASE = "run.sqlite"
 
-# A row for each visit that has ended, however it ended. For a visit that was not "done", `finished` is when its client
-# became free, and the phases that it did not reach are NULL. `loss` is NULL in a run without training. `accuracy` is
-# what `record.measure` says; `mae`, the mean absolute error, is NULL where the data ask for no numbers.
+# One row per visit that has ended, with any outcome. For a visit that was not "done", `finished` is when its client
+# became free, and phases that it did not reach are NULL. `loss` is NULL in a run without training. `accuracy` is the
+# metric of `record.metric`; `mae`, the mean absolute error, is NULL unless the task is to predict numbers.
 TABLES = """
 CREATE TABLE IF NOT EXISTS visits(
     number INTEGER PRIMARY KEY, client INTEGER, "group" INTEGER, base_version INTEGER,
@@ -21,8 +21,8 @@ CREATE TABLE IF NOT EXISTS notes(name TEXT, value TEXT);
 CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT);
 """
 
-# "cut": the run ended first. "unavailable": the client left or failed. "cancelled": the strategy gave the visit up.
-# "late": the server gave it up at its deadline. "refused": what came back was no update.
+# "cut": the run ended first. "unavailable": the client left or failed. "cancelled": the strategy cancelled the visit.
+# "late": the server cancelled it at its deadline. "refused": the server rejected its update.
 OUTCOMES: Mapping[str, int] = MappingProxyType(
     {"done": 0, "cut": 1, "unavailable": 2, "cancelled": 3, "late": 4, "refused": 5}
 )

@@ -1,4 +1,4 @@
-"""JSON that every reader accepts: no NaN, no Infinity, NumPy values as plain ones, files replaced whole."""
+"""Write JSON that every reader accepts: no NaN or Infinity, NumPy values as plain ones, files replaced atomically."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fedtempo.errors import RunError
 
 
 def plain(value: Any) -> Any:
-    """`value` in JSON's types: arrays, tuples and sets become lists, a number that is not finite becomes None.
+    """Return `value` in JSON's types: arrays, tuples and sets become lists; numbers that are not finite become None.
 
-    Raises TypeError for a value that JSON has no form for.
+    Raises TypeError for a value that JSON cannot represent.
     """
     match value:
         case None | bool() | int() | str():
@@ -26,7 +26,7 @@ def plain(value: Any) -> Any:
         case float():
             return float(value) if math.isfinite(value) else None
         case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
-            return value.tolist()  # item by item only where one may need a change: there are large ones
+            return value.tolist()  # no loop over items: arrays may be large
         case np.ndarray() | np.generic():
             return plain(value.tolist())
         case Mapping():
@@ -37,12 +37,12 @@ def plain(value: Any) -> Any:
             return [plain(item) for item in value]
         case Path():
             return str(value)
-    raise TypeError(f"{value!r} of type {type(value).__name__} has no form in JSON")
+    raise TypeError(f"{value!r}: JSON cannot represent {type(value).__name__}")
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """`plain(value)` as text."""
-    try:  # most values need nothing done to their items, of which there may be many
+    """Return `plain(value)` as JSON text."""
+    try:  # most values need no change, and may have many items
         return json.dumps(value, indent=indent, allow_nan=False, ensure_ascii=False, default=plain)
     except (TypeError, ValueError):
         pass
@@ -50,9 +50,9 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def write_text(path: Path, text: str, *, sync: bool = False) -> None:
-    """Put `text` at `path` whole or not at all: a reader never sees half a file. Raises RunError naming the file.
+    """Write `text` to `path` atomically, so that readers never see half a file. Raises RunError naming the file.
 
-    sync: it is on the disk when this returns, and its name with the next `sync_folder`.
+    sync: wait until the content is on disk; its name is with the next `sync_folder`.
     """
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -72,8 +72,8 @@ def write_text(path: Path, text: str, *, sync: bool = False) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make sure that the names of a folder's files are on the disk. Raises RunError naming the folder."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened
+    """Wait until the names of a folder's files are on disk. Raises RunError naming the folder."""
+    if os.name != "posix":  # other systems cannot open a folder
         return
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -86,5 +86,5 @@ def sync_folder(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
-    """`write_text`, of `value` as strict JSON."""
+    """Write `value` as strict JSON with `write_text`."""
     write_text(path, to_json(value, indent=2) + "\n", sync=sync)

@@ -1,4 +1,4 @@
-"""`summary.json`: what a script wants to know of one run."""
+"""`summary.json`: the results of one run, for scripts."""
 
 from __future__ import annotations
 
@@ -16,36 +16,35 @@ from fedtempo.record.running_totals import Totals, totals_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
 
-# "finished": the strategy had no more to do, in a run without a horizon.
+# "finished": the strategy returned, in a run without a horizon.
 ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
 
 NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
 COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
 SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes", "health"})
-"""What a summary is made of, beside the tables."""
+"""The facts that a summary uses, besides the tables."""
 
 
 def summarise(records: Records) -> dict[str, Any]:
-    """One run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
+    """Return one run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "final_accuracy" and "best_accuracy" are what the data ask for, and "measure" says what that is: "accuracy",
-    "token_accuracy", or "r2", the share of the variance that is explained. Only numbers have a "final_mae". All that is
-    "final" is of the last evaluation; it is None if the loss there is not finite, and "best_accuracy" is over the
-    evaluations with a finite loss.
-    "diverged" says why the run counts as diverged, and is None if it does not: "evaluation" (the last loss is not
-    finite), "model" (the final model is not), "updates" (since the last commit ten updates in a row or more were
-    refused because they were not, up to the end), "loss" (the last loss is more than 20 times that of the initial
-    model). "not_finite" counts evaluations, and updates that were refused for it; "first_s" is when the first one was.
+    "final_accuracy" and "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", or "r2"
+    (the explained share of the variance). Only numbers have a "final_mae". "final" values are those of the last
+    evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite loss.
+    "diverged" says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the
+    final model is not finite), "updates" (the last ten or more updates since the last commit were all refused as not
+    finite), "loss" (the last loss is more than 20 times that of the initial model). "not_finite" counts evaluations and
+    refused updates that were not finite; "first_s" is the time of the first.
     "still_since_s" is the time since which all evaluated versions have exactly the same loss, over ten commits or more;
-    None if the model moves. "warnings" has what was said while the run went on, a line for each kind
+    None if the model changes. "warnings" holds the warnings of the run, one line for each kind
     (`fedtempo.record.health`).
-    "visits", "examples_trained" and "participation" count visits that were done, "visits_lost" those that were not, by
-    what became of them (the client left or failed, was given up, sent no update); "busy_ratio" is over the time that
-    the run lasted; "active_groups" has the mean over that time and the peak; "privacy" is what a run with
-    [server.privacy] has spent: epsilon at delta for the client that was part of the most averages. A value that the run
-    does not have (accuracy without training, a target not reached, the staleness of no commit) is None. A run without
-    the fact "ended" counts as interrupted. Raises RunError where a fact that a run begins with is missing, or its rows
-    were left out and it did not come to its end.
+    "visits", "examples_trained" and "participation" count completed visits, "visits_lost" the others by outcome (client
+    left or failed, deadline passed, update rejected); "busy_ratio" is over the duration of the run; "active_groups" has
+    the mean over that time and the peak; "privacy" is what a run with [server.privacy] has spent: epsilon at delta for
+    the client that took part in the most averages. Values that the run does not have (accuracy without training, a
+    target not reached, staleness without commits) are None. A run without the fact "ended" counts as interrupted.
+    Raises RunError if a fact that every run records is missing, or if it was recorded without rows and has not reached
+    its end.
     """
     end_s = elapsed_s(records)
     facts = {**records.facts, "elapsed_s": end_s}
@@ -53,13 +52,13 @@ def summarise(records: Records) -> dict[str, Any]:
 
 
 def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> dict[str, Any]:
-    """`summarise`, of a run's totals and at least the facts `SUMMARY_FACTS`."""
+    """Return the summary (see `summarise`) of a run's totals and at least the facts `SUMMARY_FACTS`."""
     for name in NEEDED_FACTS:
         if facts.get(name) is None:
             raise RunError(f"the records lack the fact {name!r}")
     ended = facts.get("ended") or "interrupted"
     if ended not in ENDINGS:
-        raise RunError(f"the fact 'ended' is {ended!r}; it can be one of {', '.join(ENDINGS)}")
+        raise RunError(f"fact ended = {ended!r}: must be one of {', '.join(ENDINGS)}")
     times, losses, errors = evaluations["time"], evaluations["loss"], evaluations["mae"]
     accuracies = np.where(np.isfinite(losses), evaluations["accuracy"], np.nan)
     measured = accuracies[~np.isnan(accuracies)]

@@ -166,7 +166,7 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
         sim: Driven | None = None
 
         def visit(self, row: VisitRow) -> None:
-            self.visits += row[9] == "done"
+            self.visits += row.outcome == "done"
             if self.sim and (self.visits >= _TRIED_VISITS or time.perf_counter() - self.began > _TRIED_S):
                 self.sim.end("budget")
 

@@ -12,7 +12,7 @@ from fedtempo.errors import RunError
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.fleet.presence import Availability, Present
 from fedtempo.fleet.variation import Factors
-from fedtempo.record.recorder import Recorder
+from fedtempo.record.recorder import Recorder, VisitRow
 from fedtempo.runtime.client_state import ClientState, Stay
 from fedtempo.runtime.clock import VirtualLoop
 
@@ -211,7 +211,7 @@ class Visits:
             ended = self.end_s
             received, computed = _if_passed(received, ended), _if_passed(computed, ended)
         self._recorder.visit(
-            (
+            VisitRow(
                 stay.number,
                 client.id,
                 stay.group,

@@ -181,7 +181,7 @@ def test_a_run_in_a_folder_is_that_of_the_command_line(experiment: Experiment, r
     assert Experiment.from_tables(opened.config).toml() == experiment.toml()
     with pytest.raises(ConfigError, match="never overwritten"):
         experiment.run(tmp_path / "run")
-    with pytest.raises(ConfigError, match="is no run folder"):
+    with pytest.raises(ConfigError, match="is not a run folder"):
         open_run(tmp_path)
     assert fedtempo.resume(tmp_path / "run").summary == kept.summary, "what has finished stays as it is"
 

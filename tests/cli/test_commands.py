@@ -128,7 +128,7 @@ def test_an_output_path_that_is_a_file_is_refused(
 ) -> None:
     (tmp_path / "file").write_text("mine")
     assert fedtempo("run", config, "--out", tmp_path / "file") == 2
-    assert "is a file; a run needs a folder" in capsys.readouterr().err
+    assert "is a file; choose a folder" in capsys.readouterr().err
     assert fedtempo("run", config, "--out", tmp_path / "file" / "below") == 2
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -226,7 +226,7 @@ def test_report_and_export_read_run_folders(config: Path, tmp_path: Path, capsys
     assert "client" in header
     assert fedtempo("export", out / "fedavg-seed1", "--to", "xls") == 2
     assert fedtempo("report", tmp_path / "nothing") == 2
-    assert "is no run folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 def test_check_says_that_every_bit_agrees(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

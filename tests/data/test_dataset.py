@@ -26,16 +26,22 @@ def parts(**changes: Any) -> dict[str, Any]:
     ("changes", "says"),
     [
         ({"train_y": np.array([0, 1, 2])}, "train_y is int64 of shape"),
-        ({"train_y": np.array([0, 1, 2, 3])}, "train_y runs from 0 to 3; classes are 0 to 2"),
-        ({"test_y": np.array([-1, 0])}, "test_y runs from -1"),
+        ({"train_y": np.array([0, 1, 2, 3])}, "train_y holds 0 to 3; must be classes 0 to 2"),
+        ({"test_y": np.array([-1, 0])}, "test_y holds -1 to 0"),
         ({"train_y": np.zeros(4, dtype=np.int32)}, "train_y is int32"),
-        ({"test_x": np.full((2, 1, 2, 2), np.nan, dtype=np.float32)}, "test_x holds a value that is not finite"),
-        ({"train_x": np.full((4, 1, 2, 2), np.inf, dtype=np.float32)}, "train_x holds a value that is not finite"),
+        (
+            {"test_x": np.full((2, 1, 2, 2), np.nan, dtype=np.float32)},
+            "test_x: example 0 holds a value that is not finite",
+        ),
+        (
+            {"train_x": np.full((4, 1, 2, 2), np.inf, dtype=np.float32)},
+            "train_x: example 0 holds a value that is not finite",
+        ),
         ({"test_x": np.ones((2, 1, 3, 2), dtype=np.float32)}, "must agree"),
         ({"test_x": np.ones((2, 1, 2, 2), dtype=np.int64)}, "must agree"),
         ({"train_x": np.zeros((4, 1, 2, 2))}, "train_x is float64"),
-        ({"train_x": np.zeros(4, dtype=np.float32)}, "not empty"),
-        ({"test_x": np.zeros((0, 1, 2, 2), dtype=np.float32)}, "not empty"),
+        ({"train_x": np.zeros(4, dtype=np.float32)}, "with at least one example"),
+        ({"test_x": np.zeros((0, 1, 2, 2), dtype=np.float32)}, "with at least one example"),
         ({"train_owners": np.array([0, 1])}, "train_owners"),
     ],
 )
@@ -83,8 +89,8 @@ def test_sequences_stay_integers() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"train_y": [[0, 1]]}, "labels to train on are int64"),
-        ({"train_y": [0.5, 1, 2, 1]}, "labels to train on are float32"),
+        ({"train_y": [[0, 1]]}, "training labels are int64"),
+        ({"train_y": [0.5, 1, 2, 1]}, "training labels are float32"),
         ({"train_y": ["a"] * 4}, "train_y is <U1 of shape .4,., test_y int64"),
         ({"train_x": np.array([["a"]] * 4)}, "train_x is <U1"),
         ({"train_x": np.zeros((4, 2)), "test_x": np.zeros((2, 3))}, "must agree"),

@@ -66,16 +66,16 @@ def test_plain_file_is_taken_before_the_compressed_one_beside_it(tmp_path: Path)
 
 
 def test_missing_ambiguous_and_unequal_files(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="one file like train-images-idx3-ubyte"):
+    with pytest.raises(ConfigError, match="one file named like train-images-idx3-ubyte"):
         read_idx_folder(tmp_path, "mine")
     with pytest.raises(ConfigError, match="not a readable folder"):
         read_idx_folder(tmp_path / "nowhere", "mine")
     write_folder(tmp_path, MNIST)
     (tmp_path / MNIST["test_y"]).write_bytes(encode(np.array([1])))
-    with pytest.raises(ConfigError, match="2 images but 1 labels"):
+    with pytest.raises(ConfigError, match="2 test images but 1 test labels"):
         read_idx_folder(tmp_path, "mine")
     write_folder(tmp_path, EMNIST)
-    with pytest.raises(ConfigError, match="2 files fit"):
+    with pytest.raises(ConfigError, match="2 match: "):
         read_idx_folder(tmp_path, "mine")
 
 
@@ -86,10 +86,10 @@ def test_missing_ambiguous_and_unequal_files(tmp_path: Path) -> None:
         (b"\0\0\x08", "too short"),
         (encode(IMAGES, magic=0x0D03), "begins with 0x00000d03"),
         (encode(IMAGES[0]), "begins with 0x00000802"),
-        (encode(IMAGES)[:-1], "cannot hold them|it holds 23"),
-        (encode(IMAGES) + b"\0", "it holds more"),
-        (encode(IMAGES, shape=(2**32 - 1, 2**32 - 1, 2**32 - 1)), "cannot hold them"),
-        (encode(IMAGES, shape=(1000, 1000, 1000)), "cannot hold them"),
+        (encode(IMAGES)[:-1], "more than it can hold|but holds 23"),
+        (encode(IMAGES) + b"\0", "but holds more"),
+        (encode(IMAGES, shape=(2**32 - 1, 2**32 - 1, 2**32 - 1)), "more than it can hold"),
+        (encode(IMAGES, shape=(1000, 1000, 1000)), "more than it can hold"),
     ],
 )
 @pytest.mark.parametrize("compress", [False, True])
@@ -118,7 +118,7 @@ def test_a_bomb_is_unpacked_no_further_than_announced(tmp_path: Path, monkeypatc
         return content
 
     monkeypatch.setattr(gzip.GzipFile, "read", counting)
-    with pytest.raises(ConfigError, match="it holds more"):
+    with pytest.raises(ConfigError, match="but holds more"):
         read_idx(path, 3)
     assert sum(sizes) == 16 + IMAGES.size + 1
 
@@ -128,7 +128,7 @@ def test_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(encode(IMAGES))
     assert read_idx(path, 3).tolist() == IMAGES.tolist()
     monkeypatch.setattr(idx_module, "LARGEST_BYTES", IMAGES.size - 1)
-    with pytest.raises(ConfigError, match="cannot hold them"):
+    with pytest.raises(ConfigError, match="more than it can hold"):
         read_idx(path, 3)
 
 

@@ -53,11 +53,13 @@ def test_one_hot_rows_are_classes(dtype: Any) -> None:
 @pytest.mark.parametrize(("dtype", "tasks"), [(np.float32, "'numbers'"), (np.int8, "'tokens' or 'numbers'")])
 def test_several_labels_at_once_are_refused(dtype: Any, tasks: str) -> None:
     flags = (np.random.default_rng(2).random((60, 14)) > 0.6).astype(dtype)
-    with pytest.raises(ConfigError, match=rf"multi-label. are not supported; set data.options.task = {tasks}$"):
+    with pytest.raises(
+        ConfigError, match=rf"multi-label classification is not supported; set data.options.task = {tasks}$"
+    ):
         made(flags)
     numbers = made(flags, task="numbers")
     assert (numbers.task, numbers.n_classes, numbers.train_y.shape) == ("numbers", 14, (60, 14))
-    with pytest.raises(ConfigError, match=r"rows of labels must be one-hot"):
+    with pytest.raises(ConfigError, match=r"rows must be one-hot"):
         made(flags, task="classes")
 
 
@@ -71,7 +73,7 @@ def test_rows_of_integers_are_tokens_only_beside_symbols_of_that_length() -> Non
     assert made(rows % 2, x=rows).task == "tokens"
     assert made(rows, task="tokens").task == "tokens"
     assert made(rows, task="numbers").train_y.dtype == np.float32
-    with pytest.raises(ConfigError, match=r"hold the token -100; tokens are 0 or more"):
+    with pytest.raises(ConfigError, match=r"hold the token -100; tokens must be 0 or more"):
         made(np.where(rows == 0, -100, rows), x=rows)
 
 
@@ -85,7 +87,7 @@ def test_text_is_classes_in_the_order_of_names(dtype: Any) -> None:
     data = made(np.array(["cat", "ant", "bee"] * 20, dtype=dtype))
     assert (data.class_names, data.train_y[:3].tolist()) == (("ant", "bee", "cat"), [2, 0, 1])
     assert data.about == "classes: ant, bee, cat"
-    with pytest.raises(ConfigError, match=r"can only be classes"):
+    with pytest.raises(ConfigError, match=r"text can only be classes"):
         made(["a", "b"] * 10, task="numbers")
 
 
@@ -119,11 +121,14 @@ def test_minus_one_and_one_are_two_classes(dtype: Any) -> None:
 
 def test_other_negative_labels_are_asked_for_with_their_count() -> None:
     marked = np.where(CLASSES == 3, -1, CLASSES)
-    says = "the label -1 in 8 of 80 rows .remove them if unlabelled.; set data.options.task = 'classes' or 'numbers'"
+    says = (
+        "train_y and test_y: label -1 in 8 of 80 rows .remove them if unlabelled.; "
+        "set data.options.task = 'classes' or 'numbers'"
+    )
     with pytest.raises(ConfigError, match=says):
         made(marked)
     assert made(marked, task="classes").class_names == ("-1", "0", "1", "2", "4", "5", "6", "7", "8", "9")
-    with pytest.raises(ConfigError, match=r"the label -1 in 8 of 80 rows .*classes are 0 to 9"):
+    with pytest.raises(ConfigError, match=r"label -1 in 8 of 80 rows .*classes must be 0 to 9"):
         made(marked, n_classes=10)
 
 
@@ -131,7 +136,7 @@ def test_labels_that_only_the_test_has_are_named() -> None:
     with pytest.raises(ConfigError) as error:
         made(["<=50K", ">50K"] * 20, ["<=50K.", ">50K.", ">50K"])
     assert str(error.value) == (
-        "mine: test labels not among the training labels: '<=50K.' (1), '>50K.' (1); there are '<=50K', '>50K'"
+        "mine: test labels not among the training labels: '<=50K.' (1), '>50K.' (1); known labels: '<=50K', '>50K'"
     )
     with pytest.raises(
         ConfigError, match=r"not among the training labels: 10 .2.; .*task = 'classes' if this is meant"
@@ -146,7 +151,7 @@ def test_gaps_are_said_and_identifiers_are_asked_for() -> None:
     assert (data.n_classes, data.about) == (6, "6 classes, no training example of 2, 3, 4")
     with pytest.raises(ConfigError, match=r"train_y has 60 distinct values in 60 rows, like an identifier; set"):
         made(np.random.default_rng(4).permutation(60))
-    with pytest.raises(ConfigError, match=r"holds 31 distinct integers up to 2020, and classes are numbered from 0"):
+    with pytest.raises(ConfigError, match=r"holds 31 distinct integers up to 2020, but classes are numbered from 0"):
         made(np.resize(np.arange(1990, 2021), 310))
     with pytest.raises(ConfigError, match=r"60 distinct values in 60 rows, like an identifier"):
         made([f"person {i}" for i in range(60)])
@@ -170,7 +175,7 @@ def test_integers_are_symbols_unless_negative_or_said() -> None:
     assert made(CLASSES, x=x.astype(np.uint16), inputs="symbols").train_x.dtype == np.int64
     with pytest.raises(ConfigError, match=r"inputs = 'tokens': must be 'numbers' or 'symbols'"):
         made(CLASSES, x=x, inputs="tokens")
-    with pytest.raises(ConfigError, match=r"train_x is float64; symbols are integers"):
+    with pytest.raises(ConfigError, match=r"train_x is float64; symbols must be integers"):
         made(CLASSES, inputs="symbols")
 
 

@@ -87,7 +87,7 @@ def test_cifar100_has_fine_and_coarse_labels(monkeypatch: pytest.MonkeyPatch) ->
     fine, coarse = load("cifar100"), load("cifar100", labels="coarse")
     assert (fine.n_classes, fine.train_y.tolist()) == (100, [99, 0])
     assert (coarse.n_classes, coarse.train_y.tolist()) == (20, [19, 4])
-    with pytest.raises(ConfigError, match="labels = 'middle': it can be 'fine'"):
+    with pytest.raises(ConfigError, match="labels = 'middle': must be 'fine'"):
         load("cifar100", labels="middle")
 
 
@@ -209,5 +209,5 @@ def test_a_column_that_is_not_there_is_named(name: str, column: str, monkeypatch
     repository = {"femnist": "flwrlabs/femnist", "ham10000": "marmal88/skin_cancer", "mnist": "ylecun/mnist"}[name]
     columns: Columns = {"other": [], "image": []} if column != "image" else {"other": []}
     fake_hub(monkeypatch, repository, {"train": columns, "test": columns})
-    with pytest.raises(ConfigError, match=f"has no column '{column}', only other"):
+    with pytest.raises(ConfigError, match=f"no column '{column}'; its columns are other"):
         load(name)

@@ -107,7 +107,7 @@ def test_without_sizes_every_example_is_dealt_exactly_once(spec: Partition, n_cl
 
 @pytest.mark.parametrize("spec", [Iid(), Dirichlet(1.0), Dirichlet(10.0)], ids=str)
 def test_too_many_examples_are_refused_with_both_numbers(spec: Partition) -> None:
-    with pytest.raises(ConfigError, match="10 clients ask for 110 examples, there are 100"):
+    with pytest.raises(ConfigError, match="10 clients need 110 examples, but the data have 100"):
         spec.assign(balanced(5, 20), 5, 10, 11, rng())
     assert sum(map(len, spec.assign(balanced(5, 20), 5, 10, 10, rng()))) == 100
 
@@ -136,7 +136,7 @@ def test_alpha_sets_the_skew(seed: int) -> None:
 
 def test_one_label_counts_what_there_is() -> None:
     labels = balanced(10, 9)
-    with pytest.raises(ConfigError, match="the 2 clients of label 0 ask for 10 examples, there are 9"):
+    with pytest.raises(ConfigError, match="the 2 clients of label 0 need 10 examples, but the data have 9"):
         Dirichlet(0.0).assign(labels, 10, 20, 5, rng())
     parts = OneLabel().assign(labels, 10, 20, None, rng())
     assert [len(part) for part in parts] == [5] * 10 + [4] * 10
@@ -147,9 +147,9 @@ def test_dirichlet_by_class_redraws_until_the_smallest_client_has_enough() -> No
     labels = balanced(10, 200)
     parts = Dirichlet(0.3, by="class", min_examples=15).assign(labels, 10, 40, None, rng())
     assert min(map(len, parts)) >= 15
-    with pytest.raises(ConfigError, match=r"in 2 redraws the smallest client had .* at best"):
+    with pytest.raises(ConfigError, match=r"in 2 redraws the smallest client had at most \d+ examples"):
         Dirichlet(0.01, by="class", max_redraws=2).assign(labels, 10, 40, None, rng())
-    with pytest.raises(ConfigError, match="40 clients need 2400 examples, there are 2000"):
+    with pytest.raises(ConfigError, match="40 clients need 2400 examples, but the data have 2000"):
         Dirichlet(0.3, by="class", min_examples=60).assign(labels, 10, 40, None, rng())
 
 
@@ -183,7 +183,7 @@ def test_long_tail_without_sizes_takes_the_largest_that_fits() -> None:
     labels = balanced(10, 100)
     parts = LongTail().assign(labels, 10, 10, None, rng())
     (size,) = {len(part) for part in parts}
-    with pytest.raises(ConfigError, match="examples of class 0, there are 100"):
+    with pytest.raises(ConfigError, match="examples of class 0, but the data have 100"):
         LongTail().assign(labels, 10, 10, size + 1, rng())
 
 
@@ -215,7 +215,7 @@ def test_classes_that_cannot_be() -> None:
         Classes(mean=20.0).assign(labels, 10, 5, 10, rng())
     with pytest.raises(ConfigError, match="set share = true"):
         Classes(mean=1.0, std=0.0).assign(labels, 10, 10, 50, rng())
-    with pytest.raises(ConfigError, match="client 0 asks for 60 examples"):
+    with pytest.raises(ConfigError, match="client 0 needs 60 examples"):
         Classes(mean=1.0, std=0.0, share=True).assign(labels, 10, 10, 60, rng())
 
 
@@ -228,9 +228,9 @@ def test_by_owner() -> None:
     parts = ByOwner().assign(labels, 3, 2, 15, rng(), owners)
     assert [set(owners[part]) for part in parts] == [{3}, {7}]
     assert [len(part) for part in parts] == [15, 15]
-    with pytest.raises(ConfigError, match="3 owners have 9 examples or more"):
+    with pytest.raises(ConfigError, match="only 3 owners have 9 or more examples"):
         ByOwner(min_examples=9).assign(labels, 3, 4, None, rng(), owners)
-    with pytest.raises(ConfigError, match="do not say whose an example is"):
+    with pytest.raises(ConfigError, match="name no owners of examples"):
         ByOwner().assign(labels, 3, 2, None, rng())
 
 
@@ -246,7 +246,7 @@ def test_fill_is_exact_and_takes_no_more_than_is_left(labels: list[tuple[float, 
     assert counts.sum() == size
     assert (counts >= 0).all()
     assert (counts <= left).all()
-    with pytest.raises(ValueError, match="are left"):
+    with pytest.raises(ValueError, match=rf"size = {left.sum() + 1}: only {left.sum()} examples are left"):
         fill(int(left.sum()) + 1, shares, left)
 
 

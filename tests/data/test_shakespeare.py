@@ -72,7 +72,7 @@ def test_short_roles_own_nothing_and_too_few_characters_are_an_error() -> None:
     ("options", "message"),
     [
         ({"roles": 0}, "roles = 0: must be a whole number"),
-        ({"roles": 2000}, "roles = 2000: the plays have 1426"),
+        ({"roles": 2000}, "roles = 2000: must be 1426 or less"),
         ({"length": 1.5}, "length = 1.5"),
         ({"stride": True}, "stride = True"),
         ({"test_share": 1}, "test_share = 1: must be between 0 and 1"),

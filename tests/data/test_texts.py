@@ -45,7 +45,7 @@ def test_any_language() -> None:
 def test_errors(tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("too short")
-    with pytest.raises(ConfigError, match=r"short.txt: \d bytes of it are too few for an example of 80"):
+    with pytest.raises(ConfigError, match=r"short.txt: \d bytes for one side are too few for an example of 80"):
         load(f"text:{tmp_path}")
     with pytest.raises(ConfigError, match=r"none.txt: cannot be read"):
         load(f"text:{tmp_path / 'none.txt'}")

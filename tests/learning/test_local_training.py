@@ -215,7 +215,8 @@ def test_logit_adjusted_training_with_a_flat_prior_is_plain():
 
 
 @pytest.mark.parametrize(
-    ("prior", "message"), [((), "is empty"), ((1.0, 1.0), "an example of class 2"), ((1.0, 0.0, 1.0), "class 1 is 0")]
+    ("prior", "message"),
+    [((), "is empty"), ((1.0, 1.0), "an example of class 2"), ((1.0, 0.0, 1.0), "class 1 has share 0")],
 )
 def test_priors_that_do_not_fit_are_refused(prior, message):
     with pytest.raises(ConfigError, match=message):

@@ -22,14 +22,14 @@ class ReadsInBackward(torch.autograd.Function):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda: X.sum().item(), "_local_scalar_dense: what is done next depends on a value"),
+        (lambda: X.sum().item(), "_local_scalar_dense: the next step depends on a value"),
         (lambda: X if X.sum() > 0 else -X, "_local_scalar_dense"),
-        (lambda: X[X > 0], "index: what is done next depends"),
-        (lambda: X.detach().clone().index_put_((X > 0,), torch.ones(())), "index_put_: what is done next"),
-        (lambda: X.detach().nonzero(), "nonzero: what is done next"),
-        (lambda: nn.functional.dropout(X, 0.5), "draws at random"),
-        (lambda: torch.rand_like(X), "rand_like draws at random"),
-        (lambda: X.detach().clone().bernoulli_(), "bernoulli_ draws at random"),
+        (lambda: X[X > 0], "index: the next step depends"),
+        (lambda: X.detach().clone().index_put_((X > 0,), torch.ones(())), "index_put_: the next step"),
+        (lambda: X.detach().nonzero(), "nonzero: the next step"),
+        (lambda: nn.functional.dropout(X, 0.5), "draws random numbers"),
+        (lambda: torch.rand_like(X), "rand_like draws random numbers"),
+        (lambda: X.detach().clone().bernoulli_(), "bernoulli_ draws random numbers"),
         (lambda: X.detach().to("meta"), "a tensor is copied between cpu and meta"),
         (lambda: torch.autograd.grad(ReadsInBackward.apply(X).sum(), X), "_local_scalar_dense"),
     ],
@@ -53,4 +53,4 @@ def test_dropout_of_nothing_is_none():
 
     assert obstacle(step) is None
     recurrent.dropout = 0.5
-    assert "at random" in obstacle(step)
+    assert "random numbers" in obstacle(step)

@@ -17,7 +17,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.evaluation import BATCH, evaluate
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
-from fedtempo.learning.losses import CrossEntropy, OfErrors, UserLoss, make_loss
+from fedtempo.learning.losses import CrossEntropy, RegressionLoss, UserLoss, make_loss
 from fedtempo.learning.priors import balanced_weights
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
@@ -77,12 +77,12 @@ def test_numbers_are_learned_alike_with_autograd_and_without(loss: str | None, o
 
 def test_errors_of_numbers() -> None:
     outputs, labels = torch.tensor([[1.0], [4.0]]), torch.tensor([2.0, 2.0])
-    assert OfErrors(squared=True)(outputs, labels).item() == 2.5
-    assert OfErrors(squared=True)(outputs, labels, "none").tolist() == [1.0, 4.0]
-    assert OfErrors(squared=False)(outputs, labels).item() == 1.5
-    assert OfErrors(squared=True).differentiated(outputs, labels)[1].tolist() == [[-1.0], [2.0]]
-    with pytest.raises(ConfigError, match=r"outputs have shape \(2, 3\) where .* have \(2,\); .* as many numbers"):
-        OfErrors(squared=True)(torch.zeros(2, 3), labels)
+    assert RegressionLoss(squared=True)(outputs, labels).item() == 2.5
+    assert RegressionLoss(squared=True)(outputs, labels, "none").tolist() == [1.0, 4.0]
+    assert RegressionLoss(squared=False)(outputs, labels).item() == 1.5
+    assert RegressionLoss(squared=True).differentiated(outputs, labels)[1].tolist() == [[-1.0], [2.0]]
+    with pytest.raises(ConfigError, match=r"outputs of shape \(2, 3\) for labels of shape \(2,\); .* as many numbers"):
+        RegressionLoss(squared=True)(torch.zeros(2, 3), labels)
 
 
 def test_the_measures_of_numbers_are_r2_and_mean_squared_and_absolute_errors() -> None:
@@ -140,9 +140,9 @@ def test_tokens_are_learned_and_measured() -> None:
 
 def test_tokens_need_outputs_for_each() -> None:
     model = FlatModel(nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(28, 5)), (7,), F64)
-    with pytest.raises(ConfigError, match=r"outputs have shape \(10, 5\) where the labels have \(10, 7\)"):
+    with pytest.raises(ConfigError, match=r"outputs of shape \(10, 5\) for labels of shape \(10, 7\)"):
         trained(model, tokens(), Training())
-    with pytest.raises(ConfigError, match=r"must be \(batch, length, classes\)"):
+    with pytest.raises(ConfigError, match=r"must be of shape \(batch, length, classes\)"):
         evaluate(model, tokens())
 
 
@@ -168,14 +168,14 @@ def test_class_weights_are_those_of_pytorch() -> None:
 @pytest.mark.parametrize(
     ("training", "examples", "says"),
     [
-        (Training(loss="squared"), classes, "'squared': the data's labels are classes"),
-        (Training(loss="cross-entropy"), numbers, "'cross-entropy': the data's labels are numbers"),
+        (Training(loss="squared"), classes, "'squared': the labels are classes; remove it"),
+        (Training(loss="cross-entropy"), numbers, "'cross-entropy': the labels are numbers; set it to 'squared'"),
         (
             Training(class_weights=(1.0, 1.0)),
             classes,
-            "class_weights has 2 classes, but .* of class 2",
+            "class_weights has 2 entries, but a client has an example of class 2",
         ),
-        (Training(class_weights="balanced"), classes, "the classes' shares are unknown; give the weights"),
+        (Training(class_weights="balanced"), classes, "the shares of classes are unknown; list the weights"),
     ],
 )
 def test_losses_that_do_not_go_with_the_labels(training: Training, examples: Any, says: str) -> None:
@@ -186,7 +186,7 @@ def test_losses_that_do_not_go_with_the_labels(training: Training, examples: Any
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"class_weights": (1.0,), "loss": "logit-adjusted"}, "class_weights: go with loss = 'cross-entropy'"),
+        ({"class_weights": (1.0,), "loss": "logit-adjusted"}, "class_weights: apply to loss = 'cross-entropy' only"),
         ({"class_weights": (0.0, 1.0)}, "class_weights"),
         ({"optimizer": "mine:Best", "momentum": 0.9}, "optimizer = 'mine:Best': momentum"),
     ],
@@ -217,7 +217,7 @@ def test_a_loss_of_ones_own(mine: types.ModuleType) -> None:
         for model in both_ways(3):
             result, _ = trained(model, classes(), Training(lr=0.1, loss=name))
             torch.testing.assert_close(result, expected, **DOUBLE)
-    with pytest.raises(ConfigError, match="'mean' gave shape"):
+    with pytest.raises(ConfigError, match="'mean' returned shape"):
         UserLoss(lambda outputs, labels: outputs.mean(), "mean")(torch.zeros(2, 3), torch.zeros(2))
     with pytest.raises(ConfigError, match="module 'mine' has no 'other'"):
         trained(by_hand(3), classes(), Training(loss="mine:other"))
@@ -249,5 +249,5 @@ def test_an_optimiser_of_ones_own_sees_the_layers(mine: types.ModuleType) -> Non
         torch.testing.assert_close(result, plain, **DOUBLE)
     assert shapes == [[(6, 4), (6,), (3, 6), (3,)]] * 2
     mine.none = lambda parameters, lr: 3  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"made a int; it must make a torch.optim.Optimizer"):
+    with pytest.raises(ConfigError, match=r"returned int; it must return a torch.optim.Optimizer"):
         trained(by_hand(3), classes(), Training(optimizer="mine:none"))

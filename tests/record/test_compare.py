@@ -78,5 +78,5 @@ def test_nothing_to_compare_and_different_targets_are_refused():
     for empty in ({}, {"a": []}):
         with pytest.raises(ConfigError, match="at least one run"):
             comparison(empty)
-    with pytest.raises(ConfigError, match="different target_accuracy"):
+    with pytest.raises(ConfigError, match="target_accuracy differs between runs"):
         comparison({"a": [summary(1, 1.0)], "b": [summary(1, 1.0, target=0.9)]})

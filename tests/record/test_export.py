@@ -9,6 +9,7 @@ import pytest
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import Recorder, load_run
 from fedtempo.record.export import export
+from fedtempo.record.recorder import VisitRow
 
 
 @pytest.fixture
@@ -16,8 +17,8 @@ def run(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.fact("client_names", ["a, b", 'c "d"'])
     recorder.note("clusters", [0, 1])
-    recorder.visit((0, 1, None, 0, 0.0, 0.0, 0.5, None, 2.0, "cut", 100, None))
-    recorder.visit((1, 0, 4, 0, 0.0, 0.0, 0.5, 1.5, 2.0, "done", 100, 0.25))
+    recorder.visit(VisitRow(0, 1, None, 0, 0.0, 0.0, 0.5, None, 2.0, "cut", 100, None))
+    recorder.visit(VisitRow(1, 0, 4, 0, 0.0, 0.0, 0.5, 1.5, 2.0, "done", 100, 0.25))
     recorder.commit(1, 2.0, 0)
     recorder.close()
     return load_run(tmp_path)
@@ -42,7 +43,7 @@ def test_tables_come_back(run, to, tmp_path):
 
 
 def test_unknown_format_and_unwritable_folder(run, tmp_path):
-    with pytest.raises(ConfigError, match="'xlsx': a run can be exported to parquet or csv"):
+    with pytest.raises(ConfigError, match="to = 'xlsx': must be parquet or csv"):
         export(run, "xlsx", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="could not be written"):

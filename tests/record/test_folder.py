@@ -38,7 +38,7 @@ def test_a_finished_run_is_never_overwritten(tmp_path):
         write_json(folder.summary, {"ended": "target"})
     with pytest.raises(ConfigError, match="finished run, which is never overwritten"):
         RunFolder.create(tmp_path / "run")
-    with pytest.raises(ConfigError, match="has finished"):
+    with pytest.raises(ConfigError, match="the run has finished; nothing to resume"):
         RunFolder.resume(tmp_path / "run")
 
 
@@ -49,7 +49,7 @@ def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
         Recorder(tmp_path).close()
         if summary:
             write_json(folder.summary, summary)
-    with pytest.raises(ConfigError, match=r"`fedtempo resume .*` goes on with it"):
+    with pytest.raises(ConfigError, match=r"continue it with `fedtempo resume .*`"):
         RunFolder.create(tmp_path)
     with RunFolder.resume(tmp_path) as resumed:
         assert resumed == folder
@@ -59,11 +59,11 @@ def test_other_folders_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(ConfigError, match="is not empty and holds no run"):
         RunFolder.create(tmp_path)
-    with pytest.raises(ConfigError, match="holds no run that could be resumed"):
+    with pytest.raises(ConfigError, match="no run to resume here"):
         RunFolder.resume(tmp_path)
-    with pytest.raises(ConfigError, match="is a file"):
+    with pytest.raises(ConfigError, match="is a file; choose a folder"):
         RunFolder.create(tmp_path / "thesis.tex")
-    with pytest.raises(ConfigError, match="cannot hold a run"):
+    with pytest.raises(ConfigError, match="cannot be used for a run"):
         RunFolder.create(tmp_path / "thesis.tex" / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedtempo.record import comparison, load_run, summarise
 from fedtempo.record.health import LOSS_FACTOR, REFUSED_IN_A_ROW, Health
-from fedtempo.record.recorder import Recorder
+from fedtempo.record.recorder import Recorder, VisitRow
 from fedtempo.report import words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.html import write_report
@@ -39,7 +39,7 @@ def recorded(
     for name, value in facts.items():
         recorder.fact(name, value)
     for number in range(visits):
-        recorder.visit((number, 0, None, 0, 0.0, 0.0, 0.0, 1.0, 1.0, "done", 10, 1.0))
+        recorder.visit(VisitRow(number, 0, None, 0, 0.0, 0.0, 0.0, 1.0, 1.0, "done", 10, 1.0))
     for version in range(1, commits + 1):
         recorder.commit(version, 1.0, 0)
     for second, loss in enumerate(losses):
@@ -144,7 +144,7 @@ def test_a_run_that_trained_nobody_says_so_once():
     takes = "a visit takes 2 s (fastest client) to 7 s (slowest) on average"
     assert said == [f"nobody trains: no client has finished a visit by t = 35 s; {takes}"]
     _, _, said = recorded([2.3, 2.3], visits=3, commits=0)
-    assert said == ["nothing was learned: 3 visits were done, and none led to a commit"]
+    assert said == ["nothing was learned: 3 visits were completed, but none led to a commit"]
     served = Health(said.append)
     served.served()
     served.unserved(35.0)

@@ -50,7 +50,7 @@ def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: p
         path.write_bytes(content[:length])
         whole = [end for end in seals if end <= length]
         if not whole:
-            with pytest.raises(RunError, match="its first line is not whole"):
+            with pytest.raises(RunError, match="its first line is incomplete"):
                 Journal.resume(path)
             assert read_identity(path) == {}
             continue

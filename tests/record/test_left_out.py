@@ -90,7 +90,9 @@ def test_one_that_goes_on_or_was_killed_has_no_summary_yet(tmp_path):
     for name, value in {"strategy": "demo", "seed": 1, "n_clients": 3}.items():
         recorder.fact(name, value)
     recorder.flush()
-    with pytest.raises(RunError, match="demo: its rows were left out, and its totals come when it ends: resume it"):
+    with pytest.raises(
+        RunError, match="demo: recorded without rows, and totals are written at its end; resume it first"
+    ):
         write_report(tmp_path / "page.html", [load_run(tmp_path)])
     recorder.close()
 
@@ -98,10 +100,10 @@ def test_one_that_goes_on_or_was_killed_has_no_summary_yet(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"most_alive": -1}, "the fact totals.most_alive is -1"),
-        ({"outcomes": [1, 2]}, "the fact totals.outcomes is"),
-        ({"busy_s": [0.5]}, "the fact totals is not one of 20 clients"),
-        ({"more": 1}, "the fact totals.more is 1"),
+        ({"most_alive": -1}, "fact totals.most_alive = -1"),
+        ({"outcomes": [1, 2]}, "fact totals.outcomes ="),
+        ({"busy_s": [0.5]}, "fact totals: visits_done and busy_s must hold at most 20 clients"),
+        ({"more": 1}, "fact totals.more = 1"),
     ],
 )
 def test_totals_that_cannot_be_are_refused(lean, tmp_path, changes, says):

@@ -13,6 +13,7 @@ from fedtempo.cli.runs import compare_with_real
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
 from fedtempo.record.prediction import Predicted, prediction
+from fedtempo.record.recorder import VisitRow
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -27,7 +28,7 @@ def written(folder: Path, visit_s: float, target_at: int | None, strategy: str =
     for number in range(3):
         start = number * visit_s
         received, computed, end = (start + part * visit_s for part in (0.25, 0.75, 1.0))
-        recorder.visit((number, 0, None, number, start, start, received, computed, end, "done", 10, 0.1))
+        recorder.visit(VisitRow(number, 0, None, number, start, start, received, computed, end, "done", 10, 0.1))
         recorder.commit(number + 1, end, 0)
     for number in range(5):
         reached = target_at is not None and number >= target_at
@@ -56,7 +57,7 @@ def test_what_one_of_them_does_not_have_has_no_error(tmp_path: Path) -> None:
 
 def test_other_runs_are_refused(tmp_path: Path) -> None:
     one, other = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.0, 1, strategy="hybrid")
-    with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation, 'hybrid' in the deployment"):
+    with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation but 'hybrid' in the deployment"):
         prediction(load_run(one), load_run(other))
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import Recorder, load_run
+from fedtempo.record.recorder import VisitRow
 from fedtempo.record.schema import OUTCOMES
 
 TIMES = st.floats(0, 1e6)
@@ -43,7 +44,7 @@ def visit_rows(draw):
 def recorded(rows, commits=(), flush_after=()):
     recorder = Recorder(None)
     for i, row in enumerate(rows):
-        recorder.visit(row)
+        recorder.visit(VisitRow(*row))
         if i in flush_after:
             recorder.flush()
     for commit in commits:
@@ -66,7 +67,7 @@ def test_batches_change_neither_hash_nor_rows(rows, flush_after):
             assert column.tolist() == [-1 if value is None else value for value in expected], name
 
 
-ROW = (0, 3, None, 1, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 100, 0.7)
+ROW = VisitRow(0, 3, None, 1, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 100, 0.7)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_run_is_readable_while_it_is_written(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
     recorder.flush()
-    recorder.visit((1, *ROW[1:]))
+    recorder.visit(ROW._replace(number=1))
     assert load_run(tmp_path).visits["number"].tolist() == [0]
     recorder.close()
     assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
@@ -169,7 +170,7 @@ def test_a_run_that_somebody_reads_is_closed_at_once(tmp_path):
     with sqlite3.connect(tmp_path / "run.sqlite") as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM visits").fetchone() == (1,)
-        recorder.visit((1, *ROW[1:]))
+        recorder.visit(ROW._replace(number=1))
         began = time.monotonic()
         recorder.close()
         assert time.monotonic() - began < 10  # SQLite would wait a minute for the reader
@@ -181,7 +182,7 @@ def test_a_run_that_somebody_reads_is_closed_at_once(tmp_path):
 def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path)
     for number in range(6_000):
-        recorder.visit((number, *ROW[1:]))
+        recorder.visit(ROW._replace(number=number))
     assert load_run(tmp_path).visits["number"].size >= 5_000
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 1.5)
@@ -196,7 +197,7 @@ def test_where_visits_are_rare_each_is_in_the_file_soon(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path)
     for number in range(1, 6):
         now += 2.0
-        recorder.visit((number, *ROW[1:]))
+        recorder.visit(ROW._replace(number=number))
         assert load_run(tmp_path).visits["number"].tolist() == list(range(1, number + 1))
     recorder.close()
 
@@ -230,7 +231,7 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path):
     (tmp_path / "run.sqlite").write_text("not a database at all, but long enough to look at" * 20)
     with pytest.raises(RunError, match=r"run\.sqlite could not be opened"):
         Recorder(tmp_path)
-    with pytest.raises(ConfigError, match=r"run\.sqlite holds no run"):
+    with pytest.raises(ConfigError, match=r"run\.sqlite holds no readable run"):
         load_run(tmp_path)
 
 
@@ -239,7 +240,7 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_close_still_closes(tmp_
     pages = recorder._connection.execute("PRAGMA page_count").fetchone()[0]
     recorder._connection.execute(f"PRAGMA max_page_count = {pages}")
     for number in range(200):
-        recorder.visit((number, *ROW[1:]))
+        recorder.visit(ROW._replace(number=number))
     recorder.note("large", "x" * 100_000)
     with pytest.raises(RunError, match=r"run\.sqlite could not be written: .*full"):
         recorder.flush()
@@ -250,10 +251,10 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_close_still_closes(tmp_
 
 def test_a_visit_costs_microseconds(tmp_path):
     recorder = Recorder(tmp_path)
-    rows = [(number, *ROW[1:]) for number in range(50_000)]
+    rows = [ROW._replace(number=number) for number in range(50_000)]
     began = time.process_time()
     for row in rows:
-        recorder.visit(row)
+        recorder.visit(VisitRow(*row))
     recorder.flush()
     assert (time.process_time() - began) / len(rows) < 25e-6
     recorder.close()
@@ -266,7 +267,7 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path, make):
         path.mkdir()
     elif make == "file":
         path.write_text("")
-    with pytest.raises(ConfigError, match="is no run folder"):
+    with pytest.raises(ConfigError, match="is not a run folder"):
         load_run(path)
 
 

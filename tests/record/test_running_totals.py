@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from fedtempo.errors import RunError
 from fedtempo.record import Recorder, summarise
 from fedtempo.record import active_groups as module
-from fedtempo.record.active_groups import Alive
+from fedtempo.record.active_groups import ActiveGroups
 from fedtempo.record.measures import busy_ratios, group_spans, groups_alive, participation
+from fedtempo.record.recorder import VisitRow
 from fedtempo.record.running_totals import Tally, totals_of
 
 times = st.floats(0, 50).map(lambda value: round(value, 3))
@@ -36,7 +37,7 @@ def recorded(some, batches=(), commits=(), **settings):
         recorder.commit(version, 1.0, staleness)
     for number, (client, group, started, length, outcome, examples) in enumerate(some):
         finished = length if started is None else started + length
-        recorder.visit((number, client, group, 0, 0.0, started, None, None, finished, outcome, examples, None))
+        recorder.visit(VisitRow(number, client, group, 0, 0.0, started, None, None, finished, outcome, examples, None))
         if number in batches:
             recorder.flush()
     return recorder
@@ -80,7 +81,7 @@ def spans_of(some):
 def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
     """Against the definition: group after group, the most at any start."""
     some = sorted(((group, start, start + length) for group, start, length in some), key=lambda visit: visit[2])
-    alive, numbers = Alive(), [-1 if group is None else group for group, _, _ in some]
+    alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in some]
     happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(some)])
     with mock.patch.object(module, "HELD", held):
         for first in range(0, len(some), batch):
@@ -101,7 +102,7 @@ def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
 
 def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(monkeypatch):
     monkeypatch.setattr(module, "HELD", 10)
-    alive = Alive()
+    alive = ActiveGroups()
     alive.add(np.array([7]), np.array([1.0]), np.array([2.0]))
     alive.add(np.arange(100, 200), np.full(100, 3.0), np.full(100, 4.0))
     assert (alive.most(9.0), alive.seconds(9.0)) == (100, 101.0)
@@ -135,7 +136,9 @@ def test_memory_does_not_grow_with_visits(group, monkeypatch):
 def test_without_rows_the_summary_is_the_same(rows, commits):
     recorder, other = recorded(rows, (), commits, rows=False), recorded(rows, (), commits)
     assert recorder.summary() == other.summary()
-    with pytest.raises(RunError, match="demo: its rows were left out, and its totals come when it ends: resume it"):
+    with pytest.raises(
+        RunError, match="demo: recorded without rows, and totals are written at its end; resume it first"
+    ):
         summarise(recorder.records())
     assert recorder.records().visits["number"].size == recorder.records().commits["version"].size == 0
     recorder.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedtempo.record import Recorder, Run, RunFolder, load_run, summarise, write_json
+from fedtempo.record.recorder import VisitRow
 
 SPEEDS = {"fedhusky": 60.0, "hybrid": 350.0, "sequential": 470.0, "fedavg": 1600.0}
 CLUSTERS = 10
@@ -134,7 +135,7 @@ def fake_run(
     for name, value in facts.items():
         recorder.fact(name, value)
     for number, visit in enumerate(sorted(fake.visits, key=lambda row: row[7])):
-        recorder.visit((number, *visit))
+        recorder.visit(VisitRow(number, *visit))
         recorder.traffic(down=1_700_000, relay=1_700_000)
     ends = sorted(end for end in fake.ends if end[0] <= horizon)
     for version, (time, staleness) in enumerate(ends, start=1):

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import Recorder, comparison, load_run
+from fedtempo.record.recorder import VisitRow
 from fedtempo.report.html import write_report
 from fedtempo.report.rendering import notebook_html
 
@@ -142,7 +143,7 @@ def test_an_unfinished_run_and_an_empty_one_have_a_page(fakes, tmp_path):
         recorder.fact(name, value)
     recorder.flush()
     write_report(tmp_path / "empty.html", [load_run(tmp_path)])
-    recorder.visit((0, 2, None, 0, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 10, 0.5))
+    recorder.visit(VisitRow(0, 2, None, 0, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 10, 0.5))
     recorder.evaluation(2.0, 0, 0.25, 1.0)
     recorder.flush()
     write_report(tmp_path / "report.html", [load_run(tmp_path)])

@@ -5,6 +5,7 @@ import pytest
 
 from fedtempo.record import Recorder
 from fedtempo.record.measures import busy_ratios
+from fedtempo.record.recorder import VisitRow
 from fedtempo.report.series import (
     alive_curve,
     calendar,
@@ -24,7 +25,7 @@ def records(visits=(), commits=(), evaluations=(), clusters=None, n_clients=4, e
     recorder.fact("elapsed_s", elapsed_s)
     for number, (client, group, started, finished, *outcome) in enumerate(visits):
         phases = (started, started, started + 0.1, finished - 0.1, finished)
-        recorder.visit((number, client, group, 0, *phases, *(outcome or ["done"]), 1, None))
+        recorder.visit(VisitRow(number, client, group, 0, *phases, *(outcome or ["done"]), 1, None))
     for version, staleness in enumerate(commits):
         recorder.commit(version, float(version), staleness)
     for time, accuracy in evaluations:

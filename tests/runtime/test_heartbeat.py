@@ -48,7 +48,7 @@ class Waits:
         self.folder, self.said = folder, {}
 
     def visit(self, row: VisitRow) -> None:
-        if row[0] == 7 and not self.said:
+        if row.number == 7 and not self.said:
             self.said = wait_for(self.folder / "now.json", '"now_s"')
 
     def commit(self, version: int, time: float, staleness: int) -> None: ...

@@ -176,8 +176,8 @@ class Counts(nn.Module):
 @pytest.mark.parametrize(
     ("network", "shape", "reason"),
     [
-        (Cnn((4, 6), hidden=(12,), dropout=0.5), (3, 20, 20), "bernoulli_ draws at random"),
-        (UserNetwork("counting_net:Counts"), (3, 4), "_local_scalar_dense: what is done next depends on a value"),
+        (Cnn((4, 6), hidden=(12,), dropout=0.5), (3, 20, 20), "bernoulli_ draws random numbers"),
+        (UserNetwork("counting_net:Counts"), (3, 4), "_local_scalar_dense: the next step depends on a value"),
     ],
 )
 def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, shape, reason, monkeypatch, caplog):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fedtempo.errors import RunError
+from fedtempo.record.recorder import VisitRow
 from fedtempo.runtime.verify import Verified
 
 
@@ -33,7 +34,7 @@ def visit(recorder: Verified, number: int, start: float, end: float, **other: An
         **other,
     }
     recorder.visit(
-        (
+        VisitRow(
             number,
             fields["client"],
             None,

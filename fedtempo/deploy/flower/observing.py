@@ -52,9 +52,9 @@ class Metrics:
         self._run = run
 
     def visit(self, row: VisitRow) -> None:
-        self._visits.labels(row[9]).inc()
-        if row[9] == "done" and row[5] is not None:
-            self._took_s.observe(row[8] - row[5])
+        self._visits.labels(row.outcome).inc()
+        if row.outcome == "done" and row.started is not None:
+            self._took_s.observe(row.finished - row.started)
 
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._staleness.observe(staleness)

@@ -11,7 +11,7 @@ from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.operations import Asked
 from fedtempo.deploy.live.roster import Members
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
-from fedtempo.record.recorder import Recorder
+from fedtempo.record.recorder import Recorder, VisitRow
 from fedtempo.runtime.client_state import ClientState
 
 _SHORT_S = 0.05
@@ -149,7 +149,7 @@ class Stays:
         self, client: Client, model: Model, stay: LiveStay, started: float, computed: float | None, outcome: str
     ) -> None:
         self._recorder.visit(
-            (
+            VisitRow(
                 stay.number,
                 client.id,
                 stay.group,

@@ -86,15 +86,14 @@ class Points:
         self._moved = {"down": 0, "up": 0, "relay": 0}
 
     def visit(self, row: VisitRow) -> None:
-        started, finished, outcome = row[5], row[8], row[9]
         self._visits += 1
-        self._visited = max(self._visited, row[1] + 1)
-        if started is not None:
-            self._busy_s += finished - started
-        if outcome in self._lost:
-            self._lost[outcome] += 1
+        self._visited = max(self._visited, row.client + 1)
+        if row.started is not None:
+            self._busy_s += row.finished - row.started
+        if row.outcome in self._lost:
+            self._lost[row.outcome] += 1
         if self._evaluates:
-            self._ended.append(finished)
+            self._ended.append(row.finished)
 
     def commit(self, version: int, time: float, staleness: int) -> None:
         self._staleness.append(staleness)

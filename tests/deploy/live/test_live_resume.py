@@ -98,7 +98,7 @@ def test_a_killed_run_happens_again_and_goes_on(
     assert not (tmp_path / "run" / "summary.json").exists()
     summary = resumed(settings, tmp_path / "run", grid)
     after = recorded(tmp_path / "run")
-    assert {(row[0], row[1], row[3], row[5], row[8]) for row in before} <= set(after)
+    assert {(row.number, row.client, row.base_version, row.started, row.finished) for row in before} <= set(after)
     assert summary["visits"] > len(before)
     assert summary["ended"] == "budget"
     assert set(trained.values()) == {1}, "no client trains twice for one visit"
@@ -182,7 +182,7 @@ def test_a_late_visit_is_late_again_and_its_client_busy(tmp_path: Path, grid: Lo
     grid.change = slow
     settings = config(deploy__deadline_floor_s=1.5, deploy__patience_s=1.0, run__max_commits=2)
     before = killed(settings, tmp_path / "run", grid, 3)
-    assert [row[9] for row in before] == ["done", "done", "late"]
+    assert [row.outcome for row in before] == ["done", "done", "late"]
     resumed(settings, tmp_path / "run", grid)
     assert load_run(tmp_path / "run").visits["outcome"].tolist()[:3] == ["late", "done", "done"]
 
@@ -216,7 +216,9 @@ def test_preparation_and_uploads_happen_again(tmp_path: Path) -> None:
         resumed(settings, tmp_path / "run", grid)
     finally:
         grid.close()
-    assert {(row[0], row[1], row[3], row[5], row[8]) for row in before} <= set(recorded(tmp_path / "run"))
+    assert {(row.number, row.client, row.base_version, row.started, row.finished) for row in before} <= set(
+        recorded(tmp_path / "run")
+    )
     assert {call.kind for call in grid.calls[calls:]} <= {"train"}
 
 

@@ -27,7 +27,7 @@ def check(case: dict[str, Any]) -> None:
         hidden = ACTIVATIONS[given["activation"]](F.linear(x[rows], w1, b1))
         loss = F.cross_entropy(F.linear(hidden, w2, b2), y[rows])
         gradients = torch.autograd.grad(loss, parameters)
-        norm, limit = global_norm(gradients), given["clip_norm"]
+        norm, limit = float(global_norm(gradients)), given["clip_norm"]
         optimizer.lr = rate
         with torch.no_grad():
             clipped = gradients if limit is None else clip(gradients, limit)
@@ -36,7 +36,7 @@ def check(case: dict[str, Any]) -> None:
             {
                 "batch_loss": loss.item(),
                 "grad_norm_before_clip": norm,
-                "clip_factor": global_norm(clipped) / norm,
+                "clip_factor": float(global_norm(clipped)) / norm,
                 **{name: value.tolist() for name, value in zip(("W1", "b1", "W2", "b2"), parameters)},
             }
         )

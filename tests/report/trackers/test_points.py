@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fedtempo.record.recorder import VisitRow
 from fedtempo.report.trackers.points import Point, Points, flat, numbers
 
 
-def visit(number: int, started: float | None, finished: float, outcome: str = "done") -> tuple:
-    return (number, 0, None, 0, 0.0, started, None, None, finished, outcome, 1, None)
+def visit(number: int, started: float | None, finished: float, outcome: str = "done") -> VisitRow:
+    return VisitRow(number, 0, None, 0, 0.0, started, None, None, finished, outcome, 1, None)
 
 
 def test_points_over_the_clock_and_over_visits() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedtempo.record import Recorder, RunFolder
+from fedtempo.record.recorder import VisitRow
 
 NAMES = ["Ward <b>7</b>", "O'Hara & sons", *(f"clinic {i}" for i in range(2, 10_000))]
 
@@ -45,7 +45,7 @@ class Written:
         self._busy_s = rng.uniform(1.0, 6.0, clients)
         self._rng, self._free = rng, np.zeros(clients)
         self._number = self._version = self._evaluated = 0
-        self._visits: list[tuple[Any, ...]] = []
+        self._visits: list[VisitRow] = []
         """Those that have begun and not ended, by row."""
 
     def go(self, until_s: float) -> None:
@@ -53,8 +53,8 @@ class Written:
         for client in range(self.clients):
             while self._free[client] < until_s:
                 self._begin(client)
-        ended = sorted((row for row in self._visits if row[8] <= until_s), key=lambda row: row[8])
-        self._visits = [row for row in self._visits if row[8] > until_s]
+        ended = sorted((row for row in self._visits if row.finished <= until_s), key=lambda row: row.finished)
+        self._visits = [row for row in self._visits if row.finished > until_s]
         while 5.0 * self._evaluated <= until_s:
             time = 5.0 * self._evaluated
             accuracy = 0.1 + 0.75 * (1 - np.exp(-time / 30)) + self._rng.normal(0, 0.01)
@@ -63,14 +63,17 @@ class Written:
         for row in ended:
             self.recorder.visit(row)
             self.recorder.traffic(down=40_000, up=40_000)
-            if row[9] == "done" and row[0] % 3 == 0:
+            if row.outcome == "done" and row.number % 3 == 0:
                 self._version += 1
-                self.recorder.commit(self._version, row[8], int(row[0] % 7))
+                self.recorder.commit(self._version, row.finished, int(row.number % 7))
         self.recorder.flush()
 
     def now(self, now_s: float) -> None:
         """What is in progress, as a run says it."""
-        rows = [(row[1], -1 if row[2] is None else row[2], row[5], row[6], row[7]) for row in self._visits]
+        rows = [
+            (row.client, -1 if row.group is None else row.group, row.started, row.received, row.computed)
+            for row in self._visits
+        ]
         rows = [row for row in rows if row[2] <= now_s]
         state = {"now_s": now_s, "visits_begun": self._number, "busy": len(rows), "in_progress": rows}
         self.place.now.write_text(json.dumps(state))
@@ -93,6 +96,7 @@ class Written:
         finished = computed + 0.4
         outcome = "late" if self._rng.uniform() < 0.04 else "done"
         group = None if client % 5 == 0 else self._number // 4
-        row = (self._number, client, group, 0, started, started, received, computed, finished, outcome, 20, 1.0)
-        self._visits.append(row)
+        self._visits.append(
+            VisitRow(self._number, client, group, 0, started, started, received, computed, finished, outcome, 20, 1.0)
+        )
         self._free[client] = finished + float(self._rng.choice([0.0, 0.0, 2.5]))

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
+from fedtempo.record.recorder import VisitRow
 from fedtempo.report.watch import reading
 from fedtempo.report.watch.reading import Reader
 from tests.report.watch.folders import Written
 
 
-def row(number: int, outcome: str = "done") -> tuple:
-    return (number, 0, None, 0, 0.0, 0.0, 0.5, 1.0, float(number), outcome, 1, None)
+def row(number: int, outcome: str = "done") -> VisitRow:
+    return VisitRow(number, 0, None, 0, 0.0, 0.0, 0.5, 1.0, float(number), outcome, 1, None)
 
 
 def numbers(reader: Reader) -> list[int]:
@@ -101,9 +102,9 @@ def test_a_run_that_is_resumed_is_read_from_its_start(tmp_path: Path) -> None:
     [
         ("UPDATE visits SET client = 7", "visits.client holds 7"),
         ("UPDATE visits SET outcome = 'lost'", "outcome holds"),
-        ("UPDATE visits SET finished = 'soon'", "holds no run that can be read"),
+        ("UPDATE visits SET finished = 'soon'", "holds no readable run"),
         ("UPDATE facts SET value = '-1' WHERE name = 'n_clients'", "n_clients"),
-        ("DROP TABLE commits; CREATE VIEW commits AS SELECT 1", "no plain table"),
+        ("DROP TABLE commits; CREATE VIEW commits AS SELECT 1", "not a plain table"),
     ],
 )
 def test_what_no_run_records_is_an_error(tmp_path: Path, statement: str, message: str) -> None:
