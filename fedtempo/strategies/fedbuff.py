@@ -39,7 +39,7 @@ class FedBuff:
             collected.clear()
             async with turn:  # the global model must not change between reading and committing it
                 missed = [fed.model.version - update.base_version for update in taken]
-                weights = [self.server_lr / self.buffer * polynomial(x, self.exponent) for x in missed]
+                weights = [self.server_lr / self.buffer * self.freshness(commits) for commits in missed]
                 ends = [update.model for update in taken]
                 stepped = await fed.on_server(
                     add_changes,
@@ -52,6 +52,10 @@ class FedBuff:
                 fed.commit(stepped, staleness=max(missed))
 
         await train_always(fed, self.clients_at_once, collect)
+
+    def freshness(self, missed: int) -> float:
+        """Return the share of its weight that a change keeps after missing this number of commits."""
+        return polynomial(missed, self.exponent)
 
 
 def add_changes(model: Vector, *, starts: Sequence[Vector], ends: Sequence[Vector], weights: Sequence[float]) -> Vector:

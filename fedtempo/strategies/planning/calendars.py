@@ -36,12 +36,6 @@ class Calendars:
         """The client's intervals that are not forgotten, in order of time."""
         return list(zip(self._begins[client], self._ends[client]))
 
-    def is_free(self, client: int, begin: int, end: int) -> bool:
-        """Whether [begin, end) meets no interval of the client."""
-        ends = self._ends[client]
-        following = bisect_right(ends, begin)
-        return following == len(ends) or self._begins[client][following] >= end
-
     def gaps(self, client: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The maximal free intervals of the client inside [begin, end), in order of time."""
         begins, ends = self._begins[client], self._ends[client]
