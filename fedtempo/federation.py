@@ -234,7 +234,7 @@ class Federation(Protocol):
         ...
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
-        """Run the first phase of a visit: wait for the client's turn (first come, first served) and send it the model."""
+        """Run the first phase of a visit: wait for the client's turn (first come, first served), send the model."""
         ...
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
@@ -278,7 +278,7 @@ class Federation(Protocol):
         ...
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        """Return (1 - beta) * a + beta * b, computed at the server; for running statistics beta is clipped to [0, 1]."""
+        """Return (1 - beta) * a + beta * b, computed at the server; running statistics use beta clipped to [0, 1]."""
         ...
 
     async def on_server(

@@ -76,7 +76,7 @@ class CsGd:
     async def visit(
         self, fed: Federation, client: Client, computing: float, opens: float, round_number: int
     ) -> Update | None:
-        """Run a client's part of a round: it computes from `computing` on and uploads from `opens` on, in run seconds."""
+        """Run a client's part of a round: it starts to compute at `computing` and to upload at `opens`, seconds."""
         try:
             with await fed.download(client, fed.model, group=round_number) as visit:
                 await fed.sleep_until(computing)
