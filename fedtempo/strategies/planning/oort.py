@@ -108,7 +108,7 @@ def admitted(score: ArrayLike, ids: ArrayLike, k: int, fraction: float) -> Admit
 
 
 def draw(chance: ArrayLike, k: int, rng: np.random.Generator) -> Positions:
-    """Draw `k` different positions by chance; if too few have a positive chance, take these and draw the rest uniformly."""
+    """Draw `k` different positions by chance; if too few have one, take these and draw the rest uniformly."""
     chances = np.asarray(chance, dtype=np.float64)
     possible = np.flatnonzero(chances > 0)
     if len(possible) >= k:
