@@ -19,9 +19,12 @@ from fedtempo.strategies.planning.group_table import FailedStates, ServiceTable,
 from fedtempo.strategies.planning.plan import Plan
 from fedtempo.strategies.planning.planner import Planner
 
-_MOST_CLUSTERS_IN_A_TABLE = 12 _STATES_WITHOUT_TABLE = 5000 # Computing a table entry takes one look at each kind of visit (a cluster and a duration), expanding a search state one at
+_MOST_CLUSTERS_IN_A_TABLE = 12
+_STATES_WITHOUT_TABLE = 5000
+# Computing a table entry looks once at each kind of visit (a cluster and a duration), expanding a search state once at
 # each client. A search switches to the table after a fourteenth of the looks that the table would take.
-_LOOKS_OF_TABLE = 14 _LOOKS_OF_STATE = 300
+_LOOKS_OF_TABLE = 14
+_LOOKS_OF_STATE = 300
 """Upper limit of a state's cost, in looks: with many clients, most are skipped together."""
 
 
