@@ -211,7 +211,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
     ("content", "said"),
     [
         (None, "cannot be read"),
-        ("x = 1", "must hold a \\[fleet\\]"),
+        ("x = 1", "must have a complete \\[fleet\\]"),
         ("[fleet]\npreset = 'fedhusky'", "without a preset"),
     ],
 )
