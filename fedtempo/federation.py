@@ -1,8 +1,8 @@
-"""What a strategy sees: clients, models as handles, time, and the calls that take time.
+"""The interface that a strategy sees: clients, model handles, time, and the calls that take time.
 
 A strategy is a frozen dataclass of hyper-parameters with one coroutine, `async def run(self, fed: Federation)`.
-It awaits what takes time and nothing else; it never learns whether the clock is virtual or real, where a model's
-parameters lie, or how many workers train. Everything here is independent of PyTorch and of the runtime.
+It awaits only what takes time; it does not know whether the clock is virtual or real, where a model's parameters are
+stored, or how many workers train. Nothing here depends on PyTorch or on the runtime.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 Vector: TypeAlias = Any
-"""Flat parameters as a function at the server sees them: supports + - * / with vectors and numbers."""
+"""Flat parameters as passed to a function at the server; supports + - * / with vectors and numbers."""
 
 
 class ClientUnavailable(FedtempoError):
-    """A visit that will not end: its client left, failed, or is not there. The client is free again."""
+    """Raised for a visit that will not end: its client left, failed or is offline. The client is free again."""
 
     def __init__(self, client: Client, reason: str) -> None:
         super().__init__(f"client {client.id} is unavailable: {reason}")
@@ -31,15 +31,16 @@ class ClientUnavailable(FedtempoError):
 
 
 class ConsentError(FedtempoError):
-    """Examples or a histogram were asked of a client that did not agree to share them."""
+    """Raised when a client is asked for examples or a histogram that it did not agree to share."""
 
 
 @dataclass(frozen=True)
 class Client:
     """A client as the server knows it.
 
-    id: position in `Federation.clients`, from 0. num_examples: training examples it holds. label_histogram: examples
-    of each class, or None where the client does not tell. shares_examples: whether it agrees to upload raw examples.
+    id: position in `Federation.clients`, from 0. num_examples: its number of training examples. label_histogram: its
+    number of examples of each class, or None if it does not report them. shares_examples: whether it agrees to upload
+    raw examples.
     """
 
     id: int
@@ -51,10 +52,10 @@ class Client:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Model:
-    """An immutable handle on one set of parameters. It holds no tensor.
+    """An immutable handle on one set of parameters; it holds no tensor.
 
     version: version of the global model that it descends from; for `Federation.model` its own version.
-    location: where the parameters lie, known to the runtime alone.
+    location: where the parameters are stored; only the runtime uses it.
     """
 
     version: int
@@ -68,11 +69,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Work:
-    """What one visit does where it differs from the configuration's `[training]`; None means as configured.
+    """How one visit differs from the configuration's `[training]`; None means as configured.
 
-    epochs, steps: passes over the client's data, or optimiser steps (steps wins). full_batch: one step is the gradient
-    of all examples. lr: step size. lr_scale: factor on it, or on the configured one. proximal: weight mu of
-    mu/2 * |w - w_received|^2. loss: name of the loss. statistics: which measurements to return beside the mean loss, of
+    epochs, steps: local epochs, or optimiser steps (which take precedence). full_batch: each step uses the gradient of
+    all examples. lr: learning rate. lr_scale: factor on it, or on the configured one. proximal: weight mu of
+    mu/2 * |w - w_received|^2. loss: name of the loss. statistics: measurements to return besides the mean loss, from
     {"squared_loss", "gradient_variance", "gradient_norm"}.
     """
 
@@ -89,7 +90,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Durations:
-    """How long the parts of one visit take, seconds."""
+    """Durations of the parts of one visit, seconds."""
 
     download_s: float
     compute_s: float
@@ -97,17 +98,18 @@ class Durations:
 
     @property
     def visit_s(self) -> float:
-        """The whole visit: receive, compute, send."""
+        """Duration of the whole visit: download, compute, upload."""
         return self.download_s + self.compute_s + self.upload_s
 
 
 @dataclass(frozen=True, init=False)
 class Update:
-    """What a visit brought back.
+    """The result of a visit.
 
-    model: the trained parameters; `model.version` is `base_version`, the version of the global model that the chain
-    of visits started from. received: the model this visit started from. statistics: mean loss before each step under
-    "loss" and what `Work.statistics` asked for; empty in a run without training. Times in seconds of the run's clock.
+    model: the trained parameters; `model.version` is `base_version`, the version of the global model that the chain of
+    visits started from. received: the model that this visit started from. statistics: the mean loss before each step,
+    as "loss", and the measurements requested by `Work.statistics`; empty in a run without training. started, computed,
+    finished: seconds on the run's clock.
     """
 
     client: Client
@@ -142,9 +144,9 @@ class Update:
 
 
 class Visit:
-    """A client that is held for one visit, between `download` and `upload`.
+    """A visit in progress, from `download` to `upload`; it holds its client.
 
-    Use as a context manager where a visit may be given up: leaving the block before `upload` frees the client.
+    Use it as a context manager if the visit may be abandoned: leaving the block before `upload` frees the client.
     """
 
     __slots__ = ("_release", "client", "computed", "received", "started", "state")
@@ -164,7 +166,7 @@ class Visit:
             release(self)
 
     def finish(self) -> None:
-        """The visit has ended: releasing it does nothing from now on. For runtimes."""
+        """Mark the visit as ended, so that releasing it does nothing. For runtimes."""
         self._release = None
 
     def __enter__(self) -> Visit:
@@ -176,9 +178,9 @@ class Visit:
 
 @dataclass(frozen=True)
 class Examples:
-    """Handle on raw examples that a consenting client sent to the server.
+    """A handle on raw examples that a consenting client uploaded to the server.
 
-    counts: examples of each class. cut: there were more, which did not come in time.
+    counts: number of examples of each class. cut: whether requested examples are missing because time ran out.
     """
 
     client: Client
@@ -189,7 +191,7 @@ class Examples:
 
 
 class Federation(Protocol):
-    """Server's view of one run. Times are seconds since the run began."""
+    """The server's view of one run. Times are seconds since the start of the run."""
 
     @property
     def clients(self) -> Sequence[Client]: ...
@@ -197,7 +199,7 @@ class Federation(Protocol):
     def now(self) -> float: ...
     @property
     def horizon(self) -> float:
-        """When the run ends; infinite where only a budget or a target ends it."""
+        """When the run ends; infinite if only a budget or a target ends it."""
         ...
 
     @property
@@ -214,65 +216,69 @@ class Federation(Protocol):
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
-        """The whole visit: wait for the client's turn, receive `model`, compute, send.
+        """Run a whole visit: wait for the client's turn, send it `model`, let it compute, receive the result.
 
         group: number of the group, sequence or round that the visit belongs to, for the records. to: the client that
-        continues with the result, where there is one: the model then takes the faster of the direct way and the way
-        through the server. Raises ClientUnavailable if the visit will not end.
+        continues with the result, if any; the model then takes the faster of the direct link and the one through the
+        server. Raises ClientUnavailable if the visit will not end.
         """
         ...
 
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
     ) -> list[Update]:
-        """The visits at once; those that came back, in the order asked. Lost ones are in the records."""
+        """Run visits in parallel; return the updates of those that succeed, in the given order.
+
+        Failed visits appear in the records.
+        """
         ...
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
-        """First phase of a visit: wait for the client's turn (first come, first served), send it the model."""
+        """Run the first phase of a visit: wait for the client's turn (first come, first served), send the model."""
         ...
 
     async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
-        """First phase of several visits at once: one transmission, at the rate of the slowest client.
+        """Run the first phase of several visits as one transmission at the rate of the slowest client.
 
-        Each client is held from its turn on, and the transmission begins when all are; each client must be named once.
-        Returns the visits of the clients that stayed to its end, in the order asked; lost ones are in the records.
+        Each client is held from its turn on, and the transmission begins when all are held. Clients must be distinct.
+        Returns the visits of the clients that stayed until its end, in the given order; failed ones appear in the
+        records.
         """
         ...
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
-        """Second phase: the client trains."""
+        """Run the second phase: the client trains."""
         ...
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
-        """Third phase: the client sends its model and is free."""
+        """Run the third phase: the client sends its model and is free again."""
         ...
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
-        """Ask for up to `per_class[c]` examples of each class c that the client has not sent yet.
+        """Request up to `per_class[c]` examples of each class c that the client has not uploaded yet.
 
-        It is a visit that receives and computes nothing: it waits for the client's turn, and uses the uplink as a model
-        does. until: the instant at which the client stops; it keeps what has not come whole by then. Raises
-        ConsentError without consent, ClientUnavailable if the client leaves, and then nothing was sent.
+        This is a visit without download and computation: it waits for the client's turn and uses the uplink like a
+        model. until: when the client stops; examples that are not complete by then stay with it. Raises ConsentError
+        without consent, and ClientUnavailable if the client leaves, in which case nothing was uploaded.
         """
         ...
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
-        """The server trains `model` on all of these examples. It takes the server's time, as arithmetic does."""
+        """Train `model` at the server on all of these examples. It takes the server's time, as arithmetic does."""
         ...
 
     async def average(self, updates: Sequence[Update | Model], weights: Sequence[float] | None = None) -> Model:
-        """Weighted mean at the server, summed in the order given; weights default to the numbers of examples.
+        """Return the weighted mean, computed at the server in the given order; weights default to numbers of examples.
 
         Running statistics are averaged with the same weights; frozen parameters are copied. Raises StrategyError for
-        weights that are negative, not finite, all 0, or not as many as updates.
+        weights that are negative, not finite, all 0, or differ in number from the updates.
         """
         ...
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
-        """(1 - beta) * a + beta * b, at the server; running statistics as with the nearest beta from 0 to 1."""
+        """Return (1 - beta) * a + beta * b, computed at the server; running statistics use beta clipped to [0, 1]."""
         ...
 
     async def on_server(
@@ -282,54 +288,54 @@ class Federation(Protocol):
         statistics_from: Mapping[Model, float] | None = None,
         **arguments: Any,
     ) -> Any:
-        """Arithmetic at the server: `function(*vectors, **arguments)` on flat vectors of trainable parameters.
+        """Call `function(*vectors, **arguments)` at the server, on flat vectors of trainable parameters.
 
-        A vector in return becomes a Model (its version is that of the first model given), a tuple of vectors a tuple
-        of Models; anything else is returned as it is. Models among `arguments` are passed as vectors too. Without
-        training the vectors are empty. Vectors are read-only: make new ones.
+        A returned vector becomes a Model with the version of the first model given, a tuple of vectors a tuple of
+        Models; anything else is returned unchanged. Models among `arguments` are passed as vectors too. In a run
+        without training the vectors are empty. Vectors are read-only; create new ones.
 
-        Running statistics (batch normalisation) and frozen parameters are not in the vectors: a step along a change
-        would make variances negative. A Model that is returned has the frozen parameters that all have, and as
-        statistics the mean of those of the models in `statistics_from`, weighted by the values there (at least 0, not
-        all 0); by default the plain mean of all models given.
+        Running statistics (batch normalisation) and frozen parameters are not part of the vectors, since a step along a
+        change could make variances negative. A returned Model has the common frozen parameters; its statistics are the
+        mean of those of the models in `statistics_from`, weighted by the values there (at least 0, not all 0), by
+        default the plain mean of all models given.
         """
         ...
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
-        """Make `model` the global model: version + 1. staleness: commits since the model's base, for the records."""
+        """Make `model` the global model, version + 1. staleness: commits since the model's base, for the records."""
         ...
 
     def estimate(self, client: Client) -> Durations:
-        """What the server believes that a configured visit takes: a prior, then what was observed.
+        """Return the server's estimate of a configured visit: a prior at first, then observed times.
 
-        Where rates and speeds vary from visit to visit, it knows means at best: what a visit will take shows only as
-        it happens.
+        If rates and speeds vary from visit to visit, the server knows at most their means, not the duration of the next
+        visit.
         """
         ...
 
     def estimate_example_s(self, client: Client) -> float:
-        """What the server believes that the upload of one raw example takes, seconds."""
+        """Return the server's estimate of the upload of one raw example, seconds."""
         ...
 
     async def sleep_until(self, time: float) -> None:
-        """Wait on the run's clock; returns at once (after other ready tasks) if `time` has passed."""
+        """Wait on the run's clock; if `time` has passed, return immediately after other ready tasks."""
         ...
 
     def rng(self, purpose: str, *keys: int) -> np.random.Generator:
-        """A generator that depends on nothing but (seed, purpose, keys)."""
+        """Return a generator that depends only on (seed, purpose, keys)."""
         ...
 
     def preparation(self) -> AbstractContextManager[None]:
-        """While this context lasts the run's clock stands still: for what happens before time 0, and only there."""
+        """Stop the run's clock while this context is open; only for preparation before time 0."""
         ...
 
     def note(self, name: str, value: Any) -> None:
-        """Put a fact (JSON values) into the run's records: clusters found, structure chosen, ..."""
+        """Write a fact (JSON values) to the run's records, such as the clusters or the chosen structure."""
         ...
 
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Decides who trains when, in which order, and what becomes of the results."""
+    """Decides which clients train when, in which order, and how results are combined."""
 
     async def run(self, fed: Federation) -> None: ...

@@ -1,4 +1,4 @@
-"""Compute exact counts from shares: rounding, long tails, classes per client, unevenness."""
+"""Compute exact counts from shares: rounding, long tails, classes per client."""
 
 from __future__ import annotations
 
@@ -83,16 +83,3 @@ def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
         right, left = erfc(low) - erfc(high), erfc(-high) - erfc(-low)
         masses = np.where(low > 0.5, right, np.where(high < -0.5, left, erf(high) - erf(low)))
     return np.asarray(masses / math.fsum(masses), dtype=np.float64)
-
-
-def coefficient_of_variation(counts: npt.ArrayLike, as_printed: bool = True) -> float:
-    """Return how uneven class counts are: 0 if all are equal or there are no examples.
-
-    as_printed: variance over mean (Hybrid-FL, Eq. 1); otherwise standard deviation over mean. Population variance.
-    """
-    values = np.asarray(counts, dtype=np.float64)
-    mean = float(values.mean())
-    if mean == 0:
-        return 0.0
-    variance = float(values.var())
-    return variance / mean if as_printed else math.sqrt(variance) / mean

@@ -1,4 +1,4 @@
-"""When clients are there, and when a visit fails.
+"""When clients are available, and when a visit fails.
 
 `AVAILABILITY` maps the name used in a configuration to the class.
 """
@@ -32,7 +32,7 @@ class AvailabilityKind(Protocol):
 
 @dataclass(frozen=True, config=STRICT)
 class Always:
-    """Every client is there all the time, and no visit fails."""
+    """All clients are always available, and no visit fails."""
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
         return Present()
@@ -40,7 +40,7 @@ class Always:
 
 @dataclass(frozen=True, config=STRICT)
 class Dropout:
-    """Every client is there all the time; a visit fails with some probability, at a uniform point of its computing."""
+    """All clients are always available; a visit fails with some probability, at a uniform point of its computation."""
 
     probability: Annotated[Share, Doc("probability that a visit fails")]
 
@@ -50,12 +50,13 @@ class Dropout:
 
 @dataclass(frozen=True, config=STRICT)
 class OnOff:
-    """Clients come and go independently; how long they stay and stay away is exponentially distributed."""
+    """Clients come and go independently; the times they stay and stay away are exponentially distributed."""
 
-    mean_on_s: Annotated[Positive, Doc("mean time for which a client is there, seconds")]
-    mean_off_s: Annotated[Positive, Doc("mean time for which it is away, seconds")]
+    mean_on_s: Annotated[Positive, Doc("mean time that a client is available, seconds")]
+    mean_off_s: Annotated[Positive, Doc("mean time that it is away, seconds")]
     starting_share: Annotated[
-        Share | None, Doc("probability that a client is there at the start; mean_on / (mean_on + mean_off) without it")
+        Share | None,
+        Doc("probability that a client is available at the start (default: mean_on / (mean_on + mean_off))"),
     ] = None
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
@@ -72,19 +73,21 @@ ClientWindows = Annotated[tuple[Window, ...], Field(strict=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class Windows:
-    """Each client is there in given windows, once or in cycles."""
+    """Each client is available in given time windows, once or periodically."""
 
     windows: Annotated[
         Annotated[tuple[ClientWindows, ...], Field(strict=False)] | dict[str, ClientWindows],
-        Doc("for each client, in order or by name, the list of its [begin, end], seconds; windows that meet are one"),
+        Doc("for each client, in order or by name, a list of [begin, end], seconds; touching windows are merged"),
     ]
-    period_s: Annotated[Positive | None, Doc("the windows repeat after so many seconds; once without it")] = None
+    period_s: Annotated[
+        Positive | None, Doc("period after which the windows repeat, seconds (default: they do not)")
+    ] = None
 
     def __post_init__(self) -> None:
         latest = math.inf if self.period_s is None else self.period_s
         named = self.windows.items() if isinstance(self.windows, dict) else enumerate(self.windows)
-        for client, own in named:
-            for begin, end in own:
+        for client, windows in named:
+            for begin, end in windows:
                 if not 0 <= begin < end <= latest:
                     raise ValueError(
                         f"windows of client {client}: [{begin}, {end}] must have 0 <= begin < end"
@@ -92,28 +95,29 @@ class Windows:
                     )
 
     def for_clients(self, names: Sequence[str]) -> Windows:
-        """The same in the order of the clients. Raises ConfigError unless each is named and no other is."""
+        """Return the same in the order of the clients. Raises ConfigError unless exactly these clients are named."""
         if not isinstance(self.windows, dict):
             return self
         return replace(self, windows=tuple(in_order(self.windows, names)))
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
-        """Raises ConfigError where there are not as many lists of windows as clients."""
+        """Return the fleet's availability. Raises ConfigError if the number of lists differs from that of clients."""
         if isinstance(self.windows, dict):
             return self.for_clients([str(client) for client in range(n_clients)]).build(n_clients, rng)
         if len(self.windows) != n_clients:
             raise ConfigError(f"windows: {len(self.windows)} clients are listed, the fleet has {n_clients}")
-        return Scheduled([merged(own) for own in self.windows], self.period_s)
+        return Scheduled([merged(windows) for windows in self.windows], self.period_s)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Diurnal:
-    """Each client is there once a day, for the same share of it, at its own time of day."""
+    """Each client is available once a day, for the same share of the day, at its own time of day."""
 
-    share: Annotated[float, Gt(0), Le(1), Doc("share of the day that a client is there")]
+    share: Annotated[float, Gt(0), Le(1), Doc("share of the day that a client is available")]
     period_s: Annotated[Positive, Doc("length of a day, seconds")] = 86_400.0
     spread: Annotated[
-        Share, Doc("clients come at uniform times within this share of the day; 0: together, 1: around the clock")
+        Share,
+        Doc("share of the day over which clients' starting times are uniform; 0: all together, 1: around the clock"),
     ] = 1.0
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:

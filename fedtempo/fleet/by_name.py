@@ -1,4 +1,4 @@
-"""Values that a configuration gives to clients by name, put into the order of the clients."""
+"""Values that a configuration gives by client name, put into the order of the clients."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ T = TypeVar("T")
 
 @runtime_checkable
 class ByName(Protocol):
-    """A part of a fleet that knows clients by name."""
+    """A part of a fleet that refers to clients by name."""
 
     def for_clients(self, names: Sequence[str]) -> Any:
-        """The part for clients in this order. Raises ConfigError for a name that is none of theirs, or missing."""
+        """Return the part for clients in this order. Raises ConfigError for an unknown or a missing name."""
         ...
 
 
 def for_clients(part: T, names: Sequence[str], where: str) -> T:
-    """Return a part of a fleet, with all parts within it, for clients in this order.
+    """Return a part of a fleet, including nested parts, for clients in this order.
 
-    where: its key in a configuration, with which an error begins.
+    where: its key in the configuration, with which error messages start.
     """
     if isinstance(part, ByName):
         try:
-            made: T = part.for_clients(names)
+            ordered: T = part.for_clients(names)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
-        return made
+        return ordered
     if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return part
     changes = {}
@@ -44,7 +44,7 @@ def for_clients(part: T, names: Sequence[str], where: str) -> T:
 
 
 def in_order(values: Mapping[str, T], names: Sequence[str]) -> list[T]:
-    """Return a value for each client. Raises ConfigError unless each is named once and no other is."""
+    """Return the clients' values in order. Raises ConfigError unless exactly these clients are named."""
     must_be_clients(values, names)
     if missing := [name for name in names if name not in values]:
         raise ConfigError(f"no value for {listed(map(repr, missing))}; give one for each client by its name")
@@ -52,7 +52,7 @@ def in_order(values: Mapping[str, T], names: Sequence[str]) -> list[T]:
 
 
 def must_be_clients(given: Collection[str], names: Sequence[str]) -> None:
-    """Raises ConfigError for a name that no client has."""
+    """Raise ConfigError for a name that no client has."""
     if strange := [name for name in given if name not in names]:
         near = difflib.get_close_matches(strange[0], names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

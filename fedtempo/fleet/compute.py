@@ -1,4 +1,4 @@
-"""How fast the clients compute."""
+"""Computing speed of the clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Unit = Literal["s/visit", "s/example", "example/s"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientSpeed:
-    """How fast each client of a fleet computes, on average. values: one a client, in `unit`."""
+    """Mean computing speed of each client of a fleet. values: one per client, in `unit`."""
 
     values: FloatArray
     unit: Unit
@@ -37,10 +37,10 @@ class ClientSpeed:
             )
 
     def mean_s(self, examples_processed: npt.ArrayLike) -> FloatArray:
-        """Mean seconds of each client's visit.
+        """Return the mean computing time of each client's visit, seconds.
 
-        examples_processed: examples times epochs, one number or one a client. In "s/visit" it has no influence: the
-        time is that of one configured visit.
+        examples_processed: examples times epochs, one number or one per client; ignored for "s/visit", which is the
+        time of one configured visit.
         """
         examples = np.asarray(examples_processed, dtype=np.float64)
         if self.unit == "s/example":
@@ -50,7 +50,7 @@ class ClientSpeed:
         return np.broadcast_to(self.values, np.broadcast_shapes(self.values.shape, examples.shape)).copy()
 
     def client_mean_s(self, client: int, examples_processed: float) -> float:
-        """Mean seconds of one client's visit."""
+        """Return the mean computing time of one client's visit, seconds."""
         value = float(self.values[client])
         if self.unit == "s/example":
             return value * examples_processed
@@ -59,34 +59,34 @@ class ClientSpeed:
 
 @dataclass(frozen=True, config=STRICT)
 class Compute:
-    """How fast the clients compute, and how much that varies from visit to visit."""
+    """Computing speed of the clients and its variation from visit to visit."""
 
-    speed: Annotated[PerClient, Doc("distribution over clients: a number, a list (one a client) or {kind, ...}")]
+    speed: Annotated[PerClient, Doc("distribution over clients: a number, a list (one per client) or {kind, ...}")]
     unit: Annotated[
         Unit,
         Doc(
-            "unit of speed; s/visit is the time of one visit as configured, and visits of more or fewer examples than "
-            "configured take proportionally longer or shorter"
+            "unit of speed; s/visit is the time of one visit as configured; visits with more or fewer examples take "
+            "proportionally longer or shorter"
         ),
     ]
     variation: Annotated[
-        NonNegative, Doc("relative standard deviation of a visit's seconds, normal cut off at 0 (PSFL: 0.2)")
+        NonNegative, Doc("relative standard deviation of a visit's time, normal truncated at 0 (PSFL: 0.2)")
     ] = 0.0
     fluctuation: Annotated[
         float, Ge(0), Lt(1), Doc("largest relative change of speed from visit to visit (Hybrid-FL, r_var)")
     ] = 0.0
     fluctuation_std: Annotated[
-        NonNegative | None, Doc("relative standard deviation before the cut at r_var; r_var itself without it")
+        NonNegative | None, Doc("relative standard deviation before truncation at r_var (default: r_var)")
     ] = None
     ignore_work: Annotated[
         bool,
         Doc(
-            "competitors of a comparison take these times even if their visits do different work (epochs, steps, "
-            "examples, network); without it such a comparison is refused"
+            "use these times for all competitors of a comparison even if their visits do different work (epochs, "
+            "steps, examples, network); otherwise such a comparison is refused"
         ),
     ] = False
     watts: Annotated[
-        PerClient | None, Doc("power that a client draws while it computes, watts: a number, a list or {kind, ...}")
+        PerClient | None, Doc("power of a client while it computes, watts: a number, a list or {kind, ...}")
     ] = None
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Compute:
             raise ValueError("variation and fluctuation both describe how visits vary: set one of them")
 
     def build(self, n_clients: int, rng: np.random.Generator) -> ClientSpeed:
-        """Speeds of `n_clients` clients. Raises ConfigError for one that is not positive."""
+        """Return the speeds of `n_clients` clients. Raises ConfigError for a speed that is not positive."""
         if self.fluctuation > 0:
             variation = Variation.bounded(self.fluctuation, self.fluctuation_std, of_speed=self.unit == "example/s")
         else:
@@ -103,16 +103,16 @@ class Compute:
 
 
 def compute_from(value: object) -> object:
-    """`Compute` from the table that a configuration writes for it, the distribution nested or flat.
+    """Make `Compute` from its table in a configuration, with a nested or a flat distribution.
 
-    {unit, speed = {kind = "uniform", low, high}} and {unit, kind = "uniform", low, high} are the same. What is no table
-    is returned as it is. Raises ValueError for fields that do not fit.
+    {unit, speed = {kind = "uniform", low, high}} and {unit, kind = "uniform", low, high} are equivalent. Anything but a
+    table is returned unchanged. Raises ValueError for fields that do not fit.
     """
     if not isinstance(value, Mapping):
         return value
     fields: dict[str, Any] = dict(value)
     if "kind" in fields and "speed" not in fields:
-        own = {field.name for field in dataclasses.fields(Compute)}
-        fields = {key: item for key, item in value.items() if key in own}
-        fields["speed"] = {key: item for key, item in value.items() if key not in own}
+        names = {field.name for field in dataclasses.fields(Compute)}
+        fields = {key: item for key, item in value.items() if key in names}
+        fields["speed"] = {key: item for key, item in value.items() if key not in names}
     return made(Compute, fields, "compute")

@@ -1,7 +1,8 @@
-"""Devices as others recorded them: FedScale's device traces as JSON, or any CSV whose columns are named.
+"""Recorded devices: FedScale's device traces as JSON, or any CSV with named columns.
 
-A capacity says how fast a device computes and sends, a presence when it is there. Pickles, in which such traces are
-published, are never read: loading one runs whatever it holds. docs/fleets.md says how to turn them into JSON.
+A capacity gives a device's computing and sending speed, a presence the times when it is available. Pickles, in which
+such traces are published, are never read, since loading one can run any code. docs/fleets.md says how to convert them
+to JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fedtempo.parts.natural_order import natural
 
 LARGEST_BYTES = 2 * 2**30
 FEDSCALE_TRAINING = 3.0
-"""Training takes so many times the inference that FedScale's capacities give: the factor of its simulator."""
+"""Ratio of training to inference time in FedScale's simulator; its capacities give inference times."""
 
 COMPUTE_UNITS: Mapping[str, tuple[Unit, float]] = {
     "s/visit": ("s/visit", 1.0),
@@ -47,10 +48,10 @@ TIME_UNITS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.
 
 @dataclass(frozen=True)
 class Device:
-    """What is known of one device; None for what is not.
+    """What is known about one device; None for anything unknown.
 
-    compute: in the unit of `Devices.unit`. rates in bit/s. windows: when it is there, [begin, end) in seconds; they
-    repeat after `period_s` where that is given.
+    compute: in `Devices.unit`. Rates in bit/s. windows: when it is available, [begin, end) in seconds; they repeat
+    after `period_s` if it is given.
     """
 
     name: str
@@ -64,24 +65,24 @@ class Device:
 
 @dataclass(frozen=True)
 class Devices:
-    """Devices in the order of their names, and the unit of their computing."""
+    """Devices in the order of their names, and the unit of their computing speed."""
 
     devices: tuple[Device, ...]
     unit: Unit
 
     def drawn(self, count: int, rng: np.random.Generator) -> Devices:
-        """So many of them, each once, in their order. Raises ConfigError where there are fewer, or for none."""
+        """Draw `count` different devices, kept in order. Raises ConfigError if there are fewer, or for count < 1."""
         if count < 1:
             raise ConfigError(f"clients = {count}: draw at least one")
         if count > len(self.devices):
-            raise ConfigError(f"clients = {count}: only {len(self.devices)} devices are known by all that was given")
+            raise ConfigError(f"clients = {count}: only {len(self.devices)} devices are described by all given files")
         picks = np.sort(rng.choice(len(self.devices), count, replace=False))
         return Devices(tuple(self.devices[i] for i in picks.tolist()), self.unit)
 
     def joined(self, presence: Devices) -> Devices:
-        """Capacities with the presence of others: of the same name where all names agree, else one after another.
+        """Combine these capacities with presences, by name if all names agree, otherwise by position.
 
-        Public capacities and presences are of different devices, and are put together by position.
+        Published capacities and presences are of different devices.
         """
         windows = {device.name: device for device in presence.devices}
         if all(device.name in windows for device in self.devices):
@@ -99,22 +100,20 @@ class Devices:
 
 @component(frozen=True, config=STRICT)
 class Columns:
-    """Which column of a CSV is what. Several lines of one device are its measurements, of which the median counts."""
+    """Meaning of a CSV's columns. Several lines of one device are measurements, of which the median is used."""
 
-    compute: Annotated[str | None, Doc("column of the time or the speed of computing")] = None
-    compute_unit: Annotated[str, Doc(f"its unit: {', '.join(COMPUTE_UNITS)}")] = "s/visit"
-    compute_factor: Annotated[Positive, Doc("factor on it, such as 3 where it is inference and training is meant")] = (
-        1.0
-    )
-    download: Annotated[str | None, Doc("column of the rate to the device")] = None
-    upload: Annotated[str | None, Doc("column of the rate from the device")] = None
-    rate: Annotated[str | None, Doc("column of the rate both ways, where there is one")] = None
+    compute: Annotated[str | None, Doc("column with the computing time or speed")] = None
+    compute_unit: Annotated[str, Doc(f"unit of that column: {', '.join(COMPUTE_UNITS)}")] = "s/visit"
+    compute_factor: Annotated[Positive, Doc("factor on it, such as 3 to convert inference to training time")] = 1.0
+    download: Annotated[str | None, Doc("column with the rate to the device")] = None
+    upload: Annotated[str | None, Doc("column with the rate from the device")] = None
+    rate: Annotated[str | None, Doc("column with one rate for both directions")] = None
     rate_unit: Annotated[str, Doc(f"unit of the rates: {', '.join(RATE_UNITS)}")] = "bit/s"
-    watts: Annotated[str | None, Doc("column of the power while computing, watts")] = None
-    begin: Annotated[str | None, Doc("column of when the device comes")] = None
-    end: Annotated[str | None, Doc("column of when it leaves")] = None
-    time_unit: Annotated[str, Doc(f"unit of these: {', '.join(TIME_UNITS)}")] = "s"
-    client: Annotated[str | None, Doc("column that tells devices apart; each line is one where not given")] = None
+    watts: Annotated[str | None, Doc("column with the power while computing, watts")] = None
+    begin: Annotated[str | None, Doc("column with the times when the device becomes available")] = None
+    end: Annotated[str | None, Doc("column with the times when it leaves")] = None
+    time_unit: Annotated[str, Doc(f"unit of these times: {', '.join(TIME_UNITS)}")] = "s"
+    client: Annotated[str | None, Doc("column that identifies devices (default: each line is a device)")] = None
 
     def __post_init__(self) -> None:
         for name, unit, units in (
@@ -125,19 +124,19 @@ class Columns:
             if unit not in units:
                 raise ValueError(f"{name} = {unit!r} is no unit{nearest(unit, units)}")
         if self.rate is not None and (self.download is not None or self.upload is not None):
-            raise ValueError("rate is for both ways: give it, or download and upload")
+            raise ValueError("rate is for both directions: give either rate, or download and upload")
         if (self.download is None) != (self.upload is None):
-            raise ValueError("download, upload: give both, or rate where they are the same")
+            raise ValueError("download, upload: give both, or rate if they are equal")
         if (self.begin is None) != (self.end is None):
             raise ValueError("begin, end: give both")
         if self.begin is not None and self.client is None:
-            raise ValueError("client is missing: windows of time need to know whose they are")
+            raise ValueError("client is missing: time windows need the column that identifies their device")
         if not self.numbers and self.begin is None:
             raise ValueError("no column: give compute, rate, or begin and end")
 
     @property
     def numbers(self) -> dict[str, tuple[str, float]]:
-        """Columns of one number a device: what each is for, its name and the factor to the unit that is used here."""
+        """Columns with one number per device: field of `Device` to (column name, factor to the field's unit)."""
         unit_factor = COMPUTE_UNITS[self.compute_unit][1]
         by_speed = self.compute_unit == "example/s"
         factor = unit_factor / self.compute_factor if by_speed else unit_factor * self.compute_factor
@@ -152,30 +151,30 @@ class Columns:
 
 
 def read_devices(path: Path, columns: Columns | None = None) -> Devices:
-    """Devices from a file: FedScale's capacities or presences as JSON, or a CSV with `columns`.
+    """Read devices from a file: FedScale's capacities or presences as JSON, or a CSV with `columns`.
 
-    Raises ConfigError naming the file, and the line or the device, for anything that is not usable.
+    Raises ConfigError with the file, and the line or the device, for anything unusable.
     """
     _refuse_pickle(path)
     if path.suffix == ".json":
         return _from_fedscale(path)
     if columns is None:
-        raise ConfigError(f"{path}: say which column is what, such as --compute seconds, or --columns mapping.toml")
+        raise ConfigError(f"{path}: name the columns, for example --compute seconds, or --columns mapping.toml")
     return _from_csv(path, columns)
 
 
 def _refuse_pickle(path: Path) -> None:
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise ConfigError(f"{path} is larger than {LARGEST_BYTES:,} bytes: it is not read")
+            raise ConfigError(f"{path} is larger than {LARGEST_BYTES:,} bytes, the limit for a file of devices")
         with path.open("rb") as file:
             first = file.read(2)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     if path.suffix in (".pkl", ".pickle") or first[:1] == b"\x80":
         raise ConfigError(
-            f"{path} is a pickle, which is never read, since loading one runs what it holds: "
-            "turn it into JSON as docs/fleets.md says"
+            f"{path} is a pickle, which is never read, since loading one can run any code: "
+            "convert it to JSON as docs/fleets.md says"
         )
 
 
@@ -196,9 +195,10 @@ def _from_fedscale(path: Path) -> Devices:
 
 
 def _fedscale_device(name: str, trace: Mapping[str, Any]) -> Device | None:
-    """computation: ms to infer an example; communication: kbit/s. A presence: seconds, which repeat after finish_time.
+    """Return a device from FedScale's trace, or None if it is never available.
 
-    See `client_metadata.py` of FedScale's simulator. None for a device that is never there.
+    computation: inference time per example, ms; communication: kbit/s. Presences are in seconds and repeat after
+    finish_time. See `client_metadata.py` of FedScale's simulator.
     """
     if "computation" in trace or "communication" in trace:
         compute = FEDSCALE_TRAINING * _positive(trace, "computation") / 1000
@@ -206,7 +206,7 @@ def _fedscale_device(name: str, trace: Mapping[str, Any]) -> Device | None:
         return Device(name, compute=compute, download_bps=rate, upload_bps=rate)
     begins, ends, period_s = trace["active"], trace["inactive"], _positive(trace, "finish_time")
     if len(begins) != len(ends):
-        raise ValueError(f"active has {len(begins)} times and inactive {len(ends)}; there must be as many")
+        raise ValueError(f"active has {len(begins)} times and inactive {len(ends)}; the numbers must agree")
     windows = tuple((float(begin), min(float(end), period_s)) for begin, end in zip(begins, ends))
     if bad := [window for window in windows if not 0 <= window[0] <= window[1]]:
         raise ValueError(f"it comes at {bad[0][0]:g} and leaves at {bad[0][1]:g}")
@@ -221,16 +221,16 @@ def _from_csv(path: Path, columns: Columns) -> Devices:
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.DictReader(lines)
-            asked = [column for column, _ in numbers.values()] + [columns.client, columns.begin, columns.end]
-            for column in asked:
+            wanted = [column for column, _ in numbers.values()] + [columns.client, columns.begin, columns.end]
+            for column in wanted:
                 if column is not None and column not in (reader.fieldnames or ()):
                     raise ConfigError(f"{path} has no column {column!r}{nearest(column, reader.fieldnames or ())}")
             for number, row in enumerate(reader):
                 name = str(number) if columns.client is None else (row[columns.client] or "").strip()
-                own = measured.setdefault(name, {})
+                values = measured.setdefault(name, {})
                 try:
                     for what, (column, factor) in numbers.items():
-                        own.setdefault(what, []).append(factor * _positive(row, column))
+                        values.setdefault(what, []).append(factor * _positive(row, column))
                     if columns.begin is not None and columns.end is not None:
                         begin, end = float(row[columns.begin]), float(row[columns.end])
                         if not 0 <= begin < end < math.inf:
@@ -241,7 +241,7 @@ def _from_csv(path: Path, columns: Columns) -> Devices:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not measured:
-        raise ConfigError(f"{path} holds no line below its header")
+        raise ConfigError(f"{path} has no lines below its header")
     devices = (
         Device(
             name,
@@ -254,9 +254,9 @@ def _from_csv(path: Path, columns: Columns) -> Devices:
 
 
 def fleet_table(devices: Devices, *, trace: str | None = None, estimates: str = "exact") -> dict[str, Any]:
-    """The `[fleet]` of devices. trace: the file in which `write_trace` put when they are there.
+    """Return the `[fleet]` table of devices. trace: the file of their availability written by `write_trace`.
 
-    Raises ConfigError naming a device whose computing is not known.
+    Raises ConfigError with the device if its computing speed is unknown.
     """
     table: dict[str, Any] = {
         "compute": {"unit": devices.unit, "speed": _all(devices, "compute")},
@@ -277,7 +277,7 @@ def fleet_table(devices: Devices, *, trace: str | None = None, estimates: str = 
 
 
 def write_trace(devices: Devices, path: Path) -> None:
-    """A CSV for `availability = {kind = "trace"}`: client (by position), begin_s, end_s, period_s (empty: once)."""
+    """Write a CSV for `availability = {kind = "trace"}`: client (position), begin_s, end_s, period_s (empty: once)."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["client", "begin_s", "end_s", "period_s"])
@@ -291,7 +291,7 @@ def _all(devices: Devices, what: str) -> list[float]:
     for device in devices.devices:
         value = getattr(device, what)
         if value is None:
-            raise ConfigError(f"device {device.name!r}: its {what} is not known, and that of others is")
+            raise ConfigError(f"device {device.name!r}: its {what} is unknown, but that of others is known")
         values.append(float(f"{value:.10g}"))
     return values
 
@@ -308,9 +308,9 @@ def _reason(error: Exception) -> str:
 
 
 def column_of(path: Path, column: str, client: str | None = None) -> list[float]:
-    """The numbers of one column of a CSV; client: the column that tells devices apart, of each the median.
+    """Return the numbers of one column of a CSV; client: column that identifies devices, each with its median.
 
-    Raises ConfigError as `read_devices`.
+    Raises ConfigError like `read_devices`.
     """
     devices = read_devices(path, Columns(compute=column, client=client))
     return [device.compute for device in devices.devices if device.compute is not None]

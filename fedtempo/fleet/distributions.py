@@ -1,7 +1,7 @@
-"""Distributions over clients: how fast, how near, how often. Each draws by inverting its cumulative distribution.
+"""Distributions over clients, for speeds, rates and times. Each draws by inverting its cumulative distribution.
 
-`DISTRIBUTIONS` maps the name used in a configuration to the class. Every class has `draw(rng, size)`, an array of
-`size` values (float64), `inverse_cdf(uniforms)`, and `expectation`, the mean of a draw.
+`DISTRIBUTIONS` maps the name used in a configuration to the class. Every class has `draw(rng, size)`, which returns
+`size` values (float64), and `expectation`, the mean of a draw; most have `inverse_cdf(uniforms)`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fedtempo.parts.fields import STRICT, Doc, Floats, NonNegative, Positive
 
 @runtime_checkable
 class Distribution(Protocol):
-    """One value a client. `rng` is used up by the same amount whatever the values."""
+    """One value per client. Drawing advances `rng` by the same amount whatever the values."""
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray: ...
     @property
@@ -35,7 +35,7 @@ class Distribution(Protocol):
 
 
 def drawn(key: str, values: Distribution, rng: np.random.Generator, size: int) -> FloatArray:
-    """A draw. Raises ConfigError, with the key that the values have in a configuration, where they cannot be drawn."""
+    """Draw values. Raises ConfigError, with their key in the configuration, if they cannot be drawn."""
     try:
         return values.draw(rng, size)
     except ConfigError as error:
@@ -46,7 +46,7 @@ def drawn(key: str, values: Distribution, rng: np.random.Generator, size: int) -
 class Constant:
     """The same value for every client."""
 
-    value: Annotated[NonNegative, Doc("the value, in the unit of what is described")]
+    value: Annotated[NonNegative, Doc("the value, in the unit of the quantity")]
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         return np.full(size, self.value)
@@ -58,12 +58,12 @@ class Constant:
 
 @dataclass(frozen=True, config=STRICT)
 class Listed:
-    """One given value for each client, in the order of the clients."""
+    """Given values, one per client, in the order of the clients."""
 
-    values: Annotated[Floats, MinLen(1), Doc("the values, one a client")]
+    values: Annotated[Floats, MinLen(1), Doc("the values, one per client")]
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Raises ConfigError where there are not as many values as clients."""
+        """Return the values. Raises ConfigError if their number differs from that of the clients."""
         if size != len(self.values):
             raise ConfigError(f"{len(self.values)} values are listed for {size} clients; give one a client")
         return np.array(self.values, dtype=np.float64)
@@ -75,16 +75,16 @@ class Listed:
 
 @dataclass(frozen=True, config=STRICT)
 class Named:
-    """One given value for each client, by its name: {site1 = 1.0, site2 = 2.5}; clients without names have numbers."""
+    """Given values by client name, {site1 = 1.0, site2 = 2.5}; clients without names are called by number, from 0."""
 
-    values: Annotated[dict[str, float], MinLen(1), Doc("the values by name, one for each client")]
+    values: Annotated[dict[str, float], MinLen(1), Doc("the values by name, one per client")]
 
     def for_clients(self, names: Sequence[str]) -> Listed:
-        """The values in the order of the clients. Raises ConfigError unless each is named and no other is."""
+        """Return the values in the order of the clients. Raises ConfigError unless exactly these clients are named."""
         return Listed(tuple(in_order(self.values, names)))
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Takes clients for nameless ones: their names are their numbers, from 0."""
+        """Return the values of clients without names, which are called by number, from 0."""
         return self.for_clients([str(client) for client in range(size)]).draw(rng, size)
 
     @property
@@ -94,7 +94,7 @@ class Named:
 
 @dataclass(frozen=True, config=STRICT)
 class Uniform:
-    """Equal density between two values."""
+    """Uniform distribution between two values."""
 
     low: Annotated[NonNegative, Doc("smallest value")]
     high: Annotated[Positive, Doc("largest value")]
@@ -133,12 +133,12 @@ class Exponential:
 
 @dataclass(frozen=True, config=STRICT)
 class Normal:
-    """Normal distribution, cut off at a small positive value so that nothing takes no time, and above if asked."""
+    """Normal distribution truncated at a small positive value, so that all times are positive, and optionally above."""
 
-    mean: Annotated[float, Doc("mean before the cut")]
-    std: Annotated[NonNegative, Doc("standard deviation before the cut")]
+    mean: Annotated[float, Doc("mean before truncation")]
+    std: Annotated[NonNegative, Doc("standard deviation before truncation")]
     low: Annotated[Positive, Doc("smallest value")] = 0.05
-    high: Annotated[Positive | None, Doc("largest value; none without it")] = None
+    high: Annotated[Positive | None, Doc("largest value (default: unlimited)")] = None
 
     def __post_init__(self) -> None:
         if self.high is not None and self.low > self.high:
@@ -156,12 +156,12 @@ class Normal:
 
     @property
     def expectation(self) -> float:
-        """Mean after the cut."""
+        """Mean after truncation."""
         return self._law.moments()[0]
 
 
 class _Table:
-    """Inverse of a distribution on finitely many values."""
+    """A distribution on finitely many values, with its inverse."""
 
     def __init__(self, values: FloatArray, weights: FloatArray) -> None:
         self.values = values
@@ -169,7 +169,7 @@ class _Table:
         self._cdf = np.cumsum(self.probabilities)
 
     def inverse_cdf(self, uniforms: npt.ArrayLike) -> FloatArray:
-        """The first value whose cumulative probability exceeds each of `uniforms`."""
+        """Return the first value whose cumulative probability exceeds each of `uniforms`."""
         position = np.searchsorted(self._cdf, np.asarray(uniforms, dtype=np.float64), side="right")
         last = np.flatnonzero(self.probabilities)[-1]  # the sum may end a rounding error below 1
         return np.asarray(self.values[np.minimum(position, last)], dtype=np.float64)
@@ -181,16 +181,16 @@ class _Table:
 
 @dataclass(frozen=True, config=STRICT)
 class Discrete:
-    """One of a few values, equally likely or by weight."""
+    """One of a few values, equally likely or weighted."""
 
     values: Annotated[Floats, MinLen(1), Doc("the values")]
-    weights: Annotated[Floats | None, Doc("how likely each is, in any scale; equal without it")] = None
+    weights: Annotated[Floats | None, Doc("relative probabilities, on any scale (default: equal)")] = None
 
     def __post_init__(self) -> None:
         if self.weights is None:
             return
         if len(self.weights) != len(self.values):
-            raise ValueError(f"weights: {len(self.weights)} for {len(self.values)} values; give one a value")
+            raise ValueError(f"weights: {len(self.weights)} for {len(self.values)} values; give one per value")
         if min(self.weights) < 0 or sum(self.weights) <= 0:
             raise ValueError(f"weights = {self.weights}: none may be negative, and one must be positive")
 
@@ -212,9 +212,9 @@ class Discrete:
 
 @dataclass(frozen=True, config=STRICT)
 class Zipf:
-    """Zipf's distribution on the whole numbers low..high: P(k) is proportional to k^-exponent.
+    """Zipf's distribution on the integers low..high: P(k) is proportional to k^-exponent.
 
-    Bounded, because the mean is infinite without bounds for exponents up to 2 (FCH-FL uses 1.2 for latency).
+    It is bounded, since otherwise its mean is infinite for exponents up to 2 (FCH-FL uses 1.2 for latency).
     """
 
     exponent: Annotated[NonNegative, Doc("how fast the probability falls; 0 makes all values equally likely")]
@@ -232,7 +232,7 @@ class Zipf:
 
     @property
     def pmf(self) -> FloatArray:
-        """Probability of each of low..high."""
+        """Probabilities of low..high."""
         return self._table.probabilities
 
     @property
@@ -241,7 +241,7 @@ class Zipf:
         return math.fsum(self._table.values**-self.exponent)
 
     def inverse_cdf(self, uniforms: npt.ArrayLike) -> FloatArray:
-        """The smallest k with u < P(1) + .. + P(k), for each u."""
+        """Return for each u the smallest k with u < P(1) + .. + P(k)."""
         return self._table.inverse_cdf(uniforms)
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -265,9 +265,9 @@ DISTRIBUTIONS: dict[str, type] = {
 
 
 def distribution(value: object) -> Distribution:
-    """A distribution as a configuration writes it: a number, a list (one value a client), or a table.
+    """Return the distribution that a configuration gives as a number, a list (one value per client) or a table.
 
-    A table with `kind` is a distribution of that kind, another has the clients' values by name.
+    A table with `kind` is a distribution of that kind; any other table gives the clients' values by name.
 
     Raises ValueError for anything else.
     """
@@ -281,11 +281,11 @@ def distribution(value: object) -> Distribution:
         value = component(value, DISTRIBUTIONS, "distributions", "distribution")
     if isinstance(value, Distribution):
         return value
-    raise ValueError(f"{value!r} is no number, no list of numbers and no table with a kind")
+    raise ValueError(f"{value!r} is not a number, a list of numbers or a table with a kind")
 
 
 def _is_by_name(table: Mapping[str, object]) -> bool:
-    """Whether a table gives numbers by name: it has no kind, and its keys are not all fields of distributions."""
+    """Return whether a table gives numbers by name: no kind, and not all keys are fields of distributions."""
     fields = {field.name for part in DISTRIBUTIONS.values() for field in dataclasses.fields(part)}
     numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in table.values())
     return bool(table) and "kind" not in table and numbers and not table.keys() <= fields

@@ -1,7 +1,7 @@
-"""What the server believes that a client's visit takes.
+"""The server's estimates of the duration of clients' visits.
 
 `ESTIMATES` maps the name used in a configuration to the class. Estimates are (download, compute, upload) in seconds.
-None is the default: whoever describes a run says what its server knows.
+There is no default: a configuration must say what the server knows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Times = tuple[float, float, float]
 
 
 class Estimator(Protocol):
-    """A server's beliefs about the clients of a fleet."""
+    """A server's estimates of the clients of a fleet."""
 
     def estimate(self, client: int, true_download_s: float, true_compute_s: float, true_upload_s: float) -> Times:
-        """What the server believes; the arguments are the client's true means, of which it may know something."""
+        """Return the server's estimate; the arguments are the client's true means, which it may partly know."""
         ...
 
     def observe(self, client: int, download_s: float, compute_s: float, upload_s: float) -> None:
-        """A visit of the client ended after these times."""
+        """Learn that a visit of the client took these times."""
         ...
 
 
@@ -97,29 +97,29 @@ class _Noisy:
 
 @dataclass(frozen=True, config=STRICT)
 class Exact:
-    """The server knows every client's true mean times: the upper bound of what estimates can do."""
+    """The server knows every client's true mean times, the best that estimates can be."""
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Estimator:
         return _Exact()
 
 
 def _parts(value: Any) -> Any:
-    """One number is the whole visit, all of it counted as computing."""
+    """Turn one number into a visit that consists of computing only."""
     return (0.0, value, 0.0) if isinstance(value, int | float) else value
 
 
 @dataclass(frozen=True, config=STRICT)
 class Observed:
-    """The mean of what was seen of a client; a prior before anything was."""
+    """The mean of a client's observed visits; a prior before the first."""
 
     prior_s: Annotated[
         tuple[NonNegative, NonNegative, NonNegative],
         Field(strict=False),
         Len(3, 3),
         BeforeValidator(_parts),
-        Doc("before the first visit: [download, compute, upload] or the whole visit as one number, seconds"),
+        Doc("estimate before the first visit: [download, compute, upload] or one number for the whole visit, seconds"),
     ]
-    window: Annotated[Count | None, Doc("mean of the last so many visits; of all without it")] = None
+    window: Annotated[Count | None, Doc("number of latest visits to average (default: all)")] = None
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Estimator:
         return _Observed(self.prior_s, self.window)
@@ -127,12 +127,12 @@ class Observed:
 
 @dataclass(frozen=True, config=STRICT)
 class Noisy:
-    """The true mean times, all parts of a visit off by one random factor."""
+    """The true mean times, with all parts of a visit multiplied by one random factor."""
 
     error: Annotated[float, Ge(0), Lt(1), Doc("largest relative error: a factor uniform in [1 - error, 1 + error]")]
-    bias: Annotated[float, Gt(-1), Doc("relative error common to all: a further factor 1 + bias")] = 0.0
+    bias: Annotated[float, Gt(-1), Doc("relative error shared by all clients: a further factor 1 + bias")] = 0.0
     per: Annotated[
-        Literal["client", "visit"], Doc("one factor a client for the run, or a new one after each visit")
+        Literal["client", "visit"], Doc("draw one factor per client for the whole run, or a new one after each visit")
     ] = "visit"
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Estimator:

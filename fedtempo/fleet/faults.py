@@ -1,4 +1,4 @@
-"""What goes wrong with a visit although its client stays: it is late, never answers, or sends what is no update."""
+"""Faults of visits whose client stays: it is late, never answers, or sends an invalid update."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Fault = Literal["nan", "infinite", "shape", "count", "scaled", "late", "hang"]
 Vector = np.ndarray[Any, np.dtype[np.float32]]
 
 REFUSED: frozenset[str] = frozenset({"nan", "infinite", "shape", "count"})
-"""Faults after which what comes back is no update, whoever looks at it."""
+"""Faults that make an update invalid for any check."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Faults:
-    """The `[fleet.faults]` table: probabilities with which a visit goes wrong, each in one way at most."""
+    """The `[fleet.faults]` table: probabilities of the faults; a visit has at most one."""
 
-    nan: Annotated[Share, Doc("probability that one of the parameters that come back is not a number")] = 0.0
-    infinite: Annotated[Share, Doc("probability that one of them is infinite")] = 0.0
-    shape: Annotated[Share, Doc("probability that the last of them is missing")] = 0.0
-    count: Annotated[Share, Doc("probability that the client claims a thousand times the examples that it holds")] = 0.0
-    scaled: Annotated[Share, Doc("probability that all parameters come back times scale_factor: an attack")] = 0.0
+    nan: Annotated[Share, Doc("probability that one of the returned parameters is NaN")] = 0.0
+    infinite: Annotated[Share, Doc("probability that one of the returned parameters is infinite")] = 0.0
+    shape: Annotated[Share, Doc("probability that the last parameter is missing")] = 0.0
+    count: Annotated[Share, Doc("probability that the client reports a thousand times the examples it holds")] = 0.0
+    scaled: Annotated[Share, Doc("probability that all parameters are multiplied by scale_factor: an attack")] = 0.0
     late: Annotated[Share, Doc("probability that computing takes late_factor times as long")] = 0.0
     hang: Annotated[Share, Doc("probability that the client never answers; needs server.deadline")] = 0.0
-    late_factor: Annotated[float, Ge(1), Doc("how many times as long a late visit computes")] = 10.0
+    late_factor: Annotated[float, Ge(1), Doc("factor on the computing time of a late visit")] = 10.0
     scale_factor: Annotated[float, Doc("factor on the parameters of a scaled update")] = 1e6
     clients: Annotated[
         tuple[Annotated[int, Ge(0)] | str, ...],
@@ -45,34 +45,34 @@ class Faults:
             raise ValueError(f"the probabilities of {', '.join(get_args(Fault))} add up to {self.total:g}, more than 1")
 
     def for_clients(self, names: Sequence[str]) -> Faults:
-        """The same with clients by number. Raises ConfigError for one that is none of these."""
+        """Return the same with clients by number. Raises ConfigError for an unknown client."""
         must_be_clients([client for client in self.clients if isinstance(client, str)], names)
         if strange := [client for client in self.clients if isinstance(client, int) and client >= len(names)]:
-            raise ConfigError(f"clients: {strange[0]} is none of the fleet's, 0 to {len(names) - 1}")
+            raise ConfigError(f"clients: {strange[0]} is not in the fleet, 0 to {len(names) - 1}")
         numbers = tuple(names.index(client) if isinstance(client, str) else client for client in self.clients)
         return self if numbers == self.clients else replace(self, clients=numbers)
 
     @property
     def total(self) -> float:
-        """Probability that a visit goes wrong."""
+        """Probability that a visit has a fault."""
         return float(sum(getattr(self, kind) for kind in get_args(Fault)))
 
     def drawn(self, client: int, rng: np.random.Generator) -> Fault | None:
-        """How one visit of `client` goes wrong; rng: that visit's own. None where it does not."""
+        """Draw the fault of one visit of `client`, None for no fault. rng: the visit's own generator."""
         if self.clients and client not in self.clients:
             return None
         left = rng.random()
         for kind in get_args(Fault):
             left -= getattr(self, kind)
             if left < 0:
-                found: Fault = kind
-                return found
+                fault: Fault = kind
+                return fault
         return None
 
     def sent(
         self, fault: Fault | None, parameters: Vector, num_examples: int, rng: np.random.Generator
     ) -> tuple[Vector, int]:
-        """What a client sends in place of its parameters, which are changed, and of its number of examples."""
+        """Return the parameters, changed in place, and the number of examples that a client sends with this fault."""
         match fault:
             case "nan" | "infinite":
                 parameters[rng.integers(len(parameters))] = np.nan if fault == "nan" else np.inf

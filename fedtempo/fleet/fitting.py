@@ -1,4 +1,4 @@
-"""Which of the distributions that a fleet can have describes measured values, such as the times of visits."""
+"""Fit a fleet's distributions to measured values, such as visit times."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fedtempo.fleet.truncation import FloatArray
 LEAST_VALUES = 5
 MOST_DISTINCT = 12
 DOUBTFUL = 0.01
-"""Probability of a Kolmogorov-Smirnov distance as large, below which a fit is called bad."""
+"""p-value of the Kolmogorov-Smirnov distance below which a fit is called bad."""
 _QUANTILES = 50
 _SMALLEST = 0.05
-"""The lower bound that a normal distribution has where nothing else is said."""
+"""The default lower bound of a normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Fit:
     """A distribution fitted by maximum likelihood.
 
     aic: Akaike's criterion, 2 parameters - 2 log-likelihood; smaller is better. ks: Kolmogorov-Smirnov distance, the
-    largest difference between the shares of values below a point; p: probability of one as large if the values came
-    from it (None for a distribution on few values, for which it has no meaning).
+    largest difference between the two cumulative distributions; p: its p-value, the probability of a distance at least
+    as large if the values come from the distribution (None for a distribution on few values, where it is meaningless).
     """
 
     kind: str
@@ -41,22 +41,22 @@ class Fit:
 
     @property
     def good(self) -> bool:
-        """Whether the values may have come from it."""
+        """Whether the values may come from the distribution."""
         return self.p is None or self.p >= DOUBTFUL
 
     def table(self) -> dict[str, Any]:
-        """It as a configuration writes it, with six digits."""
+        """Return the distribution as a table of a configuration, with six digits."""
         fields = dataclasses.asdict(self.distribution)  # type: ignore[call-overload]
         return {"kind": self.kind, **{name: _rounded(value) for name, value in fields.items() if value is not None}}
 
 
 def fit(values: Sequence[float] | FloatArray) -> list[Fit]:
-    """All distributions that can describe the values, best first by Akaike's criterion.
+    """Return all distributions that can describe the values, best first by Akaike's criterion.
 
-    One value repeated is a constant. A few values that come again and again are `discrete`, or `zipf` where they are
-    whole numbers; anything else is `exponential`, `normal` (cut off near 0) or `uniform`. The two groups are not
-    compared, since a probability is no density. Raises ConfigError for fewer than five values, or one that is not
-    positive and finite.
+    One repeated value is a constant. A few distinct values that repeat often are `discrete`, or `zipf` if they are
+    integers; all others are `exponential`, `normal` (truncated near 0) or `uniform`. The two groups are not compared,
+    since probabilities and densities are not comparable. Raises ConfigError for fewer than five values, or for a value
+    that is not positive and finite.
     """
     x = np.sort(np.asarray(values, dtype=np.float64))
     if x.size < LEAST_VALUES:
@@ -67,14 +67,14 @@ def fit(values: Sequence[float] | FloatArray) -> list[Fit]:
         return [Fit("constant", Constant(float(x[0])), -math.inf, 0.0, None)]
     distinct = np.unique(x)
     if distinct.size <= min(MOST_DISTINCT, x.size // 3):
-        found = [_discrete(x), *([_zipf(x)] if (distinct == distinct.round()).all() else [])]
+        fits = [_discrete(x), *([_zipf(x)] if (distinct == distinct.round()).all() else [])]
     else:
-        found = [_exponential(x), _normal(x), _uniform(x)]
-    return sorted(found, key=lambda each: each.aic)
+        fits = [_exponential(x), _normal(x), _uniform(x)]
+    return sorted(fits, key=lambda fitted: fitted.aic)
 
 
 def empirical(values: Sequence[float] | FloatArray) -> Discrete:
-    """The values themselves as a distribution, by up to fifty of their quantiles: for those that nothing fits."""
+    """Return a discrete distribution of up to fifty quantiles of the values, for values that no distribution fits."""
     x = np.asarray(values, dtype=np.float64)
     count = min(_QUANTILES, x.size)
     quantiles = np.quantile(x, (np.arange(count) + 0.5) / count)
@@ -98,7 +98,7 @@ def _uniform(x: FloatArray) -> Fit:
 
 
 def _normal(x: FloatArray) -> Fit:
-    """Normal before a cut at `low`, which is 0.05 or half of the smallest value where that is less."""
+    """Fit a normal truncated at `low`, the smaller of 0.05 and half of the smallest value."""
     low, scale = min(_SMALLEST, float(x[0]) / 2), float(x.std())
 
     def law(mean: float, std: float) -> Any:
@@ -107,7 +107,7 @@ def _normal(x: FloatArray) -> Fit:
     def loss(point: FloatArray) -> float:
         return -float(law(point[0], scale * math.exp(point[1])).logpdf(x).mean())
 
-    # From an exponential's shape (mean far below the cut) to a narrow bell: what lies beyond is another distribution.
+    # From an exponential's shape (mean far below the bound) to a narrow bell; beyond, another distribution fits.
     bounds = [(-float(x[-1]), float(x[-1])), (-7.0, 3.0)]
     found = scipy.optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
     mean, std = float(found.x[0]), scale * math.exp(float(found.x[1]))

@@ -1,4 +1,4 @@
-"""A fleet: N clients that compute, are linked, come and go, and of which the server believes something."""
+"""A fleet: its clients' computing speed, links and availability, and the server's estimates of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedtempo.parts.fields import STRICT, Doc
 
 
 class Generators(Protocol):
-    """Makes a generator that depends on nothing but the run's seed, `purpose` and `keys`."""
+    """Makes a generator that depends only on the run's seed, `purpose` and `keys`."""
 
     def __call__(self, purpose: str, *keys: int) -> np.random.Generator: ...
 
@@ -36,8 +36,7 @@ class Generators(Protocol):
 class Fleet:
     """The clients of one run.
 
-    compute_watts, link_watts: power that each draws while it computes, and while it receives or sends; None where it is
-    not known.
+    compute_watts, link_watts: power of each client while it computes, and while it receives or sends; None if unknown.
     """
 
     speed: ClientSpeed
@@ -53,14 +52,14 @@ class Fleet:
         return len(self.speed.values)
 
     def estimator(self, rng: np.random.Generator) -> Estimator:
-        """What the server believes at the start of a run; it learns, so each run needs its own."""
+        """Return the server's estimates at the start of a run; they learn, so each run needs its own."""
         return self.estimates.build(self.n_clients, rng)
 
     def describe(self, examples_processed: npt.ArrayLike, size_bytes: float) -> list[dict[str, Any]]:
-        """One row a client, for a table: mean seconds of a visit and its parts, rates in bit/s, place in metres.
+        """Return one row per client: mean times of a visit and its parts, seconds; rates, bit/s; position, metres.
 
-        examples_processed: as in `ClientSpeed.mean_s`. size_bytes: size of the model. Columns that have no meaning
-        for the kind of link are left out.
+        examples_processed: as in `ClientSpeed.mean_s`. size_bytes: size of the model. Columns that do not apply to the
+        kind of link are left out.
         """
         rows = []
         for client, compute_s in enumerate(self.speed.mean_s(examples_processed).tolist()):
@@ -88,7 +87,7 @@ class Fleet:
 
 
 def _from(registry: Mapping[str, type], group: str, what: str) -> BeforeValidator:
-    """Takes a part as it is, by its name where it needs nothing else, or from a table with `kind`."""
+    """Accept a part itself, its name if it needs no fields, or a table with `kind`."""
 
     def make(value: object) -> object:
         if isinstance(value, str):
@@ -104,29 +103,28 @@ def _faults_from(value: object) -> object:
 
 @dataclass(frozen=True, config=STRICT)
 class FleetPlan:
-    """A fleet as a configuration describes it. No timing has a default; a preset is a paper's fleet as a whole."""
+    """A fleet as described in a configuration. No timing has a default; a preset is a paper's complete fleet."""
 
-    compute: Annotated[Compute, BeforeValidator(compute_from), Doc("how fast the clients compute: {unit, speed, ...}")]
-    link: Annotated[Link, _from(LINKS, "links", "link"), Doc("how long bytes take: {kind, ...}; 'none' for no time")]
+    compute: Annotated[
+        Compute, BeforeValidator(compute_from), Doc("computing speed of the clients: {unit, speed, ...}")
+    ]
+    link: Annotated[Link, _from(LINKS, "links", "link"), Doc("transfer times: {kind, ...}; 'none' for no time")]
     estimates: Annotated[
         EstimatorKind,
         _from(ESTIMATES, "estimates", "kind of estimates"),
-        Doc("what the server believes: exact, or {kind, ...}"),
+        Doc("the server's estimates: exact, or {kind, ...}"),
     ]
     availability: Annotated[
         AvailabilityKind,
         _from(AVAILABILITY, "availability", "kind of availability"),
-        Doc("when clients are there: {kind, ...}"),
+        Doc("when clients are available: {kind, ...}"),
     ] = dataclasses.field(default_factory=Always)
     faults: Annotated[
-        Faults, BeforeValidator(_faults_from), Doc("what goes wrong with visits of clients that stay: {nan, hang, ...}")
+        Faults, BeforeValidator(_faults_from), Doc("faults of visits whose clients stay: {nan, hang, ...}")
     ] = dataclasses.field(default_factory=Faults)
     preset: Annotated[
         str | None,
-        Doc(
-            "a paper's fleet, by name, or a TOML file with a [fleet]; what is given beside it takes precedence, field "
-            "by field"
-        ),
+        Doc("name of a paper's fleet, or a TOML file with a [fleet]; other given keys take precedence, field by field"),
     ] = None
 
     @model_validator(mode="before")
@@ -136,10 +134,10 @@ class FleetPlan:
         return ArgsKwargs(values.args, given if given.get("preset") is None else completed(given))
 
     def build(self, n_clients: int, rng: Generators, names: Sequence[str] = ()) -> Fleet:
-        """The fleet of `n_clients`; each part draws from its own generator, so that none moves another.
+        """Build the fleet of `n_clients`; each part draws from its own generator, so parts do not affect each other.
 
-        names: of the clients, in their order; their numbers if empty. Raises ConfigError where a part does not fit the
-        number of clients or their names, or a time is not usable.
+        names: the clients' names in order (default: their numbers). Raises ConfigError if a part does not fit the
+        number of clients or their names, or a time is unusable.
         """
         known = list(names) or [str(client) for client in range(n_clients)]
         compute, link, availability, faults = (
@@ -158,7 +156,7 @@ class FleetPlan:
 
 
 def _power(watts: Distribution | None, n_clients: int, rng: np.random.Generator, part: str) -> FloatArray | None:
-    """Power of each client. Raises ConfigError for one that is negative or not finite."""
+    """Return the power of each client, watts. Raises ConfigError for a negative or infinite power."""
     if watts is None:
         return None
     values = drawn(f"fleet.{part}.watts", watts, rng, n_clients)

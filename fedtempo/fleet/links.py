@@ -1,7 +1,7 @@
-"""How long bytes take between the server and each client, and from client to client.
+"""Transfer times between the server and each client, and from client to client.
 
-`LINKS` maps the name used in a configuration to the class. None is the default: whoever describes a fleet says which
-links it has, `{kind = "none"}` where sending takes no time.
+`LINKS` maps the name used in a configuration to the class. There is no default: a fleet must say which links it has,
+`{kind = "none"}` if transfers take no time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt, NonNegative, Posit
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Direction:
-    """One way between the server and each client: fixed seconds or a rate, one a client; exactly one is given."""
+    """One direction between the server and each client: fixed times or rates, one per client; exactly one is given."""
 
     seconds: FloatArray | None = None
     rate_bps: FloatArray | None = None
@@ -40,7 +40,7 @@ class Direction:
         return float(self.seconds[client])
 
     def check(self, name: str) -> None:
-        """Raises ConfigError for a time that is not finite or negative, or a rate that is not finite or positive."""
+        """Raise ConfigError for a time that is negative or not finite, or a rate that is not positive and finite."""
         if self.rate_bps is not None:
             values, good, want = self.rate_bps, self.rate_bps > 0, "bit/s; it must be positive and finite"
         else:
@@ -53,11 +53,11 @@ class Direction:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Links:
-    """The links of a fleet's clients, as mean times; a visit's own times are these times a factor of `variation`.
+    """The links of a fleet's clients, as mean times; a visit's times are these multiplied by a factor of `variation`.
 
-    channels, download_channels: how many clients can send to, or receive from, the server at once; None is no limit.
-    peer_bps: rate between two clients, None where they cannot talk. positions: metres from the server, shape
-    (n_clients, 2), where clients have a place.
+    channels, download_channels: number of clients that can send to, or receive from, the server in parallel; None: no
+    limit. peer_bps: rate between two clients; None if they have no direct link. positions: metres from the server,
+    (n_clients, 2); None if clients have no position.
     """
 
     download: Direction
@@ -74,30 +74,30 @@ class Links:
 
     @property
     def download_bps(self) -> FloatArray | None:
-        """Rate to each client, bit/s; None where the time is fixed."""
+        """Rate to each client, bit/s; None if times are fixed."""
         return self.download.rate_bps
 
     @property
     def upload_bps(self) -> FloatArray | None:
-        """Rate from each client, bit/s; None where the time is fixed."""
+        """Rate from each client, bit/s; None if times are fixed."""
         return self.upload.rate_bps
 
     def download_s(self, client: int, size_bytes: float) -> float:
-        """Mean seconds from the server to the client."""
+        """Return the mean time from the server to the client, seconds."""
         return self.download.time_s(client, size_bytes)
 
     def upload_s(self, client: int, size_bytes: float) -> float:
-        """Mean seconds from the client to the server."""
+        """Return the mean time from the client to the server, seconds."""
         return self.upload.time_s(client, size_bytes)
 
     def peer_s(self, sender: int, receiver: int, size_bytes: float) -> float | None:
-        """Seconds from one client to another directly; None where they cannot. A client has its own model already."""
+        """Return the time of a direct transfer between clients, seconds; None without a link, 0 to itself."""
         if sender == receiver:
             return 0.0
         return None if self.peer_bps is None else radio.transfer_s(size_bytes, self.peer_bps)
 
     def multicast_s(self, clients: Iterable[int], size_bytes: float) -> float:
-        """Mean seconds until all of `clients` have what the server sends to them at once; 0 for no clients."""
+        """Return the mean time of a multicast to all of `clients`, seconds; 0 for no clients."""
         chosen = list(clients)
         if not chosen:
             return 0.0
@@ -115,14 +115,14 @@ class Link(Protocol):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class _Common:
-    """What every kind of link may have beside its times."""
+    """Fields that every kind of link has."""
 
-    channels: Annotated[Count | None, Doc("uploads that fit on the medium at once; no limit without it")] = None
-    download_channels: Annotated[Count | None, Doc("downloads that fit at once; no limit without it")] = None
-    peer_bps: Annotated[Positive | None, Doc("rate from client to client, bit/s; they cannot talk without it")] = None
+    channels: Annotated[Count | None, Doc("number of uploads in parallel (default: no limit)")] = None
+    download_channels: Annotated[Count | None, Doc("number of downloads in parallel (default: no limit)")] = None
+    peer_bps: Annotated[Positive | None, Doc("rate from client to client, bit/s (default: no direct links)")] = None
     watts: Annotated[
         PerClient | None,
-        Doc("power that a client draws while it receives or sends, watts: a number, a list or {kind, ...}"),
+        Doc("power of a client while it receives or sends, watts: a number, a list or {kind, ...}"),
     ] = None
 
     def _links(
@@ -145,7 +145,7 @@ class _Common:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class NoDelay(_Common):
-    """Sending takes no time."""
+    """Transfers take no time."""
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Links:
         nothing = Direction(seconds=np.zeros(n_clients))
@@ -154,10 +154,10 @@ class NoDelay(_Common):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Fixed(_Common):
-    """Sending takes the same seconds whatever the size (CS-GD: tau_com)."""
+    """Transfers take a fixed time whatever the size (CS-GD: tau_com)."""
 
-    download_s: Annotated[PerClient, Doc("seconds to receive a model: a number, a list or {kind, ...}")]
-    upload_s: Annotated[PerClient, Doc("seconds to send a model: a number, a list or {kind, ...}")]
+    download_s: Annotated[PerClient, Doc("time to receive a model, seconds: a number, a list or {kind, ...}")]
+    upload_s: Annotated[PerClient, Doc("time to send a model, seconds: a number, a list or {kind, ...}")]
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Links:
         download = Direction(seconds=drawn("fleet.link.download_s", self.download_s, rng, n_clients))
@@ -166,7 +166,7 @@ class Fixed(_Common):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Rates(_Common):
-    """Each client sends and receives at its own rates."""
+    """Each client has its own download and upload rate."""
 
     download_bps: Annotated[PerClient, Doc("rate to the client, bit/s: a number, a list or {kind, ...}")]
     upload_bps: Annotated[PerClient, Doc("rate from the client, bit/s: a number, a list or {kind, ...}")]
@@ -180,27 +180,27 @@ class Rates(_Common):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class PathLoss(_Common):
-    """A server in the air over a disc of clients, line of sight (FedHusky, Sec. IV-A): Shannon rate, both ways alike.
+    """An airborne server over a disc of clients, line of sight (FedHusky, Sec. IV-A): Shannon rate in both directions.
 
     Loss at distance d: free space at `reference_m`, then 10 * exponent * log10(d / reference_m).
     """
 
     height_m: Annotated[NonNegative, Doc("height of the server above the clients, metres")] = 100.0
     radius_m: Annotated[Positive, Doc("radius of the disc, metres")] = 1000.0
-    placement: Annotated[Placement, Doc("clients uniform in area, or with uniform distance from the centre")] = "area"
-    carrier_hz: Annotated[Positive, Doc("carrier frequency; the paper does not give it")] = 2.4e9
+    placement: Annotated[Placement, Doc("clients uniform in area, or at uniform distances from the centre")] = "area"
+    carrier_hz: Annotated[Positive, Doc("carrier frequency, Hz; the paper does not give it")] = 2.4e9
     reference_m: Annotated[Positive, Doc("distance up to which the loss is that of free space, metres")] = 10.0
     exponent: Annotated[Positive, Doc("path loss exponent")] = 2.8
     tx_dbm: Annotated[float, Doc("power of a sender, dBm")] = 23.0
     noise_dbm_per_hz: Annotated[float, Doc("noise density, dBm/Hz")] = radio.THERMAL_NOISE_DBM_PER_HZ
     noise_figure_db: Annotated[NonNegative, Doc("noise that the receiver adds, dB")] = 0.0
-    bandwidth_hz: Annotated[Positive, Doc("bandwidth each way, Hz")] = 50e6
+    bandwidth_hz: Annotated[Positive, Doc("bandwidth per direction, Hz")] = 50e6
     share: Annotated[
-        Literal["whole", "equal"], Doc("each transfer has the whole bandwidth, or its n-th part for n clients")
+        Literal["whole", "equal"], Doc("each transfer has the whole bandwidth, or 1/n of it with n clients")
     ] = "whole"
 
     def rates(self, ground_m: FloatArray, n_clients: int) -> FloatArray:
-        """Rates in bit/s at horizontal distances `ground_m` from the server, for a fleet of `n_clients`."""
+        """Return the rates at horizontal distances `ground_m` from the server in a fleet of `n_clients`, bit/s."""
         bandwidth_hz = self.bandwidth_hz / (n_clients if self.share == "equal" else 1)
         distance_m = np.hypot(ground_m, self.height_m)
         loss_db = radio.log_distance_loss_db(distance_m, self.carrier_hz, self.reference_m, self.exponent)
@@ -215,18 +215,18 @@ class PathLoss(_Common):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Lte(_Common):
-    """An LTE cell in a city (Hybrid-FL, Sec. V-A; FedCS): ITU-R M.2135-1 UMi without line of sight, both ways alike.
+    """An LTE cell in a city (Hybrid-FL, Sec. V-A; FedCS): ITU-R M.2135-1 UMi without line of sight in both directions.
 
-    The defaults give the printed mean and maximum, 1.4 and 8.6 Mbit/s, which takes distances uniform in (0, radius):
+    The defaults give the printed mean and maximum, 1.4 and 8.6 Mbit/s. This requires distances uniform in (0, radius);
     with clients uniform in area the mean is 0.3 Mbit/s.
     """
 
     radius_m: Annotated[Positive, Doc("radius of the cell, metres")] = 2000.0
-    placement: Annotated[Placement, Doc("distance from the centre uniform, or clients uniform in area")] = "radius"
-    carrier_hz: Annotated[Positive, Doc("carrier frequency")] = 2.5e9
-    shadowing_db: Annotated[NonNegative, Doc("standard deviation of shadowing, drawn once a client, dB")] = 0.0
+    placement: Annotated[Placement, Doc("clients at uniform distances from the centre, or uniform in area")] = "radius"
+    carrier_hz: Annotated[Positive, Doc("carrier frequency, Hz")] = 2.5e9
+    shadowing_db: Annotated[NonNegative, Doc("standard deviation of shadowing, drawn once per client, dB")] = 0.0
     tx_dbm: Annotated[float, Doc("power of a sender, dBm")] = 20.0
-    antenna_gain_db: Annotated[float, Doc("gain of both antennas together, dB")] = 0.0
+    antenna_gain_db: Annotated[float, Doc("total gain of both antennas, dB")] = 0.0
     noise_dbm_per_hz: Annotated[float, Doc("noise density, dBm/Hz")] = radio.THERMAL_NOISE_DBM_PER_HZ
     noise_figure_db: Annotated[NonNegative, Doc("noise that the receiver adds, dB")] = 1.0
     bandwidth_hz: Annotated[Positive, Doc("bandwidth of a client, Hz: 10 resource blocks")] = 1.8e6
@@ -236,11 +236,11 @@ class Lte(_Common):
         float, Ge(0), Lt(1), Doc("largest relative change of the rate from visit to visit, r_var")
     ] = 0.0
     fluctuation_std: Annotated[
-        NonNegative | None, Doc("relative standard deviation before the cut at r_var; r_var itself without it")
+        NonNegative | None, Doc("relative standard deviation before truncation at r_var (default: r_var)")
     ] = None
 
     def rates(self, distance_m: FloatArray, shadowing_db: FloatArray | float = 0.0) -> FloatArray:
-        """Rates in bit/s at `distance_m` from the server."""
+        """Return the rates at `distance_m` from the server, bit/s."""
         loss_db = radio.urban_micro_loss_db(distance_m, self.carrier_hz)
         noise = radio.noise_dbm(self.bandwidth_hz, self.noise_dbm_per_hz, self.noise_figure_db)
         snr = radio.snr_db(self.tx_dbm, loss_db, noise, self.antenna_gain_db, shadowing_db)

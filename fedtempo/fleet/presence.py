@@ -1,4 +1,4 @@
-"""Who is there when, as a run asks for it. Times are seconds of the run's clock, intervals half-open: [begin, end)."""
+"""Availability during a run. Times are seconds on the run's clock; intervals are half-open, [begin, end)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from fedtempo.fleet.streams import Streams
 
 
 class Availability(Protocol):
-    """The comings and goings of a fleet's clients. Answers do not depend on the order of the questions."""
+    """When a fleet's clients are available. Answers do not depend on the order of the calls."""
 
     def available_until(self, client: int, t: float) -> float:
-        """When the client leaves: `t` itself if it is not there at `t`, infinity if it stays."""
+        """Return when the client leaves: `t` if it is away at `t`, infinity if it stays."""
         ...
 
     def next_available(self, client: int, t: float) -> float:
-        """The first time from `t` on at which the client is there: `t` if it is, infinity if it never comes."""
+        """Return the first time from `t` on when the client is available; infinity if there is none."""
         ...
 
     def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
-        """Share of the computing after which this visit fails; None if it does not.
+        """Return the share of the computation after which this visit fails; None if it does not.
 
-        visit_rng: gives the client's generator, which is made where it is first asked for.
+        visit_rng: returns the visit's generator, which is only made if it is called.
         """
         ...
 
 
 class Present:
-    """Clients that are always there, whose visits fail with some probability."""
+    """Clients that are always available and whose visits fail with some probability."""
 
     def __init__(self, failure: float = 0.0) -> None:
         self._failure = failure
@@ -57,7 +57,7 @@ class Present:
 
 
 class Switching:
-    """Clients that come and go at times drawn as far as they are asked for."""
+    """Clients that come and go at random times, drawn as far as they are needed."""
 
     def __init__(self, on_at_start: list[bool], mean_on_s: float, mean_off_s: float, streams: Streams) -> None:
         self._on_at_start = on_at_start
@@ -66,7 +66,7 @@ class Switching:
         self._changes = [array("d") for _ in on_at_start]
 
     def _state(self, client: int, t: float) -> tuple[bool, float]:
-        """Whether the client is there at `t`, and when that ends."""
+        """Return whether the client is available at `t`, and until when this holds."""
         changes = self._changes[client]
         while not changes or changes[-1] <= t:
             on = self._on_at_start[client] ^ (len(changes) % 2 == 1)
@@ -88,18 +88,18 @@ class Switching:
 
 
 class Scheduled:
-    """Clients with known windows, sorted and apart, in cycles of `period` seconds or, with None, once.
+    """Clients with known windows, sorted and disjoint, repeated every `period` seconds (None: not repeated).
 
-    period: one for all, or one a client.
+    period: one for all clients, or one per client.
     """
 
     def __init__(self, windows: list[list[tuple[float, float]]], period: float | list[float | None] | None) -> None:
-        self._begins = [[begin for begin, _ in own] for own in windows]
-        self._ends = [[end for _, end in own] for own in windows]
+        self._begins = [[begin for begin, _ in of_client] for of_client in windows]
+        self._ends = [[end for _, end in of_client] for of_client in windows]
         self._periods = period if isinstance(period, list) else [period] * len(windows)
 
     def _cycle(self, client: int, t: float) -> int:
-        """The cycle that `t` lies in, by the same arithmetic as `_time`: a division may round past a boundary."""
+        """Return the cycle of `t`, consistent with `_time`: a plain division may round past a boundary."""
         period = self._periods[client]
         if period is None:
             return 0
@@ -111,7 +111,7 @@ class Scheduled:
         return inside if period is None else cycle * period + inside
 
     def _latest(self, client: int, cycle: int, t: float) -> int:
-        """Position of the last window that began by `t` in this cycle, -1 for none."""
+        """Return the position of the last window that began by `t` in this cycle, -1 if none did."""
         return bisect_right(self._begins[client], t, key=lambda begin: self._time(client, cycle, begin)) - 1
 
     def available_until(self, client: int, t: float) -> float:
@@ -120,7 +120,7 @@ class Scheduled:
         if position < 0 or t >= self._time(client, cycle, ends[position]):
             return t
         period = self._periods[client]
-        if ends[position] == period and begins[0] == 0:  # the window goes on in the next cycle
+        if ends[position] == period and begins[0] == 0:  # the window continues in the next cycle
             return math.inf if ends[0] == period else self._time(client, cycle + 1, ends[0])
         return self._time(client, cycle, ends[position])
 
@@ -139,11 +139,11 @@ class Scheduled:
 
 
 def merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same times as windows that are sorted and do not meet."""
-    apart: list[tuple[float, float]] = []
+    """Return the same times as sorted windows that neither overlap nor touch."""
+    disjoint: list[tuple[float, float]] = []
     for begin, end in sorted(windows):
-        if apart and begin <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        if disjoint and begin <= disjoint[-1][1]:
+            disjoint[-1] = (disjoint[-1][0], max(end, disjoint[-1][1]))
         else:
-            apart.append((begin, end))
-    return apart
+            disjoint.append((begin, end))
+    return disjoint

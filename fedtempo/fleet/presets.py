@@ -1,6 +1,6 @@
-"""Fleets as tables that a configuration could hold: `fleet.preset` names one of the papers', or a TOML file.
+"""Fleets as configuration tables: `fleet.preset` names the fleet of a paper, or a TOML file.
 
-`PRESETS` maps names to functions. Whatever a configuration gives beside the name takes precedence.
+`PRESETS` maps names to functions. Other keys of the configuration take precedence over the preset's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Table = dict[str, Any]
 
 
 def fedhusky() -> Table:
-    """FedHusky (Section IV-A): visits of 1 to 10 s, a server in the air over a disc of 1 km radius, 50 MHz each way."""
+    """FedHusky (Section IV-A): visits of 1 to 10 s, an airborne server over a 1 km disc, 50 MHz per direction."""
     return {
         "compute": {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 10.0}},
         "link": {"kind": "path-loss"},
@@ -24,7 +24,7 @@ def fedhusky() -> Table:
 
 
 def _psfl(speed: Table) -> Table:
-    """Visits whose times vary by a fifth about each client's mean; the server goes by what it observed."""
+    """Return a fleet whose visit times vary by a fifth about each client's mean; the server uses observed times."""
     return {
         "compute": {"unit": "s/visit", "speed": speed, "variation": 0.2},
         "link": {"kind": "none"},
@@ -53,7 +53,7 @@ def psfl_discrete() -> Table:
 
 
 def fch_zipf() -> Table:
-    """FCH-FL (Section 4.1): visits of Zipf's law with exponent 1.2, cut off at 60 s (without a cut it has no mean)."""
+    """FCH-FL (Section 4.1): visit times of Zipf's law with exponent 1.2, up to 60 s (unbounded, it has no mean)."""
     return {
         "compute": {"unit": "s/visit", "speed": {"kind": "zipf", "exponent": 1.2, "low": 1, "high": 60}},
         "link": {"kind": "none"},
@@ -62,10 +62,10 @@ def fch_zipf() -> Table:
 
 
 def csgd_mnist() -> Table:
-    """CS-GD (Section IV-A): computing takes 70 ms an example, sending 1 s, 8 clients at once.
+    """CS-GD (Section IV-A): computing takes 70 ms per example, an upload 1 s, with 8 uploads in parallel.
 
-    The paper prints no seconds. With its 10 to 70 examples a client, computing times spread over 4.2 s, so that up to
-    four clusters fit (Eq. 22).
+    The paper prints no times in seconds. With its 10 to 70 examples per client, computing times spread over 4.2 s, so
+    that up to four clusters fit (Eq. 22).
     """
     return {
         "compute": {"unit": "s/example", "speed": 0.07},
@@ -75,9 +75,9 @@ def csgd_mnist() -> Table:
 
 
 def fedcs_lte() -> Table:
-    """FedCS and Hybrid-FL (Section V-A): 10 to 100 examples a second, an LTE cell of 2 km radius.
+    """FedCS and Hybrid-FL (Section V-A): 10 to 100 examples per second, an LTE cell of 2 km radius.
 
-    Where resources fluctuate, by r_var, set compute.fluctuation and link.fluctuation.
+    For resources that fluctuate by r_var, set compute.fluctuation and link.fluctuation.
     """
     return {
         "compute": {"unit": "example/s", "speed": {"kind": "uniform", "low": 10.0, "high": 100.0}},
@@ -99,10 +99,10 @@ PRESETS: dict[str, Callable[[], Table]] = {
 
 
 def completed(given: Mapping[str, Any]) -> Table:
-    """The table of `given["preset"]`, a name or a file that ends in .toml, with what is given in its place.
+    """Return the table of `given["preset"]`, a name or a file *.toml, with the other given keys put into it.
 
-    A table without `kind` changes fields of the preset's; anything else takes the place of the preset's as a whole.
-    Raises ValueError for a preset that there is not, or a file that holds no fleet.
+    A given table without `kind` changes single fields of the preset's table; anything else replaces the preset's value.
+    Raises ValueError for an unknown preset, or a file without a fleet.
     """
     preset = given["preset"]
     if is_file(preset):
@@ -112,7 +112,7 @@ def completed(given: Mapping[str, Any]) -> Table:
     else:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"preset = {preset!r} is no fleet{hint} (there are {', '.join(PRESETS)}, and files, *.toml)")
+        raise ValueError(f"preset = {preset!r} is not a fleet{hint} (known: {', '.join(PRESETS)}, and files, *.toml)")
     for key, value in given.items():
         changes_fields = key in table and isinstance(value, Mapping) and "kind" not in value
         table[key] = {**table[key], **value} if changes_fields else value
@@ -120,18 +120,16 @@ def completed(given: Mapping[str, Any]) -> Table:
 
 
 def is_file(preset: object) -> bool:
-    """Whether a preset is the name of a file."""
+    """Return whether a preset is a file name."""
     return isinstance(preset, str) and preset.endswith(".toml")
 
 
 def _from_file(path: str) -> Table:
-    """The `[fleet]` of a file, such as `fedtempo fleet import` and `fedtempo fleet measure` write."""
+    """Read the `[fleet]` of a file, such as those written by `fedtempo fleet import` and `fedtempo fleet measure`."""
     try:
         table = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8")).get("fleet")
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"preset = {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(table, dict) or "preset" in table:
-        raise ValueError(
-            f"preset = {path!r}: the file must hold a [fleet] that is complete, without a preset of its own"
-        )
+        raise ValueError(f"preset = {path!r}: the file must have a complete [fleet] without a preset")
     return table

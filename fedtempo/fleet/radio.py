@@ -1,4 +1,4 @@
-"""Radio links as pure functions: path loss, signal to noise, rate. Losses and ratios in dB, powers in dBm."""
+"""Radio links as pure functions: path loss, signal-to-noise ratio, rate. Losses and ratios in dB, powers in dBm."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def _floats(values: npt.ArrayLike) -> FloatArray:
 
 
 def free_space_loss_db(distance_m: npt.ArrayLike, carrier_hz: float) -> FloatArray:
-    """Free space path loss, 20 log10(4 pi d f / c)."""
+    """Return the free-space path loss, 20 log10(4 pi d f / c)."""
     return 20 * np.log10(4 * math.pi * _floats(distance_m) * carrier_hz / SPEED_OF_LIGHT_M_PER_S)
 
 
 def log_distance_loss_db(
     distance_m: npt.ArrayLike, carrier_hz: float, reference_m: float, exponent: float
 ) -> FloatArray:
-    """Free space loss at `reference_m`, then 10 * exponent dB a decade of distance (FedHusky, Sec. IV-A)."""
+    """Return free-space loss at `reference_m` plus 10 * exponent dB per decade of distance (FedHusky, Sec. IV-A)."""
     decades = np.log10(_floats(distance_m) / reference_m)
     return free_space_loss_db(reference_m, carrier_hz) + 10 * exponent * decades
 
 
 def urban_micro_loss_db(distance_m: npt.ArrayLike, carrier_hz: float) -> FloatArray:
-    """ITU-R M.2135-1 urban micro cell without line of sight, hexagonal layout; meant for 10 m to 2000 m."""
+    """Return the loss in an ITU-R M.2135-1 urban micro cell, no line of sight, hexagonal layout; for 10 m to 2000 m."""
     return 36.7 * np.log10(_floats(distance_m)) + 22.7 + 26 * math.log10(carrier_hz / 1e9)
 
 
 def noise_dbm(bandwidth_hz: float, dbm_per_hz: float = THERMAL_NOISE_DBM_PER_HZ, noise_figure_db: float = 0.0) -> float:
-    """Noise power that a receiver sees over `bandwidth_hz`."""
+    """Return the noise power at a receiver over `bandwidth_hz`."""
     return dbm_per_hz + 10 * math.log10(bandwidth_hz) + noise_figure_db
 
 
@@ -50,12 +50,12 @@ def snr_db(
     antenna_gain_db: float = 0.0,
     shadowing_db: npt.ArrayLike = 0.0,
 ) -> FloatArray:
-    """Signal to noise ratio; noise in dBm, gains of both antennas together, positive shadowing weakens the signal."""
+    """Return the signal-to-noise ratio; noise in dBm, total antenna gain; positive shadowing weakens the signal."""
     return tx_dbm + antenna_gain_db - _floats(loss_db) - _floats(shadowing_db) - noise
 
 
 def bit_per_s_hz(snr: npt.ArrayLike, loss_db: float = 0.0, cap: float = math.inf) -> FloatArray:
-    """Shannon's spectral efficiency with an implementation loss inside the logarithm and a cap (Akdeniz et al., 2014).
+    """Return Shannon's spectral efficiency with implementation loss in the logarithm and a cap (Akdeniz et al., 2014).
 
     snr in dB, loss_db is Delta, cap in bit/s/Hz is rho_max.
     """
@@ -63,19 +63,19 @@ def bit_per_s_hz(snr: npt.ArrayLike, loss_db: float = 0.0, cap: float = math.inf
 
 
 def transfer_s(size_bytes: float, rate_bps: float) -> float:
-    """Seconds to send `size_bytes` bytes at `rate_bps` bits a second."""
+    """Return the time to send `size_bytes` at `rate_bps` bits per second, seconds."""
     return 8 * size_bytes / rate_bps
 
 
 def multicast_s(size_bytes: float, rates_bps: npt.ArrayLike) -> float:
-    """Seconds until every receiver has what is sent once to all: the slowest decides (FedCS, T^d)."""
+    """Return the time of a multicast, seconds: the slowest receiver determines it (FedCS, T^d)."""
     return transfer_s(size_bytes, float(np.min(_floats(rates_bps))))
 
 
 def place(rng: np.random.Generator, n_clients: int, radius_m: float, placement: Placement) -> FloatArray:
-    """Clients on a disc about the server, shape (n_clients, 2), metres; no client is at its centre.
+    """Place clients on a disc around the server, (n_clients, 2), metres; none is exactly at the centre.
 
-    "area": equally likely everywhere on the disc. "radius": the distance is uniform, which crowds the centre.
+    "area": uniform in area. "radius": uniform distance, which crowds the centre.
     """
     u = open_uniforms(rng, n_clients)
     distance_m = radius_m * (np.sqrt(u) if placement == "area" else u)

@@ -1,4 +1,4 @@
-"""Availability as it was recorded."""
+"""Recorded availability."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Interval = Annotated[tuple[int, float, float], Field(strict=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class Trace:
-    """Clients come and go as was recorded, in a file or inline."""
+    """Clients come and go as recorded in a file or inline."""
 
     file: Annotated[
         str | None,
         Doc(
-            "CSV with a header and the columns client (a number or a name), begin_s, end_s, and period_s where clients "
-            "repeat after times of their own; any names with `sample`"
+            "CSV with a header and the columns client (a number or a name), begin_s, end_s, and optionally period_s, "
+            "the client's own period; with `sample` the names are arbitrary"
         ),
     ] = None
     intervals: Annotated[
@@ -38,24 +38,26 @@ class Trace:
     sample: Annotated[
         bool,
         Doc(
-            "each client follows a recorded one that is drawn, each once where there are enough; else those with its "
-            "own number, and one that is not recorded never comes"
+            "let each client follow a randomly drawn recorded client, without repetition if there are enough; "
+            "otherwise clients are matched by number or name, and one that is not recorded is never available"
         ),
     ] = False
-    period_s: Annotated[Positive | None, Doc("the trace repeats after so many seconds; once without it")] = None
+    period_s: Annotated[
+        Positive | None, Doc("period after which the trace repeats, seconds (default: it does not)")
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.file is None) == (not self.intervals):
             raise ValueError("file, intervals: give one of them")
 
     def for_clients(self, names: Sequence[str]) -> NamedTrace:
-        """The trace of clients that have names."""
+        """Return the trace for clients with these names."""
         return NamedTrace(self, tuple(names))
 
     def build(self, n_clients: int, rng: np.random.Generator, names: Sequence[str] = ()) -> Availability:
-        """When clients are there. names: theirs, by which they may be recorded instead of by number.
+        """Return when clients are available. names: names that may identify clients in the trace instead of numbers.
 
-        Raises ConfigError for an unusable file or interval, or a client that the fleet does not have.
+        Raises ConfigError for an unusable file or interval, or a client that is not in the fleet.
         """
         rows: Iterable[Row]
         if self.file is not None:
@@ -89,7 +91,7 @@ class Trace:
             if strange := sorted(recorded.keys() - set(followed), key=natural):
                 known = f"0 to {n_clients - 1}" if followed[0] == "0" else listed(followed)
                 raise ConfigError(
-                    f"{where}: client {strange[0]!r} is none of the fleet's, {known}; "
+                    f"{where}: client {strange[0]!r} is not in the fleet, {known}; "
                     "set sample = true to let its clients follow recorded ones"
                 )
         return Scheduled(
@@ -99,22 +101,22 @@ class Trace:
 
 @dataclasses.dataclass(frozen=True)
 class NamedTrace:
-    """A trace, and the names of the clients that it may be of."""
+    """A trace and the names of the clients."""
 
     trace: Trace
     names: tuple[str, ...]
 
     def build(self, n_clients: int, rng: np.random.Generator) -> Availability:
-        """As `Trace.build`."""
+        """Return `Trace.build` with the clients' names."""
         return self.trace.build(n_clients, rng, self.names)
 
 
 Row = tuple[str, str, float, float, float | None]
-"""Where it stands, client, begin, end, and the client's own period where it has one."""
+"""Place in the file, client, begin, end, and the client's own period if it has one."""
 
 
 def _csv_rows(file: str) -> Iterator[Row]:
-    """Each line of a trace. Raises ConfigError where it is no trace."""
+    """Yield the rows of a trace. Raises ConfigError if the file is not a trace."""
     where = f"fleet.availability: {file}"
     empty = True
     try:
@@ -135,4 +137,4 @@ def _csv_rows(file: str) -> Iterator[Row]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if empty:
-        raise ConfigError(f"{where} holds no interval")
+        raise ConfigError(f"{where} has no intervals")

@@ -1,4 +1,4 @@
-"""Normal distributions cut off at bounds: sampled by inverse, with moments that hold for any bounds."""
+"""Truncated normal distributions: sampling by inversion, and moments that are accurate for any bounds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import scipy
 
 FloatArray = npt.NDArray[np.float64]
 
-# As arrays they need no conversion at each call.
+# Arrays, so that calls need no conversion.
 _SHIFT, _HALF, _UNIT = np.array(12, dtype=np.uint64), np.array(0.5), np.array(2.0**-52)
 
 
 def open_uniforms(rng: np.random.Generator, size: int) -> FloatArray:
-    """`size` draws, uniform and strictly between 0 and 1, so that no inverse of a distribution is infinite."""
-    # What rng.integers(0, 2**52, size) draws, at an eighth of its cost for the few that one client needs.
+    """Draw `size` values, uniform and strictly between 0 and 1, so that no inverse of a distribution is infinite."""
+    # The same as rng.integers(0, 2**52, size), at an eighth of its cost for small sizes.
     uniforms: FloatArray = np.add(np.right_shift(rng.bit_generator.random_raw(size), _SHIFT), _HALF)
     uniforms *= _UNIT
     return uniforms
@@ -26,7 +26,7 @@ def open_uniforms(rng: np.random.Generator, size: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class TruncatedNormal:
-    """Normal(mean, std) under the condition that it lies in [low, high]; with std 0 the point of it nearest to mean."""
+    """Normal(mean, std) conditioned on [low, high]; with std 0, the point of that interval nearest to the mean."""
 
     mean: float
     std: float
@@ -41,11 +41,11 @@ class TruncatedNormal:
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        """low and high in standard deviations from the mean."""
+        """Return low and high in standard deviations from the mean."""
         return (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
 
     def inverse_cdf(self, uniforms: npt.ArrayLike) -> FloatArray:
-        """Values below which the shares `uniforms` (strictly between 0 and 1) of the distribution lie, same shape."""
+        """Return the quantiles of `uniforms`, strictly between 0 and 1, in the same shape."""
         u = np.asarray(uniforms, dtype=np.float64)
         if self.std == 0:
             return np.full(u.shape, min(max(self.mean, self.low), self.high))
@@ -58,7 +58,7 @@ class TruncatedNormal:
 
     @cached_property
     def _logs(self) -> tuple[bool, float, float]:
-        """Whether the tail is turned left, where logarithms of probabilities are precise; those of its bounds."""
+        """Return whether to mirror to the left tail, where log-probabilities are accurate, and those of the bounds."""
         a, b = self._bounds
         mirrored = a > 0
         if mirrored:
@@ -69,10 +69,10 @@ class TruncatedNormal:
         return self.inverse_cdf(open_uniforms(rng, size))
 
     def moments(self) -> tuple[float, float]:
-        """Mean and standard deviation of the truncated distribution.
+        """Return the mean and standard deviation of the truncated distribution.
 
-        By quadrature, because the textbook formula subtracts nearly equal numbers where the bounds are narrow or far
-        from the mean. The density is below 1e-21 of its peak ten deviations beyond it.
+        Computed by quadrature, since the textbook formula subtracts nearly equal numbers if the bounds are narrow or
+        far from the mean. Ten deviations beyond its peak the density is below 1e-21 of it.
         """
         if self.std == 0 or self.low == self.high:
             return min(max(self.mean, self.low), self.high), 0.0
@@ -89,9 +89,9 @@ class TruncatedNormal:
 
 
 def fluctuation(mean: float, share: float, std: float | None = None) -> TruncatedNormal:
-    """What fluctuates by up to `share` about its mean: a normal cut off at (1 - share) and (1 + share) times the mean.
+    """Return a normal truncated at (1 - share) and (1 + share) times its mean.
 
-    Hybrid-FL (Yoshida et al., ICC 2020), Sec. V-A, r_var is `share`. The paper does not print the standard deviation
-    before the cut: `std`, by default share * mean. The mean is kept whatever it is; share 0 is the constant.
+    Hybrid-FL (Yoshida et al., ICC 2020), Sec. V-A; r_var is `share`. The paper does not print the standard deviation
+    before truncation, `std` (default: share * mean). The mean is preserved for any std; share 0 gives a constant.
     """
     return TruncatedNormal(mean, share * mean if std is None else std, (1 - share) * mean, (1 + share) * mean)

@@ -32,21 +32,6 @@ def mix(a: V, b: V, beta: float) -> V:
     return _weighted_sum([a, b], [1.0 - beta, beta])
 
 
-def buffered_step(model: V, deltas: Sequence[V], weights: Sequence[float], server_lr: float = 1.0) -> V:
-    """Return model + server_lr * (sum of weight * delta) / K, K the number of deltas (FedBuff, Nguyen et al. 2022).
-
-    Dividing by K, not by the sum of weights, makes stale deltas move the model less.
-    """
-    _check("buffered_step", deltas, weights)
-    scale = server_lr / len(deltas)
-    return _weighted_sum([model, *deltas], [1.0, *(scale * weight for weight in weights)])
-
-
-def gradient_step(model: V, gradients: Sequence[V], weights: Sequence[float], lr: float) -> V:
-    """Return model - lr * the weighted mean of gradients (CS-GD Eq. 5: weights are numbers of examples)."""
-    return _weighted_sum([model, average(gradients, weights)], [1.0, -lr])
-
-
 def _check(what: str, vectors: Sequence[object], weights: Sequence[float]) -> None:
     if not vectors or len(vectors) != len(weights):
         raise ValueError(f"{what}: {len(vectors)} vectors and {len(weights)} weights; give one weight per vector")

@@ -21,6 +21,8 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     """
     fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
     for key in table:
+        if key in (moved := getattr(cls, "MOVED", {})):
+            raise ConfigError(f"{where}.{key} {moved[key]}")
         if key not in fields:
             raise ConfigError(f"{where}.{key}: unknown key{nearest(key, fields)}")
     try:

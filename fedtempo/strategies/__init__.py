@@ -1,5 +1,6 @@
-"""Strategies by the names that a configuration uses. Users' own are named `module:Class`."""
+"""The strategies, by the name that a configuration uses; a user's own is named `module:Class`."""
 
+from fedtempo.strategies.async_memory import AsyncMemory
 from fedtempo.strategies.centralized import Centralized
 from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.fch import FchFl
@@ -16,6 +17,7 @@ from fedtempo.strategies.psfl import Psfl
 from fedtempo.strategies.sequential import Sequential
 
 STRATEGIES: dict[str, type] = {
+    "async-memory": AsyncMemory,
     "centralized": Centralized,
     "csgd": CsGd,
     "fch": FchFl,
@@ -34,6 +36,7 @@ STRATEGIES: dict[str, type] = {
 
 __all__ = [
     "STRATEGIES",
+    "AsyncMemory",
     "Centralized",
     "CsGd",
     "FchFl",

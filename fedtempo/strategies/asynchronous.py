@@ -1,4 +1,4 @@
-"""Training without rounds: so many clients train at any time, and the server takes each result as it arrives."""
+"""Training without rounds: a fixed number of clients train at any time, and each result is used as it arrives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
 from fedtempo.parts.fields import Count, Doc
 
-ClientsAtOnce = Annotated[Count | None, Doc("clients that train at any time; all where not given")]
+ClientsAtOnce = Annotated[Count | None, Doc("clients that train at the same time (default: all)")]
 
 
 async def train_always(
@@ -22,17 +22,17 @@ async def train_always(
     prefer: Callable[[Client], Any] | None = None,
     begins: Callable[[Client], None] = lambda client: None,
 ) -> None:
-    """Keep clients training for ever, each on the global model of its start; `arrived` takes each result.
+    """Keep clients training for ever, each on the global model at its start; pass each result to `arrived`.
 
-    Whenever a client has ended, one of those that do not train is drawn uniformly, of those for which `prefer` is
-    smallest. Results of the same instant all arrive before the next client starts. A visit that fails costs its
-    expected time. among: the clients that may train, by default all. begins: told of each visit as it begins.
+    Whenever a visit ends, the next client is drawn uniformly from the idle clients, with `prefer` from those for which
+    it is smallest. All results of an instant arrive before the next client starts. A failed visit costs its expected
+    time. among: the clients that may train (default: all). begins: called with each client as its visit begins.
     """
     idle = list(fed.clients if among is None else among)
     rng = fed.rng("next client")
 
     def draw() -> Client:
-        if prefer is None:  # at a cost that does not grow with the number of clients
+        if prefer is None:  # in constant time
             position = int(rng.integers(len(idle)))
         else:
             preferences = list(map(prefer, idle))
@@ -44,12 +44,12 @@ async def train_always(
 
     async def keep_one_training() -> None:
         while True:
-            client, asked = draw(), fed.now
+            client, start_s = draw(), fed.now
             begins(client)
             try:
                 update = await fed.train(client, fed.model, work)
             except ClientUnavailable:
-                await fed.sleep_until(asked + fed.estimate(client).visit_s)
+                await fed.sleep_until(start_s + fed.estimate(client).visit_s)
             else:
                 await arrived(update)
             idle.append(client)

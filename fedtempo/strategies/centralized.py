@@ -1,4 +1,4 @@
-"""Centralized training: the server alone, on what clients upload."""
+"""Centralized training: the server trains alone, on examples that clients upload."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from fedtempo.strategies.tdma_round import LrDecay
 
 @dataclass(frozen=True, config=STRICT)
 class Centralized:
-    """The baseline of Hybrid-FL (Section V-D): a model trained on the examples of the clients that agreed to upload.
+    """The baseline of Hybrid-FL (Section V-D): the server trains on the examples of clients that agreed to upload.
 
-    Rounds have equal length. In each, clients upload examples one after the other while there are any; at its end the
-    server trains the model on all that it holds. Nobody else trains.
+    All rounds last equally long. During a round, clients upload their remaining examples one after the other; at its
+    end the server trains the model on all the examples that it holds. Clients do not train.
     """
 
     upload: Upload = "iid"
-    round_s: Annotated[Positive, Doc("seconds from one training at the server to the next")] = 180.0
+    round_s: Annotated[Positive, Doc("time between two trainings at the server, seconds")] = 180.0
     lr_decay: LrDecay = 0.99
 
     async def run(self, fed: Federation) -> None:
         gathering = Gathering(fed, self.upload)
         if not gathering.clients:
-            raise ConfigError("data.share_examples: no client agreed to upload examples, and nobody else trains")
+            raise ConfigError(
+                "data.share_examples: no client agreed to upload examples, and only the server trains; increase it"
+            )
         for number in itertools.count():
             end = fed.now + self.round_s
             await gathering.gather(gathering.clients, end, group=number)

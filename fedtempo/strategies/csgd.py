@@ -1,4 +1,4 @@
-"""CS-GD: clients clustered by computing time send cluster after cluster, while slower ones still compute."""
+"""CS-GD: clients clustered by computing time upload cluster after cluster, while slower ones still compute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedtempo.strategies.planning.pipeline import Clusters, cluster_by_time, las
 from fedtempo.strategies.rounds import uniform_sample
 
 GRADIENT = Work(full_batch=True, epochs=1)
-"""One step along the gradient of all examples: the mean of such models is one step along the mean gradient (Eq. 5)."""
+"""One step along the full gradient: the mean of the resulting models is one step along the mean gradient (Eq. 5)."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -23,35 +23,38 @@ class CsGd:
     """Keçeci, Shaqfeh, Al-Qahtani, Ismail and Serpedin, Clustered Scheduling and Communication Pipelining for Efficient
     Resource Management of Wireless Federated Learning, IEEE Internet of Things Journal 2023, Algorithms 1 and 2.
 
-    Clients are clustered by computing time once, when the run begins. Each round N clients of every cluster receive the
-    model and compute at once; cluster after cluster sends in a frame of its own, so that N sub-channels serve K N
-    clients, and the mean of their models, weighted by examples, is the next global model. One cluster is conventional
-    training. Computing times tau_m are what the server believes of a configured visit; a frame lasts tau_com, the
-    longest upload of any client; clients begin to compute when the longest download is over. Who is later than its
-    frame sends later.
+    Clients are clustered by computing time once, at the start of the run. Each round N clients of every cluster receive
+    the model and compute in parallel. The clusters then upload one after the other, each in its own frame, so that N
+    sub-channels serve K N clients; the mean of their models, weighted by examples, is the next global model. One
+    cluster is conventional training. Computing times tau_m are the server's estimates for a configured visit; a frame
+    lasts tau_com, the longest upload of any client; clients start to compute when the longest download has ended. A
+    client that misses its frame sends late.
     """
 
-    n_clusters: Annotated[Count, Doc("clusters, and frames of a round, K")] = 2
-    channels: Annotated[Count, Doc("clients of a cluster that send at once, N; all of a smaller cluster")] = 1
-    extra_s: Annotated[NonNegative, Doc("time added to each round, for more even clusters; Delta_global")] = 0.0
+    n_clusters: Annotated[Count, Doc("number of clusters and of frames per round, K")] = 2
+    channels: Annotated[Count, Doc("number of sub-channels, N: clients of a cluster that upload in parallel")] = 1
+    extra_s: Annotated[NonNegative, Doc("time added to each round for more even clusters, seconds; Delta_global")] = 0.0
     mode: Annotated[
-        Literal["gradient", "local-sgd"], Doc("one step of each client's whole gradient, or [training] as it is")
+        Literal["gradient", "local-sgd"],
+        Doc("one step along each client's full gradient, or local training as in [training]"),
     ] = "gradient"
     slowest: Annotated[
         Literal["all", "sampled"],
-        Doc("whose computing time frames wait for: the slowest of all clients (Eq. 20), or of a round's (Eq. 6)"),
+        Doc("frames wait for the slowest of all clients (Eq. 20), or of the round's clients (Eq. 6)"),
     ] = "all"
 
     async def run(self, fed: Federation) -> None:
         estimates = [fed.estimate(client) for client in fed.clients]
         compute_s = [estimate.compute_s for estimate in estimates]
         upload_s = max(estimate.upload_s for estimate in estimates)
-        found = cluster_by_time(compute_s, self.n_clusters, upload_s, self.extra_s)
-        note_clusters(fed, found)
+        clusters = cluster_by_time(compute_s, self.n_clusters, upload_s, self.extra_s)
+        note_clusters(fed, clusters)
         for round_number in itertools.count():
             began, rng = fed.now, fed.rng("sampling", round_number)
-            chosen = [uniform_sample([fed.clients[i] for i in own], self.channels, rng) for own in found.members]
-            opens_s: Sequence[float] = found.opens_s
+            chosen = [
+                uniform_sample([fed.clients[i] for i in members], self.channels, rng) for members in clusters.members
+            ]
+            opens_s: Sequence[float] = clusters.opens_s
             if self.slowest == "sampled":
                 ids = [[client.id for client in clients] for clients in chosen]
                 opens_s = openings(last_opening(compute_s, ids, upload_s), self.n_clusters, upload_s)
@@ -73,7 +76,7 @@ class CsGd:
     async def visit(
         self, fed: Federation, client: Client, computing: float, opens: float, round_number: int
     ) -> Update | None:
-        """A client's part in a round: it computes from `computing` on and sends from `opens` on."""
+        """Run a client's part of a round: it starts to compute at `computing` and to upload at `opens`, seconds."""
         try:
             with await fed.download(client, fed.model, group=round_number) as visit:
                 await fed.sleep_until(computing)
@@ -84,15 +87,15 @@ class CsGd:
             return None
 
 
-def note_clusters(fed: Federation, found: Clusters) -> None:
-    """Put the clusters into the records, with a warning where some are empty."""
+def note_clusters(fed: Federation, clusters: Clusters) -> None:
+    """Note the clusters in the records, with a warning if some are empty."""
     cluster = [0] * len(fed.clients)
-    for k, members in enumerate(found.members):
+    for k, members in enumerate(clusters.members):
         for client in members:
             cluster[client] = k
     fed.note("clusters", cluster)
-    fed.note("pipeline", {"opens_s": found.opens_s, "done": found.done, "sizes": found.sizes})
-    if empty := [k for k, size in enumerate(found.sizes) if not size]:
+    fed.note("pipeline", {"opens_s": clusters.opens_s, "done": clusters.done, "sizes": clusters.sizes})
+    if empty := [k for k, size in enumerate(clusters.sizes) if not size]:
         fed.note(
             "warning", f"clusters {empty} are empty: their frames stay unused; fewer clusters, or more extra_s, help"
         )

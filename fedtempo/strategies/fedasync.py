@@ -1,4 +1,4 @@
-"""FedAsync: each client's model is mixed into the global one as it arrives."""
+"""FedAsync: each client's model is mixed into the global model as it arrives."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from fedtempo.strategies.planning.staleness import constant, hinge, polynomial
 class FedAsync:
     """Xie, Koyejo and Gupta, Asynchronous Federated Optimization, 2019, Alg. 1.
 
-    A model trained from version tau that meets version t becomes (1 - a) * w + a * trained with a = alpha * s(t - tau),
-    s one of the paper's three functions (Section 5), 1 for a fresh result.
+    When a model trained from version tau arrives at version t, the global model becomes (1 - a) * w + a * trained with
+    a = alpha * s(t - tau), where s is one of the paper's three functions (Section 5) and 1 for a fresh result.
     """
 
     clients_at_once: ClientsAtOnce = None
-    alpha: Annotated[float, Gt(0), Le(1), Doc("weight of a result that is not stale")] = 0.6
+    alpha: Annotated[float, Gt(0), Le(1), Doc("weight of a fresh result")] = 0.6
     staleness: Annotated[
-        Literal["constant", "polynomial", "hinge"], Doc("how that weight falls with the commits that a result missed")
+        Literal["constant", "polynomial", "hinge"], Doc("how the weight falls with the number of commits missed")
     ] = "polynomial"
     exponent: Annotated[NonNegative, Doc("polynomial: (1 + missed)^-exponent; a in the paper")] = 0.5
     slope: Annotated[NonNegative, Doc("hinge: 1 / (slope * (missed - knee) + 1) above the knee; a in the paper")] = 10.0
-    knee: Annotated[NonNegative, Doc("hinge: commits that may be missed without loss of weight; b in the paper")] = 4.0
+    knee: Annotated[
+        NonNegative, Doc("hinge: number of commits that may be missed without loss of weight; b in the paper")
+    ] = 4.0
     proximal: Annotated[NonNegative, Doc("mu of mu / 2 * |w - w_received|^2 in local training; rho in Alg. 1")] = 0.005
 
     async def run(self, fed: Federation) -> None:
@@ -43,7 +45,7 @@ class FedAsync:
         await train_always(fed, self.clients_at_once, mix, Work(proximal=self.proximal))
 
     def freshness(self, missed: int) -> float:
-        """s(missed): the share of its weight that a result keeps after so many commits."""
+        """Return s(missed), the share of its weight that a result keeps after missing this number of commits."""
         if self.staleness == "polynomial":
             return polynomial(missed, self.exponent)
         return hinge(missed, self.slope, self.knee) if self.staleness == "hinge" else constant(missed)

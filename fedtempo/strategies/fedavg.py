@@ -16,14 +16,19 @@ from fedtempo.strategies.rounds import train_round, uniform_sample
 class FedAvg:
     """McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017, Alg. 1.
 
-    Each round the chosen clients train the global model at once; the mean of their models, weighted by examples, is
-    the next global model. With `server_momentum` the mean change is a gradient for SGD with momentum at the server:
-    FedAvgM of Hsu et al., Measuring the Effects of Non-Identical Data Distribution, 2019, Eq. 2.
+    Each round the chosen clients train the global model in parallel; the mean of their models, weighted by the number
+    of examples, is the next global model. With `server_momentum` the mean change serves as a gradient for SGD with
+    momentum at the server: FedAvgM of Hsu et al., Measuring the Effects of Non-Identical Data Distribution, 2019, Eq.
+    2.
     """
 
-    clients_per_round: Annotated[Count | None, Doc("clients chosen each round, uniformly; all where not given")] = None
-    server_momentum: Annotated[float, Ge(0), Lt(1), Doc("momentum of the server's steps; 0 is plain averaging")] = 0.0
-    server_lr: Annotated[Positive, Doc("step size at the server; 1 is plain averaging")] = 1.0
+    clients_per_round: Annotated[Count | None, Doc("number of clients drawn per round, uniformly (default: all)")] = (
+        None
+    )
+    server_momentum: Annotated[float, Ge(0), Lt(1), Doc("momentum of the server's steps; 0 means plain averaging")] = (
+        0.0
+    )
+    server_lr: Annotated[Positive, Doc("step size at the server; 1 means plain averaging")] = 1.0
 
     async def run(self, fed: Federation) -> None:
         velocity = None
@@ -49,7 +54,7 @@ class FedAvg:
 def momentum_step(
     model: Vector, mean: Vector, velocity: Vector | None = None, *, momentum: float, lr: float
 ) -> tuple[Vector, Vector]:
-    """One step of SGD with momentum whose gradient is `model - mean`; returns the new model and velocity."""
+    """Take one step of SGD with momentum and gradient `model - mean`; return the new model and velocity."""
     gradient = model - mean
     velocity = gradient if velocity is None else momentum * velocity + gradient
     return model - lr * velocity, velocity

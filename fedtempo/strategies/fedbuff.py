@@ -1,4 +1,4 @@
-"""FedBuff: the server collects changes in a buffer and commits when it is full."""
+"""FedBuff: the server collects changes in a buffer and commits when the buffer is full."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from fedtempo.strategies.planning.staleness import polynomial
 class FedBuff:
     """Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Alg. 1.
 
-    When K changes have arrived, w <- w + server_lr / K * sum of (1 + missed)^(-1/2) * (trained - received), missed
-    being the commits since a change's start. Dividing by K, not by the sum of weights, stale changes move w less.
+    When K changes have arrived, w <- w + server_lr / K * sum of (1 + missed)^(-1/2) * (trained - received), where
+    missed counts the commits since a change's start. The sum is divided by K, not by the sum of weights, so stale
+    changes move w less.
     """
 
     clients_at_once: ClientsAtOnce = None
-    buffer: Annotated[Count, Doc("changes in a commit; K in the paper")] = 10
-    exponent: Annotated[NonNegative, Doc("a change that missed x commits has the weight (1 + x)^-exponent")] = 0.5
+    buffer: Annotated[Count, Doc("number of changes per commit; K in the paper")] = 10
+    exponent: Annotated[NonNegative, Doc("a change that missed x commits has weight (1 + x)^-exponent")] = 0.5
     server_lr: Annotated[Positive, Doc("step size at the server; eta_g in the paper")] = 1.0
 
     async def run(self, fed: Federation) -> None:
@@ -39,7 +40,7 @@ class FedBuff:
             collected.clear()
             async with turn:  # the global model must not change between reading and committing it
                 missed = [fed.model.version - update.base_version for update in taken]
-                weights = [self.server_lr / self.buffer * polynomial(x, self.exponent) for x in missed]
+                weights = [self.server_lr / self.buffer * self.freshness(commits) for commits in missed]
                 ends = [update.model for update in taken]
                 stepped = await fed.on_server(
                     add_changes,
@@ -53,9 +54,13 @@ class FedBuff:
 
         await train_always(fed, self.clients_at_once, collect)
 
+    def freshness(self, missed: int) -> float:
+        """Return the share of its weight that a change keeps after missing this number of commits."""
+        return polynomial(missed, self.exponent)
+
 
 def add_changes(model: Vector, *, starts: Sequence[Vector], ends: Sequence[Vector], weights: Sequence[float]) -> Vector:
-    """model + sum of weight * (end - start), in the order given."""
+    """Return model + the sum of weight * (end - start), added in the given order."""
     for start, end, weight in zip(starts, ends, weights):
         model = model + weight * (end - start)
     return model

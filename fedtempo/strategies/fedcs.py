@@ -1,4 +1,4 @@
-"""FedCS: as many clients as fit into a round with a deadline."""
+"""FedCS: choose as many clients as fit into a round with a deadline."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from fedtempo.strategies.tdma_round import (
 class FedCS:
     """Nishio and Yonetani, Client Selection for Federated Learning with Heterogeneous Resources in Mobile Edge, 2019.
 
-    Each round a random share of the clients tells what its resources are, and the server chooses greedily, by what each
-    adds to the round's length, those that fit below the deadline (Hybrid-FL's Algorithm 1; what it knows are estimates,
-    means where resources fluctuate). The model goes to all of them at once, they train in parallel and send one after
-    the other in the order in which they were chosen; the mean, weighted by examples, is the next global model.
+    Each round a random share of the clients reports its resources, and the server chooses greedily, by the time that
+    each adds to the round, those that fit within the deadline (Hybrid-FL's Algorithm 1; the server knows estimates,
+    which are means if resources fluctuate). The model is multicast to all of them; they train in parallel and upload
+    one after the other in the order in which they were chosen. The mean, weighted by examples, is the next global
+    model.
     """
 
     candidates: CandidateShare = 0.1

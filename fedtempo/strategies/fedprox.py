@@ -1,4 +1,4 @@
-"""FedProx: federated averaging whose clients stay near the model that they received."""
+"""FedProx: federated averaging with a proximal term that keeps clients near the model they received."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from fedtempo.strategies.rounds import train_round, uniform_sample
 class FedProx:
     """Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020, Alg. 2.
 
-    Rounds as in FedAvg; each client minimises its loss plus mu / 2 * |w - w_received|^2 (Eq. 2). Clients are drawn
-    uniformly and weighted by examples, where the paper draws them by examples and takes the plain mean.
+    Rounds are those of FedAvg; each client minimises its loss plus mu / 2 * |w - w_received|^2 (Eq. 2). Clients are
+    drawn uniformly and weighted by their number of examples, whereas the paper draws them in proportion to that number
+    and takes the plain mean.
     """
 
-    clients_per_round: Annotated[Count | None, Doc("clients chosen each round, uniformly; all where not given")] = None
+    clients_per_round: Annotated[Count | None, Doc("number of clients drawn per round, uniformly (default: all)")] = (
+        None
+    )
     mu: Annotated[NonNegative, Doc("weight of the proximal term; the paper tries 0.001 to 1")] = 0.01
 
     async def run(self, fed: Federation) -> None:

@@ -14,14 +14,14 @@ from fedtempo.strategies.planning.uploading import UploadRule, choose_uploads
 
 Upload = Annotated[
     UploadRule,
-    Doc("which examples are uploaded first: class by class (Algorithm 3), or all of the client with the fastest link"),
+    Doc("order of uploads: balance classes (Algorithm 3), or the client with the fastest link first"),
 ]
 
 
 class Gathering:
-    """The server's examples, which it keeps, and what the clients that agreed to upload have told that they still hold.
+    """The examples that the server has collected, and those that consenting clients report to still hold.
 
-    Raises ConfigError where clients do not tell how many examples of each class they hold.
+    Raises ConfigError if clients do not report how many examples of each class they hold.
     """
 
     def __init__(self, fed: Federation, rule: UploadRule) -> None:
@@ -31,18 +31,18 @@ class Gathering:
 
     @property
     def clients(self) -> Collection[Client]:
-        """Those that agreed."""
+        """Clients that agreed to upload examples."""
         return self._left.keys()
 
     @property
     def num_examples(self) -> int:
-        """At the server."""
-        return sum(sum(each.counts) for each in self.examples)
+        """Number of examples at the server."""
+        return sum(sum(upload.counts) for upload in self.examples)
 
     async def gather(self, clients: Collection[Client], until: float, *, group: int) -> None:
-        """Have as much as fits uploaded from now to `until`, by those of `clients` that agreed, one after the other.
+        """Let the consenting ones of `clients` upload, one after the other, as many examples as fit until `until`.
 
-        A client that is not there costs the time that it was given.
+        A client that is unavailable costs the time that it was allotted.
         """
         fed = self._fed
         senders = [client for client in self._left if client in clients and self._left[client].any()]
@@ -52,23 +52,23 @@ class Gathering:
         stock = np.array([self._left[client] for client in senders])
         uploads = choose_uploads(example_s, stock, until - fed.now, self._rule)
         wanted = uploads.counts(*stock.shape)
-        for place in dict.fromkeys(uploads.clients.tolist()):  # in the order in which they would send their first
-            client, asked = senders[place], fed.now
+        for position in dict.fromkeys(uploads.clients.tolist()):  # by the time of their first upload
+            client, start_s = senders[position], fed.now
             try:
-                sent = await fed.upload_examples(client, wanted[place].tolist(), until=until, group=group)
+                sent = await fed.upload_examples(client, wanted[position].tolist(), until=until, group=group)
             except ClientUnavailable:
-                await fed.sleep_until(min(until, asked + example_s[place] * float(wanted[place].sum())))
+                await fed.sleep_until(min(until, start_s + example_s[position] * float(wanted[position].sum())))
                 continue
             if sent.size_bytes:
                 self.examples.append(sent)
             left = self._left[client] - sent.counts
             if not sent.cut:
-                left[wanted[place] > sent.counts] = 0  # it told more than it holds
+                left[wanted[position] > sent.counts] = 0  # it reported more than it holds
             self._left[client] = left
 
 
 def histogram(client: Client) -> np.ndarray:
-    """Examples of each class that a client tells. Raises ConfigError where it does not."""
+    """Return a client's number of examples of each class. Raises ConfigError if it does not report them."""
     if client.label_histogram is None:
-        raise ConfigError("data.tell_labels = false: the numbers of examples of each class are needed; set it to true")
+        raise ConfigError("data.tell_labels = false: the number of examples of each class is needed; set it to true")
     return np.array(client.label_histogram)

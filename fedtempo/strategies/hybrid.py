@@ -1,4 +1,4 @@
-"""Hybrid parallel and sequential training with fixed groups: what the FedHusky paper compares with."""
+"""Hybrid parallel and sequential training with fixed groups: the baseline of the FedHusky paper."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from fedtempo.strategies.sequential_training import OnLoss, train_in_sequence
 
 @dataclass(frozen=True, config=STRICT)
 class Hybrid:
-    """Hybrid FL as Zhou et al. (FedHusky, Section I and Fig. 1c) describe it.
+    """Hybrid FL as described by Zhou et al. (FedHusky, Section I and Fig. 1c).
 
-    Clients are clustered by their data; a group takes one client of each cluster and keeps them. Each round every group
-    trains in sequence, in random order, all groups at once; the plain mean of their last models is the next global one.
+    Clients are clustered by their data; each group consists of one client of each cluster and never changes. In a round
+    all groups train in parallel, the clients of a group in sequence and in random order; the plain mean of the groups'
+    last models is the next global model.
     """
 
     clusters: ClusterChoice = "models"
@@ -43,7 +44,7 @@ class Hybrid:
                 fed.commit(await fed.average(models))
 
     async def sequence(self, fed: Federation, clients: Sequence[Client], number: int) -> Model | None:
-        """What a group makes of the global model; None where it was aborted."""
+        """Train the global model along a group and return the result; None if the group was aborted."""
         try:
             return await train_in_sequence(fed, clients, fed.model, group=number, on_loss=self.on_loss)
         except ClientUnavailable:
@@ -51,11 +52,14 @@ class Hybrid:
 
 
 def fixed_groups(clients: Sequence[Client], cluster: Sequence[int]) -> list[list[Client]]:
-    """Groups with one client of each cluster: as many as the smallest cluster has clients; the others join in turn."""
+    """Return groups with one client of each cluster; there is one per client of the smallest cluster.
+
+    The remaining clients of larger clusters join the groups in turn.
+    """
     members = [[client for client in clients if cluster[client.id] == c] for c in sorted(set(cluster))]
     count = min(map(len, members))
     groups: list[list[Client]] = [[] for _ in range(count)]
-    for own in members:
-        for position, client in enumerate(own):
+    for cluster_members in members:
+        for position, client in enumerate(cluster_members):
             groups[position % count].append(client)
     return groups

@@ -1,4 +1,4 @@
-"""Hybrid-FL: FedCS, and a server that trains on examples from the few clients that agree to upload theirs."""
+"""Hybrid-FL: FedCS plus a server that trains on examples from the few clients that agree to upload theirs."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from fedtempo.strategies.tdma_round import (
 class HybridFL:
     """Yoshida, Nishio, Morikura, Yamamoto and Yonetani, Hybrid-FL for Wireless Networks, ICC 2020, Protocol 2.
 
-    A round is one of FedCS. While the chosen clients train, others that agreed to upload raw examples send them, until
-    the first model is expected (t^UD). The server keeps all that came, in this and earlier rounds, trains the global
-    model on it, and that model joins the average, which is weighted by examples. A client that trains sends no examples
-    in the same round: it does one thing at a time.
+    Rounds are those of FedCS. While the chosen clients train, other clients that agreed to upload raw examples send
+    them, until the first model is expected (t^UD). The server keeps all examples of this and earlier rounds and trains
+    the global model on them; its model joins the average, which is weighted by examples. A client that trains uploads
+    no examples in the same round, since a client does one thing at a time.
     """
 
     selection: Annotated[
         Literal["min-cv", "max-clients"],
-        Doc("who trains: least T_inc times the imbalance of all data trained on so far, or least T_inc (FedCS)"),
+        Doc("choose by the least T_inc times the imbalance of all data trained on so far, or the least T_inc (FedCS)"),
     ] = "min-cv"
     upload: Upload = "iid"
     imbalance: Annotated[
-        Imbalance, Doc("CV in min-cv: variance over mean (Eq. 1 as printed), or the true coefficient of variation")
+        Imbalance, Doc("CV of min-cv: variance over mean (Eq. 1 as printed), or the true coefficient of variation")
     ] = "printed"
     uploaders: Annotated[
         Literal["all", "candidates"],
-        Doc("of the clients that agreed, who may upload: all, or the round's candidates (Protocol 2, line 2)"),
+        Doc("consenting clients that may upload: all, or the round's candidates (Protocol 2, line 2)"),
     ] = "all"
     candidates: CandidateShare = 0.1
     deadline_s: Deadline = 180.0
@@ -70,7 +70,7 @@ class HybridFL:
             await self.aggregate(fed, updates, gathering, work)
 
     async def aggregate(self, fed: Federation, updates: list[Update], gathering: Gathering, work: Work) -> None:
-        """Commit the mean of the clients' models and the server's, as far as there are any."""
+        """Commit the mean of the clients' models and, if it holds examples, the server's."""
         models: list[Update | Model] = [*updates]
         weights = [update.num_examples for update in updates]
         if gathering.examples:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Annotated
 
 from fedtempo.federation import Federation, Model, Vector
+from fedtempo.parts.fields import Doc, Interval, Share
 from fedtempo.strategies.planning.staleness import polynomial
+
+Steady = Annotated[bool, Doc("weight a result fresher than the mean so far as if it were as stale as the mean")]
+MemoryShare = Annotated[float, Interval(gt=0, le=1), Doc("share of a new change in the remembered one")]
+Cool = Annotated[Share, Doc("last share of the horizon over which the gain falls linearly to 0")]
 
 
 class Mixer:
-    """The server's side of asynchronous training, one commit a result.
+    """The server's side of asynchronous training, with one commit per result.
 
     A result that started from version tau of the global model, now at version t, has the gap t - tau and the weight
-    gain * (1 + gap)^(-exponent) (FedHusky, Eq. 18), at most 1. With `steady`, a gap below the mean of all gaps so far
-    counts as that mean: results that come in a lull (the start, the last groups) else move the model as much as dozens
-    of others together. It is mixed as a model, (1 - weight) * w + weight * trained (Eq.
-    17), or as a change, w + weight * (trained - start). With `memory`, changes are corrected for their cluster.
+    min(1, gain * (1 + gap)^(-exponent)) (FedHusky, Eq. 18). With `steady`, a gap below the mean of all gaps so far
+    counts as that mean; otherwise a result that arrives in a lull (at the start, among the last groups) would move the
+    model as much as dozens of others together. With `cool`, the gain falls linearly to 0 over that last share of the
+    horizon. A result is mixed as a model, (1 - weight) * w + weight * trained (Eq. 17), or as a change,
+    w + weight * (trained - start). With `memory`, changes are corrected by remembered ones (`add_corrected_change`).
     """
 
     def __init__(
         self,
         fed: Federation,
-        cluster: Sequence[int],
+        memory_of: Sequence[int],
         *,
         gain: float,
         exponent: float,
@@ -31,8 +38,12 @@ class Mixer:
         steady: bool = False,
         cool: float = 0.0,
     ) -> None:
-        """cluster: of each client. memory: share of a new change in its cluster's remembered one; None: uncorrected."""
-        self._fed, self._cluster = fed, cluster
+        """memory_of: for each client, the number of its remembered change: its cluster, or its own id.
+
+        change: mix changes rather than models. memory: share of a new change in the remembered one; None turns the
+        correction off.
+        """
+        self._fed, self._memory_of = fed, memory_of
         self._gain, self._exponent, self._change, self._memory = gain, exponent, change, memory
         self._steady, self._cool = steady, cool
         self._gaps = self._commits = 0
@@ -41,13 +52,13 @@ class Mixer:
         self._turn = asyncio.Lock()
 
     async def commit(self, start: Model, trained: Model, client: int) -> None:
-        """Mix what `client` (the last of a chain) made of `start`, a version of the global model."""
+        """Mix the model that `client` (the last of a chain) trained from `start`, a version of the global model."""
         async with self._turn:  # the global model must not change between reading and committing it
             fed = self._fed
             gap = fed.model.version - start.version
             weight = self._weight(gap)
             if self._memory is not None:
-                mixed = await self._corrected(start, trained, self._cluster[client], weight, self._memory)
+                mixed = await self._corrected(start, trained, self._memory_of[client], weight, self._memory)
             elif self._change:
                 mixed = await fed.on_server(
                     add_change,
@@ -69,17 +80,17 @@ class Mixer:
             gain *= (self._fed.horizon - self._fed.now) / (self._cool * self._fed.horizon)
         return min(1.0, gain * polynomial(counted, self._exponent))
 
-    async def _corrected(self, start: Model, trained: Model, cluster: int, weight: float, memory: float) -> Model:
+    async def _corrected(self, start: Model, trained: Model, number: int, weight: float, memory: float) -> Model:
         mixed: Model
-        mixed, self._remembered[cluster], self._total = await self._fed.on_server(
+        mixed, self._remembered[number], self._total = await self._fed.on_server(
             add_corrected_change,
             self._fed.model,
             start,
             trained,
             statistics_from={self._fed.model: 1 - weight, trained: weight},
-            remembered=self._remembered.get(cluster),
+            remembered=self._remembered.get(number),
             total=self._total,
-            clusters=len(self._remembered.keys() | {cluster}),
+            memories=len(self._remembered.keys() | {number}),
             weight=weight,
             memory=memory,
         )
@@ -87,7 +98,7 @@ class Mixer:
 
 
 def add_change(model: Vector, start: Vector, trained: Vector, *, weight: float) -> Vector:
-    """model + weight * (trained - start)."""
+    """Return model + weight * (trained - start)."""
     return model + weight * (trained - start)
 
 
@@ -98,25 +109,25 @@ def add_corrected_change(
     *,
     remembered: Vector | None,
     total: Vector | None,
-    clusters: int,
+    memories: int,
     weight: float,
     memory: float,
 ) -> tuple[Vector, Vector, Vector]:
-    """A change whose cluster's usual change is replaced by the mean of all clusters', as SAGA does with gradients.
+    """Add a change from which the remembered one is subtracted and the mean of all is added, as in SAGA.
 
-    remembered: the cluster's usual change, None at its first; total: the sum of all clusters' remembered changes, None
-    at the very first; clusters: how many these are, this one included. Returns the next global model, the cluster's
-    remembered change, and the sum.
+    remembered: the change remembered for this client or cluster, None at its first; total: the sum of all remembered
+    changes, None at the very first; memories: how many there are, this one included. Returns the next global model, the
+    updated remembered change, and the updated sum.
     """
     change = trained - start
     corrected = change
     if remembered is not None:
         corrected = corrected - remembered
     if total is not None:
-        corrected = corrected + total / clusters
-    news = change if remembered is None else memory * (change - remembered)
+        corrected = corrected + total / memories
+    update = change if remembered is None else memory * (change - remembered)
     return (
         model + weight * corrected,
-        news if remembered is None else remembered + news,
-        news if total is None else total + news,
+        update if remembered is None else remembered + update,
+        update if total is None else total + update,
     )

@@ -1,4 +1,4 @@
-"""Oort: clients whose losses are high and whose visits are short, beside new ones."""
+"""Oort: prefer clients with high losses and short visits, and keep exploring new clients."""
 
 from __future__ import annotations
 
@@ -18,36 +18,41 @@ from fedtempo.strategies.rounds import train_round
 class Oort:
     """Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021, Alg. 1.
 
-    Of the clients seen before those with the best scores train, drawn among all above 95 % of the score that just
-    makes it; the rest of a round are new ones, fast ones rather. A score is the statistical utility |B| * sqrt(mean
-    squared loss), cut at a percentile and brought to [0, 1], plus sqrt(0.1 ln R / last round), times (T / t)^alpha for
-    a client whose last visit took t > T seconds. The pacer raises T when a window of rounds brought less utility than
-    the one before. A round asks for `clients_per_round` clients whenever there are as many; the mean of their models,
-    weighted by examples, is the next global one. Without training all squared losses are taken to be 1.
+    Some of a round's clients are drawn from those seen before with good scores: from all whose score is at least 95 %
+    of the lowest score that would be chosen. The others are new clients, preferably fast ones. A score is the
+    statistical utility |B| * sqrt(mean squared loss), clipped at a percentile and scaled to [0, 1], plus sqrt(0.1 ln R
+    / last round), times (T / t)^alpha for a client whose last visit took t > T seconds. The pacer raises T when a
+    window of rounds brought less utility than the previous one. A round has `clients_per_round` clients if there are
+    that many; the mean of their models, weighted by examples, is the next global model. In a run without training all
+    squared losses are 1.
     """
 
-    clients_per_round: Annotated[Count, Doc("clients chosen each round, K; all where there are fewer")] = 10
-    penalty_exponent: Annotated[NonNegative, Doc("how hard slow clients are penalised; alpha")] = 2.0
-    clip_quantile: Annotated[Share, Doc("utilities above this quantile are cut to it (0.9 or 0.98 elsewhere)")] = 0.95
-    cut_off: Annotated[float, Gt(0), Le(1), Doc("share of the K-th best score that admits a client; c")] = 0.95
+    clients_per_round: Annotated[Count, Doc("number of clients per round, K, at most the number of clients")] = 10
+    penalty_exponent: Annotated[NonNegative, Doc("how strongly slow clients are penalised; alpha")] = 2.0
+    clip_quantile: Annotated[
+        Share, Doc("quantile at which utilities are clipped (0.9 or 0.98 in other implementations)")
+    ] = 0.95
+    cut_off: Annotated[
+        float, Gt(0), Le(1), Doc("a client is eligible if its score is this share of the K-th best; c")
+    ] = 0.95
     explore: Annotated[Share, Doc("share of new clients in the first round; epsilon")] = 0.9
-    explore_decay: Annotated[float, Gt(0), Le(1), Doc("factor on that share each round")] = 0.98
-    explore_least: Annotated[Share, Doc("that share falls no further")] = 0.2
-    window: Annotated[Count, Doc("rounds that the pacer sums utilities over; W")] = 20
+    explore_decay: Annotated[float, Gt(0), Le(1), Doc("factor by which that share falls each round")] = 0.98
+    explore_least: Annotated[Share, Doc("lower limit of that share")] = 0.2
+    window: Annotated[Count, Doc("number of rounds over which the pacer sums utilities; W")] = 20
     pacer_step_s: Annotated[
         Positive | None,
-        Doc("T at first, and what it grows by, seconds; the median of the estimated visits where not given"),
+        Doc("initial T and its increment, seconds (default: the median of the estimated visits)"),
     ] = None
     most_picks: Annotated[
         Count | None,
-        Doc("a client picked so often rests while others are left; no limit where not given"),
+        Doc("a client chosen this many times rests while others are available (default: no limit)"),
     ] = None
     examples_per_visit: Annotated[
-        int | None, Ge(1), Doc("|B|, where a visit trains fewer than all examples: steps x batch size")
+        int | None, Ge(1), Doc("|B| if a visit trains on only some of the examples: steps x batch size")
     ] = None
 
     async def run(self, fed: Federation) -> None:
-        asked = min(self.clients_per_round, len(fed.clients))
+        wanted = min(self.clients_per_round, len(fed.clients))
         step = self.pacer_step_s
         limit_s = step = float(np.median([fed.estimate(c).visit_s for c in fed.clients])) if step is None else step
         memory = _Memory(len(fed.clients))
@@ -55,7 +60,7 @@ class Oort:
         for round_number in itertools.count(1):
             if oort.utility_fell(history, self.window):
                 limit_s += step
-            chosen = self.choose(fed, memory, asked, round_number, limit_s)
+            chosen = self.choose(fed, memory, wanted, round_number, limit_s)
             memory.picks[chosen] += 1
             clients = [fed.clients[i] for i in chosen]
             updates = await train_round(fed, clients, Work(statistics=frozenset({"squared_loss"})))
@@ -67,13 +72,13 @@ class Oort:
             del history[: -2 * self.window]
             fed.commit(await fed.average(updates))
 
-    def choose(self, fed: Federation, memory: _Memory, asked: int, round_number: int, limit_s: float) -> list[int]:
-        """Ids of the clients of a round, ascending. limit_s: T."""
+    def choose(self, fed: Federation, memory: _Memory, wanted: int, round_number: int, limit_s: float) -> list[int]:
+        """Return the ids of a round's clients, ascending. limit_s: T, seconds."""
         rng = fed.rng("selection", round_number)
-        pool = oort.allowed(memory.picks, self.most_picks, asked)
+        pool = oort.allowed(memory.picks, self.most_picks, wanted)
         seen, new = pool[memory.last_round[pool] > 0], pool[memory.last_round[pool] == 0]
         share = oort.exploration_share(round_number, self.explore, self.explore_decay, self.explore_least)
-        exploit, explore, more = oort.counts(asked, share, len(seen), len(new))
+        exploit, explore, more = oort.counts(wanted, share, len(seen), len(new))
         chosen: list[int] = []
         if exploit + more:
             scores = oort.scores(
@@ -93,7 +98,7 @@ class Oort:
 
 
 class _Memory:
-    """What the server knows of each client. last_round: 0 for one that was never seen; utility, seconds: when last."""
+    """What the server knows about each client. last_round: 0 if never seen; utility, seconds: of its last visit."""
 
     def __init__(self, n_clients: int) -> None:
         self.utility, self.seconds = np.zeros(n_clients), np.zeros(n_clients)

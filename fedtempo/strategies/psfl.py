@@ -1,4 +1,4 @@
-"""PSFL: sequences of clients train at once, as many and as long as the data and the clients' times ask for."""
+"""PSFL: clients train in parallel sequences, whose number and length follow from the data and the clients' speeds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.federation import Federation, Update, Vector, Work
+from fedtempo.federation import Federation, Update
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Lt
 from fedtempo.strategies.planning.sampling import Ids, partition_sequences, uniform_sequences, weighted_sequences
-from fedtempo.strategies.planning.structure import Constants, Rounding, Structure, StructureProblem, measured_constants
-from fedtempo.strategies.rounds import train_round
+from fedtempo.strategies.planning.structure import Constants, Rounding, Structure, StructureProblem
+from fedtempo.strategies.psfl_warmup import warm_up
 from fedtempo.strategies.sequential_training import train_in_sequence
 
 
@@ -29,42 +29,45 @@ def _constants(value: object) -> object:
 class Psfl:
     """Zhou, Zhao, Xu, Xiao, Wu and Zhang, PSFL: Parallel-Sequential Federated Learning with Convergence Guarantees.
 
-    Algorithm 1. Each round W sequences of S clients train at once, each sequence one client after the other, and the
-    plain mean of the last models is the next global one (Eq. 3). For every sequence partition sampling takes one client
-    of each of S classes of speed (Section V-C); speeds are running means of the visits seen.
+    Algorithm 1. Each round W sequences of S clients train in parallel; within a sequence, client after client trains
+    the same model. The plain mean of the last models is the next global model (Eq. 3). Partition sampling takes for
+    every sequence one client of each of S classes of speed (Section V-C); speeds are running means of observed visits.
 
-    W and S are `width` and `length`. Where they are not given they minimise Eq. 21, with its constants as given or
-    measured in a warm-up: rounds in which all clients compute their whole gradient. Such a visit takes as long as one
-    of one epoch.
+    W and S are `width` and `length`. If they are not given they minimise Eq. 21, with constants that are given or
+    measured in a warm-up (`psfl_warmup`): rounds in which all clients compute their whole gradient. Such a visit takes
+    as long as one local epoch.
     """
 
-    clients_per_round: Annotated[Count | None, Doc("most clients of a round, N-tilde; all where not given")] = None
-    width: Annotated[Count | None, Doc("sequences at once, W; solved for, with length, where not given")] = None
-    length: Annotated[Count | None, Doc("clients of a sequence, S; solved for, with width, where not given")] = None
+    clients_per_round: Annotated[Count | None, Doc("largest number of clients per round, N-tilde (default: all)")] = (
+        None
+    )
+    width: Annotated[Count | None, Doc("number of parallel sequences, W (default: solved for, with length)")] = None
+    length: Annotated[Count | None, Doc("clients per sequence, S (default: solved for, with width)")] = None
     constants: Annotated[
         Constants | None,
         BeforeValidator(_constants),
         Doc(
-            "what Eq. 21 depends on, {gradient_variance, gradient_spread, visit_s, visit_variance}: sigma^2, B, t-bar "
-            "in seconds, kappa^2; measured in a warm-up where not given"
+            "constants of Eq. 21, {gradient_variance, gradient_spread, visit_s, visit_variance}: sigma^2, B, t-bar in "
+            "seconds, kappa^2 (default: measured in a warm-up)"
         ),
     ] = None
-    c0: Annotated[float, Gt(0), Lt(0.2), Doc("bound of the learning rate, c0 / (L S), in Theorem 1")] = 0.1
-    rounding: Annotated[Rounding, Doc("to whole W and S: the best pair of neighbours, or nearest, cut to N-tilde")] = (
-        "best"
-    )
-    warmup_rounds: Annotated[int, Ge(2), Doc("rounds of the warm-up, K")] = 5
+    c0: Annotated[float, Gt(0), Lt(0.2), Doc("c0 of the learning rate's bound c0 / (L S) in Theorem 1")] = 0.1
+    rounding: Annotated[
+        Rounding, Doc("how to round W and S: to the best neighbouring pair, or to the nearest, cut to N-tilde")
+    ] = "best"
+    warmup_rounds: Annotated[int, Ge(2), Doc("number of warm-up rounds, K")] = 5
     variance_of: Annotated[
-        Literal["batch", "example"], Doc("whose gradients' variance is sigma^2: a mini-batch's, or one example's")
+        Literal["batch", "example"],
+        Doc("sigma^2 is the variance of the gradients of mini-batches, or of single examples"),
     ] = "batch"
     sampling: Annotated[
         Literal["partition", "uniform", "weighted"],
-        Doc("a client of each class of speed, any clients, or fast ones more often: by 1 / sqrt(time)"),
+        Doc("one client per class of speed, any clients, or fast ones more often: as 1 / sqrt(time)"),
     ] = "partition"
 
     def __post_init__(self) -> None:
         if (self.width is None) != (self.length is None):
-            raise ValueError("width and length go together: give both, or neither to have them solved for")
+            raise ValueError("width and length go together: give both, or neither to solve for them")
         if self.width and self.length and self.clients_per_round and self.width * self.length > self.clients_per_round:
             raise ValueError(
                 f"width = {self.width} times length = {self.length} must not exceed "
@@ -96,7 +99,7 @@ class Psfl:
                 fed.commit(await fed.average(ends))
 
     def sequences(self, times: Sequence[float], structure: Structure, rng: np.random.Generator) -> Ids:
-        """Ids of a round's clients, (W, S)."""
+        """Return the ids of a round's clients, (W, S)."""
         width, length = structure
         if self.sampling == "uniform":
             return uniform_sequences(len(times), length, width, rng)
@@ -105,7 +108,7 @@ class Psfl:
         return partition_sequences(times, length, width, rng)
 
     async def structure(self, fed: Federation) -> Structure:
-        """W and S as given, or solved for. Raises ConfigError where they cannot be, or the clients are too few."""
+        """Return W and S as given, or solve for them. Raises ConfigError if that fails or there are too few clients."""
         n_clients = len(fed.clients)
         if self.width is not None and self.length is not None:
             if self.width * self.length > n_clients:
@@ -114,47 +117,16 @@ class Psfl:
                     f"the number of clients, {n_clients}"
                 )
             return Structure(self.width, self.length)
-        constants = self.constants or await self.warm_up(fed)
+        constants = self.constants or await warm_up(fed, self.warmup_rounds, per_example=self.variance_of == "example")
         return self.problem(constants, n_clients).structure(self.rounding)
 
     def problem(self, constants: Constants, n_clients: int) -> StructureProblem:
-        """The choice of W and S for so many clients."""
+        """Return the problem of choosing W and S for this number of clients."""
         return StructureProblem(constants, min(self.clients_per_round or n_clients, n_clients), self.c0)
-
-    async def warm_up(self, fed: Federation) -> Constants:
-        """Lines 1-10: measure what Eq. 21 needs (Eqs. 24-26), while the whole gradient of all clients trains."""
-        work = Work(
-            steps=1,
-            full_batch=True,
-            batch_size=1 if self.variance_of == "example" else None,
-            statistics=frozenset({"gradient_variance", "gradient_norm"}),
-        )
-        variances, times = np.full((2, self.warmup_rounds, len(fed.clients)), np.nan)
-        spreads: list[float] = []
-        while len(spreads) < self.warmup_rounds:
-            updates = await train_round(fed, fed.clients, work)
-            if not updates:
-                continue
-            if "gradient_variance" not in updates[0].statistics:
-                raise ConfigError(
-                    "strategy.width and strategy.length are missing: they are solved for after a warm-up that measures "
-                    "gradients, and this run trains none; give both, or strategy.constants"
-                )
-            for update in updates:
-                place = len(spreads), update.client.id
-                variances[place] = update.statistics["gradient_variance"]
-                times[place] = update.finished - update.started
-            models = [update.model for update in updates]
-            norms = [update.statistics["gradient_norm"] for update in updates]
-            spreads.append(await fed.on_server(gradient_spread, fed.model, models=models, norms=norms))
-            fed.commit(await fed.average(models))
-        constants = measured_constants(variances, spreads, times)
-        fed.note("constants", {name: getattr(constants, name) for name in Constants.__annotations__})
-        return constants
 
 
 class _Times:
-    """Running means of the clients' visits, seconds; what the server believes before the first."""
+    """Running means of the clients' visits, seconds; the server's estimate until a client's first visit."""
 
     def __init__(self, fed: Federation) -> None:
         self._fed = fed
@@ -170,19 +142,3 @@ class _Times:
             float(seconds) / int(count) if count else self._fed.estimate(client).visit_s
             for client, seconds, count in zip(self._fed.clients, self._sums, self._counts)
         ]
-
-
-def gradient_spread(start: Vector, *, models: Sequence[Vector], norms: Sequence[float]) -> float:
-    """Mean squared distance of the clients' gradients from their mean (B_k of Eq. 25).
-
-    models: each client's after one step from `start` along its whole gradient, whose norm the client tells: so the step
-    size need not be known.
-    """
-    mean = sum(np.asarray(model, dtype=np.float64) for model in models) / len(models)
-    moved = sum(_squared_norm(np.asarray(model, dtype=np.float64) - start) for model in models)
-    apart = sum(_squared_norm(model - mean) for model in models)
-    return apart / len(models) * (sum(norm**2 for norm in norms) / moved if moved else 0.0)
-
-
-def _squared_norm(vector: Vector) -> float:
-    return float(vector @ vector)

@@ -1,4 +1,4 @@
-"""Training in rounds: clients train the global model at once, and the server waits for all of them."""
+"""Training in rounds: clients train the global model in parallel, and the server waits for all of them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fedtempo.federation import Client, Federation, Update, Work
 
 
 async def train_round(fed: Federation, clients: Sequence[Client], work: Work | None = None) -> list[Update]:
-    """What came back of a round, in the order asked.
+    """Train the global model at the given clients and return the updates of those that reported, in the given order.
 
-    A round in which nobody came costs its expected time, since the server cannot know sooner.
+    If none reports, the round takes its expected time, since the server cannot know earlier.
     """
     updates = await fed.train_all(clients, fed.model, work)
     if not updates:
@@ -21,7 +21,7 @@ async def train_round(fed: Federation, clients: Sequence[Client], work: Work | N
 
 
 def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.Generator) -> list[Client]:
-    """`count` different clients, uniformly, in ascending order; all of them where `count` is None or larger."""
+    """Draw `count` different clients uniformly, in ascending order; return all if `count` is None or too large."""
     if count is None or count >= len(clients):
         return list(clients)
     return [clients[i] for i in sorted(rng.choice(len(clients), size=count, replace=False))]

@@ -1,4 +1,4 @@
-"""Sequential federated learning: one model visits one client after the other."""
+"""Sequential federated learning: one model visits client after client."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Sequential:
     """SFL: Li and Lyu, Convergence Analysis of Sequential Federated Learning on Heterogeneous Data, NeurIPS 2023.
 
     Each round draws clients without replacement in random order; the model that the last one sends is the next global
-    model. It makes sense to commit after each visit too: the server relays the model anyway.
+    model. The default commits after every visit, since the server relays the model anyway.
     """
 
-    clients_per_round: Annotated[Count | None, Doc("clients of a round; all where not given")] = None
-    commit: Annotated[Literal["visit", "round"], Doc("when the travelling model becomes the global one")] = "visit"
+    clients_per_round: Annotated[Count | None, Doc("number of clients per round (default: all)")] = None
+    commit: Annotated[Literal["visit", "round"], Doc("when the travelling model becomes the global model")] = "visit"
     on_loss: OnLoss = "skip"
 
     async def run(self, fed: Federation) -> None:
@@ -36,4 +36,4 @@ class Sequential:
                     model = await train_in_sequence(fed, part, fed.model, group=round_number, on_loss=self.on_loss)
                     fed.commit(model)
             except ClientUnavailable:
-                continue  # aborted: the next round begins
+                continue  # aborted: start the next round

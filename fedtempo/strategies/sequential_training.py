@@ -1,4 +1,4 @@
-"""Training in sequence: a model goes from client to client."""
+"""Training in sequence: a model travels from client to client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedtempo.parts.fields import Doc
 
 OnLoss = Annotated[
     Literal["skip", "abort"],
-    Doc("a sequence that loses a client goes on with the next one, or ends, and what it learned is lost"),
+    Doc("a sequence that loses a client skips it, or ends and loses what it learned"),
 ]
 
 
@@ -23,18 +23,18 @@ async def train_in_sequence(
     on_loss: Literal["skip", "abort"] = "skip",
     observe: Callable[[Update], None] = lambda update: None,
 ) -> Model:
-    """Each client trains what its predecessor sent; the model passes by those that are unavailable.
+    """Let each client train the model that its predecessor sent, skipping unavailable clients.
 
-    observe: called with what each visit brought back. Returns the model that the last client sent to the server;
-    `model` itself where no client was there. A visit that fails costs its expected time, since the server cannot know
-    sooner. With on_loss = "abort" the first one ends the sequence: ClientUnavailable is raised.
+    observe: called with the update of each visit. Returns the model that the last client sent to the server, or `model`
+    itself if no client was available. A failed visit costs its expected time, since the server cannot know earlier.
+    With on_loss = "abort" the first failure ends the sequence: ClientUnavailable is raised.
     """
     for client, successor in zip(clients, [*clients[1:], None]):
-        asked = fed.now
+        start_s = fed.now
         try:
             update = await fed.train(client, model, group=group, to=successor)
         except ClientUnavailable:
-            await fed.sleep_until(asked + fed.estimate(client).visit_s)
+            await fed.sleep_until(start_s + fed.estimate(client).visit_s)
             if on_loss == "abort":
                 raise
         else:

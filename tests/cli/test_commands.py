@@ -141,10 +141,10 @@ def test_an_output_path_that_is_a_file_is_refused(
         (["data.test_examples=5000"], "data.test_examples = 5000: digits has"),
         (
             ["strategy.name=hybrid", "strategy.clusters=11"],
-            "strategy.clusters = 11: more clusters than there are clients",
+            "strategy.clusters = 11: more clusters than clients",
         ),
         (["strategy.name=hybrid", "strategy.clusters=labels", "data.tell_labels=false"], "set data.tell_labels = true"),
-        (["strategy.name=hybrid", "executor.kind=none"], "needs trained models, and this run trains none"),
+        (["strategy.name=hybrid", "executor.kind=none"], "needs trained models, but this run trains none"),
     ],
 )
 def test_what_shows_up_late_leaves_nothing_half_made(

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedtempo.data.extended_dirichlet import cut, cut_among_owners, draw_owners
-from fedtempo.data.shares import class_share, coefficient_of_variation, largest_remainder, long_tail_counts
+from fedtempo.data.shares import class_share, largest_remainder, long_tail_counts
 from fedtempo.errors import ConfigError
 
 
@@ -61,14 +61,6 @@ def test_class_share_approaches_its_limits() -> None:
     assert class_share(4.5, 0.0, 10).tolist() == [0, 0, 0, 0.5, 0.5, 0, 0, 0, 0, 0]
     with pytest.raises(ValueError, match="mean = 11"):
         class_share(11, 1.0, 10)
-
-
-def test_coefficient_of_variation_does_not_depend_on_scale_but_the_printed_one_does() -> None:
-    counts = np.array([3, 1, 2, 7])
-    assert coefficient_of_variation(10 * counts, as_printed=False) == pytest.approx(
-        coefficient_of_variation(counts, as_printed=False), rel=1e-15
-    )
-    assert coefficient_of_variation(10 * counts) == pytest.approx(10 * coefficient_of_variation(counts), rel=1e-15)
 
 
 def test_cut_takes_shares_as_the_decimals_that_they_print_as() -> None:

@@ -144,7 +144,7 @@ def test_what_is_wrong_with_a_trace_is_named(tmp_path: Path, content: Any, said:
         ("a,b\n1,2\n", {"compute": "c"}, "has no column 'c'"),
         ("a\n1\nfast\n", {"compute": "a"}, "line 3: could not convert"),
         ("a\n0\n", {"compute": "a"}, "line 2: a = 0: must be positive and finite"),
-        ("a\n", {"compute": "a"}, "no line below its header"),
+        ("a\n", {"compute": "a"}, "no lines below its header"),
         ("a,b,e\n1,5,2\n", {"compute": "a", "begin": "b", "end": "e", "client": "a"}, "comes at 5 and leaves at 2"),
     ],
 )
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_a_csv_is_named(tmp_path: Path, text: str, columns: d
     [
         ({}, "no column"),
         ({"compute": "a", "compute_unit": "seconds"}, "compute_unit = 'seconds' is no unit"),
-        ({"rate": "a", "upload": "b", "download": "c"}, "rate is for both ways"),
+        ({"rate": "a", "upload": "b", "download": "c"}, "rate is for both directions"),
         ({"upload": "b"}, "give both, or rate"),
         ({"begin": "b", "end": "e"}, "client is missing"),
     ],
@@ -211,7 +211,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
     ("content", "said"),
     [
         (None, "cannot be read"),
-        ("x = 1", "must hold a \\[fleet\\]"),
+        ("x = 1", "must have a complete \\[fleet\\]"),
         ("[fleet]\npreset = 'fedhusky'", "without a preset"),
     ],
 )

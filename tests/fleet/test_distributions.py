@@ -127,8 +127,8 @@ def test_written_forms() -> None:
         ({"kind": "exponential", "mean": math.inf}, "mean = inf"),
         ({"kind": "discrete", "values": [1, 2], "weights": [1]}, "1 for 2 values"),
         ({"kind": "zipf", "exponent": 1.2, "low": 0}, "low = 0"),
-        ("fast", "'fast' is no number"),
-        (True, "True is no number"),
+        ("fast", "'fast' is not a number"),
+        (True, "True is not a number"),
     ],
 )
 def test_mistakes_are_named_in_one_line(value: object, says: str) -> None:

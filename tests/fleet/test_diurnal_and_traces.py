@@ -99,12 +99,12 @@ def test_clients_may_follow_recorded_ones_that_are_drawn(tmp_path: Path) -> None
     [
         ("client,begin_s\n0,1\n", "has no column 'end_s'"),
         ("", "has no column 'begin_s'"),
-        ("client,begin_s,end_s\n", "holds no interval"),
+        ("client,begin_s,end_s\n", "has no intervals"),
         ("client,begin_s,end_s\n0,1,2\n0,one,2\n", "line 3: give a client, and begin_s and end_s in seconds"),
         ("begin_s,end_s,client\n0,1\n", "line 2: give a client"),
         ("client,begin_s,end_s\n0,2,1\n", r"line 2: \[2.0, 1.0\] must have 0 <= begin < end"),
         ("client,begin_s,end_s\n0,nan,1\n", "line 2"),
-        ("client,begin_s,end_s\n7,0,1\n", "client '7' is none of the fleet's, 0 to 1; set sample = true"),
+        ("client,begin_s,end_s\n7,0,1\n", "client '7' is not in the fleet, 0 to 1; set sample = true"),
     ],
 )
 def test_traces_that_are_none(tmp_path: Path, text: str, message: str) -> None:

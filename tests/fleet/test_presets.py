@@ -92,7 +92,7 @@ def test_a_table_with_a_kind_takes_the_place_of_the_whole() -> None:
 
 
 def test_unknown_presets_and_fields_are_refused_in_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"fleet: preset = 'psfl-unifrm' is no fleet; did you mean 'psfl-uniform'"):
+    with pytest.raises(ConfigError, match=r"fleet: preset = 'psfl-unifrm' is not a fleet; did you mean 'psfl-uniform'"):
         plan(preset="psfl-unifrm")
     with pytest.raises(ConfigError, match=r"fleet.*channel"):
         plan(preset="csgd-mnist", link={"channel": 4})

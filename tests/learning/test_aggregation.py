@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtempo.learning.aggregation import average, buffered_step, gradient_step, mix
+from fedtempo.learning.aggregation import average, mix
 
 SIZE = 70_001
 
@@ -40,8 +40,7 @@ def test_arguments_are_not_written_to():
     for result in (
         average(models),
         mix(models[0], models[1], 0.25),
-        buffered_step(models[0], models[1:], [1, 2]),
-        gradient_step(models[0], models[1:], [1, 2], 0.1),
+        average(models[1:], [1, 2]),
     ):
         assert result.flags.writeable
         assert result.dtype == np.float32
@@ -51,14 +50,11 @@ def test_double_precision_weights_do_not_widen_the_result():
     models = vectors(2, 10)
     assert average(models, list(np.array([0.5, 1.5]))).dtype == np.float32
     assert mix(models[0], models[1], np.float64(0.3)).dtype == np.float32
-    assert gradient_step(models[0], models[1:], [3], np.float64(0.3)).dtype == np.float32
-    assert buffered_step(models[0], models[1:], [np.float64(0.7)], np.float64(0.3)).dtype == np.float32
 
 
 def test_empty_vectors():
     empty = np.empty(0, dtype=np.float32)
     assert average([empty, empty], [1, 2]).shape == mix(empty, empty, 0.5).shape == (0,)
-    assert buffered_step(empty, [empty], [1]).shape == gradient_step(empty, [empty], [1], 0.1).shape == (0,)
 
 
 def test_what_cannot_be_averaged_is_refused():

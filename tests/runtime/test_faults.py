@@ -177,7 +177,7 @@ def test_faults_are_drawn_with_their_probabilities_and_for_the_clients_named() -
     assert {faults.drawn(0, rng) for _ in range(100)} == {None}
     with pytest.raises(ConfigError, match=r"add up to 1\.2, more than 1"):
         parse(tables("fedavg", {"nan": 0.6, "infinite": 0.6}))
-    with pytest.raises(ConfigError, match=r"fleet.faults: clients: 6 is none of the fleet's, 0 to 5"):
+    with pytest.raises(ConfigError, match=r"fleet.faults: clients: 6 is not in the fleet, 0 to 5"):
         run(parse(tables("fedavg", {"nan": 0.6, "clients": [6]})))
 
 

@@ -11,7 +11,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from fedtempo.strategies.csgd import CsGd
-from fedtempo.strategies.planning.pipeline import timeline, utilisation
+from fedtempo.strategies.planning.pipeline import utilisation
 from tests.runtime.world import play
 
 LINK = {"kind": "fixed", "download_s": 0.5, "upload_s": 1.0}
@@ -25,18 +25,35 @@ def frames(records: Any) -> list[tuple[int, float, float, float]]:
     return sorted(((c, computed, end - 1.0, end) for c, computed, end in rows), key=lambda row: (row[2], row[0]))
 
 
-def test_clusters_send_one_after_the_other_as_in_the_timeline() -> None:
+def test_clusters_send_one_after_the_other() -> None:
     link = {**LINK, "channels": 2}
     _, records = play(CsGd(n_clusters=3, channels=2), compute=TIMES, clients=6, link=link, server_s=0.25, horizon=20.0)
     assert records.note("clusters") == [0, 0, 1, 1, 2, 2]
     assert records.note("pipeline") == {"opens_s": [2.0, 3.0, 4.0], "done": [2, 4, 6], "sizes": [2, 2, 2]}
-    line = timeline(TIMES, [[0, 1], [2, 3], [4, 5]], [2.0, 3.0, 4.0], 2, 1.0, 0.75)
+    opens = [2.0, 2.0, 3.0, 3.0, 4.0, 4.0]
     for number in range(3):
-        began = number * line.round_s + 0.5  # the model arrives after half a second
-        own = frames(records)[6 * number : 6 * number + 6]
-        assert own == [(s.client, began + s.computed_s, began + s.opens_s, began + s.ends_s) for s in line.sendings]
+        began = number * 5.75 + 0.5  # the model arrives after half a second
+        visits = frames(records)[6 * number : 6 * number + 6]
+        expected = [(i, began + TIMES[i], began + opens[i], began + opens[i] + 1.0) for i in range(6)]
+        assert visits == expected
     assert records.commits["time"].tolist() == [5.75, 11.5, 17.25]
     assert records.note("spectral_utilisation") == pytest.approx(utilisation(3, 1.0, 4.0, 0.75))
+
+
+def test_no_more_clients_send_than_there_are_sub_channels() -> None:
+    compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.0}}
+    link = {"kind": "fixed", "download_s": 0.0, "upload_s": 0.8}
+    _, records = play(
+        CsGd(n_clusters=4, channels=3), compute=compute, clients=40, link=link, server_s=0.5, horizon=60.0
+    )
+    visits = records.visits
+    done = visits["outcome"] == "done"
+    starts, ends = visits["finished"][done] - 0.8, visits["finished"][done]
+    assert max(int(((starts <= t + 1e-9) & (t + 1e-9 < ends - 2e-9)).sum()) for t in starts) == 3
+    assert (visits["computed"][done] <= starts + 1e-9).all()
+    slowest = records.note("pipeline")["opens_s"][-1]
+    assert np.diff(records.commits["time"]) == pytest.approx(slowest + 0.8 + 0.5)
+    assert records.note("spectral_utilisation") == pytest.approx(utilisation(4, 0.8, slowest, 0.5))
 
 
 def test_more_clusters_serve_more_clients_in_the_same_time() -> None:

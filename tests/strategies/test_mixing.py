@@ -36,7 +36,7 @@ def test_corrected_changes_follow_their_definition() -> None:
             change,
             remembered=remembered.get(cluster),
             total=total,
-            clusters=len(remembered.keys() | {cluster}),
+            memories=len(remembered.keys() | {cluster}),
             weight=weight,
             memory=0.3,
         )

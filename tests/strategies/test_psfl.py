@@ -14,16 +14,16 @@ from fedtempo.fleet.distributions import distribution
 from fedtempo.record import Records
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
-from fedtempo.strategies.planning.sampling import (
-    partition_inclusion,
-    partition_sequences,
-    uniform_inclusion,
-    uniform_sequences,
-    weighted_inclusion,
-    weighted_sequences,
-)
-from fedtempo.strategies.psfl import Psfl, gradient_spread
+from fedtempo.strategies.planning.sampling import partition_sequences, uniform_sequences, weighted_sequences
+from fedtempo.strategies.psfl import Psfl
+from fedtempo.strategies.psfl_warmup import gradient_spread
 from tests.runtime.world import play
+from tests.strategies.planning.inclusion import (
+    partition_inclusion,
+    uniform_inclusion,
+    weighted_inclusion,
+    within_binomial_bounds,
+)
 
 TIMES = [0.5, 4.0, 1.0, 2.0, 2.5, 8.0, 3.0]
 TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5, "visit_variance": 1.0}
@@ -37,11 +37,6 @@ def sequences_of(records: Records, per_round: int) -> list[list[list[int]]]:
         found.setdefault(group, []).append((started, client))
     ordered = [[client for _, client in sorted(found[group])] for group in sorted(found)]
     return [ordered[i : i + per_round] for i in range(0, len(ordered), per_round)]
-
-
-def within_binomial_bounds(counts: np.ndarray, chance: Any, rounds: int) -> None:
-    expected = rounds * np.asarray(chance)
-    assert (np.abs(counts - expected) <= 5 * np.sqrt(expected * (1 - np.asarray(chance))) + 1e-9).all()
 
 
 def test_a_round_lasts_as_long_as_its_slowest_sequence() -> None:

@@ -30,7 +30,7 @@ STEPS: dict[str, dict[str, Any]] = {
     "fedavg with a long server step": {"name": "fedavg", "server_lr": 1.8},
     "fedbuff with long steps": {"name": "fedbuff", "server_lr": 3.0, "buffer": 3},
     "fedhusky on paper": {"name": "fedhusky", "preset": "paper", "clusters": 2},
-    "fedhusky, free": {"name": "fedhusky", "preset": "free"},
+    "async-memory without correction": {"name": "async-memory", "correction": False},
     "fedhusky without correction": {"name": "fedhusky", "correction": False, "clusters": 2},
     **{name: {"name": name} for name in sorted(STRATEGIES)},
 }

@@ -33,6 +33,7 @@ _CONTROLS = (
     f"<output>{SECONDS:.1f} s</output></span>"
 )
 _SETTINGS: dict[str, dict[str, Any]] = {
+    "async-memory": {},
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
     "fch": {"clients_per_round": 3},

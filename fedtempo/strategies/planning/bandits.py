@@ -1,8 +1,8 @@
-"""FCH-FL's choice of clients as a multi-armed bandit: whom to train, and whose models to aggregate.
+"""FCH-FL's choice of clients as a multi-armed bandit: which clients train, and which models are aggregated.
 
-The paper (Section 3.3) names the two stages and leaves its Algorithm 2 to an appendix that is not part of it. Here: an
-upper confidence bound of past utility screens all clients; of those that trained, the best of this round are
-aggregated, and some at random. Positions refer to the arrays given; `ids` break ties.
+The paper (Section 3.3) names the two stages and leaves its Algorithm 2 to an appendix that is not available. Here an
+upper confidence bound on past utility selects the clients that train; of their models the best of the round and some
+random ones are aggregated. Positions are indices into the given arrays; `ids` break ties.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedtempo.strategies.planning.utility import Floats, Positions, decimal, des
 
 
 def confidence_bounds(mean_utility: ArrayLike, times_tried: ArrayLike, t: int, c: float) -> Floats:
-    """mean + c * sqrt(2 ln t / times tried); infinite for a client that was never tried. t: from 1."""
+    """Return mean + c * sqrt(2 ln t / times tried); infinite for a client never tried. t: the round, from 1."""
     tried = np.asarray(times_tried, dtype=np.float64)
     bounds = np.full(len(tried), math.inf)
     known = tried > 0
@@ -25,7 +25,7 @@ def confidence_bounds(mean_utility: ArrayLike, times_tried: ArrayLike, t: int, c
 
 
 def screen(bounds: ArrayLike, ids: ArrayLike, share: float, wanted: int) -> Positions:
-    """Positions of the ceil(share * wanted) highest bounds, best first; of all clients where there are no more.
+    """Return the positions of the ceil(share * wanted) highest bounds, best first, or of all clients if fewer.
 
     Clients that were never tried come first, in the order of their ids.
     """
@@ -36,7 +36,7 @@ def screen(bounds: ArrayLike, ids: ArrayLike, share: float, wanted: int) -> Posi
 def best_and_others(
     utility: ArrayLike, ids: ArrayLike, wanted: int, random_share: float
 ) -> tuple[Positions, Positions]:
-    """Positions of the ceil((1 - random_share) * wanted) highest utilities, best first, and of all others."""
+    """Return the positions of the ceil((1 - random_share) * wanted) highest utilities, best first, and the rest."""
     order = descending(utility, ids)
     n_best = math.ceil((1 - decimal(random_share)) * wanted)
     return order[:n_best], order[n_best:]
@@ -45,9 +45,9 @@ def best_and_others(
 def aggregate_choice(
     utility: ArrayLike, ids: ArrayLike, wanted: int, random_share: float, rng: np.random.Generator
 ) -> Positions:
-    """Positions of those to aggregate, ascending: the best of the round, and others at random up to `wanted`.
+    """Return the ascending positions of the models to aggregate: the best, then random others up to `wanted`.
 
-    All of them where there are no more than `wanted`.
+    All are returned if there are no more than `wanted`.
     """
     best, others = best_and_others(utility, ids, wanted, random_share)
     n_random = min(wanted - len(best), len(others))

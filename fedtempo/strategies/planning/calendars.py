@@ -1,4 +1,4 @@
-"""Who is booked when: one calendar of half-open intervals of integer ticks for each client."""
+"""Calendars: for each client its booked half-open intervals of integer ticks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 
 class Calendars:
-    """Booked intervals [begin, end) of `n_clients` clients, in ticks. Intervals of one client may touch, not overlap.
+    """Booked intervals [begin, end) of `n_clients` clients, in ticks. A client's intervals may touch but not overlap.
 
-    A calendar is two parallel sorted lists (FedHusky, Eq. 1), so that every question is one bisection. The ticks that
-    a client has been booked for are counted apart: they outlive `forget_before`.
+    A calendar is two parallel sorted lists (FedHusky, Eq. 1), so every query is one bisection. Booked ticks are counted
+    separately and survive `forget_before`.
     """
 
     def __init__(self, n_clients: int) -> None:
@@ -25,25 +25,19 @@ class Calendars:
 
     @property
     def last_end(self) -> int:
-        """End of the latest interval ever booked and not released; 0 if there is none."""
+        """Latest end of all intervals booked and not released; 0 if there is none."""
         return self._last_end
 
     def busy_ticks(self, client: int) -> int:
-        """All ticks that the client has been booked for, forgotten ones included."""
+        """Return the number of ticks booked for the client, forgotten ones included."""
         return self._busy[client]
 
     def intervals(self, client: int) -> list[tuple[int, int]]:
-        """The client's intervals that are not forgotten, in order of time."""
+        """Return the client's intervals that are not forgotten, in order of time."""
         return list(zip(self._begins[client], self._ends[client]))
 
-    def is_free(self, client: int, begin: int, end: int) -> bool:
-        """Whether [begin, end) meets no interval of the client."""
-        ends = self._ends[client]
-        following = bisect_right(ends, begin)
-        return following == len(ends) or self._begins[client][following] >= end
-
     def gaps(self, client: int, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        """The maximal free intervals of the client inside [begin, end), in order of time."""
+        """Yield the client's maximal free intervals inside [begin, end), in order of time."""
         begins, ends = self._begins[client], self._ends[client]
         free_from = begin
         for position in range(bisect_right(ends, begin), len(ends)):
@@ -56,7 +50,7 @@ class Calendars:
             yield free_from, end
 
     def next_free(self, client: int, at: int, ticks: int) -> int:
-        """The earliest start >= `at` from which the client is free for `ticks` ticks."""
+        """Return the earliest start >= `at` from which the client is free for `ticks` ticks."""
         begins, ends = self._begins[client], self._ends[client]
         start = at
         for position in range(bisect_right(ends, at), len(ends)):
@@ -66,7 +60,7 @@ class Calendars:
         return start
 
     def book(self, client: int, begin: int, end: int) -> None:
-        """Book [begin, end). Raises ValueError if it is empty or meets an interval of the client."""
+        """Book [begin, end). Raises ValueError if it is empty or overlaps an interval of the client."""
         if not begin < end:
             raise ValueError(f"client {client}: interval [{begin}, {end}) is empty; its end must lie after its begin")
         begins, ends = self._begins[client], self._ends[client]
@@ -74,7 +68,7 @@ class Calendars:
         if position < len(ends) and begins[position] < end:
             raise ValueError(
                 f"client {client}: interval [{begin}, {end}) overlaps [{begins[position]}, {ends[position]}),"
-                " which is booked already"
+                " which is already booked"
             )
         begins.insert(position, begin)
         ends.insert(position, end)
@@ -82,7 +76,7 @@ class Calendars:
         self._last_end = max(self._last_end, end)
 
     def release(self, client: int, begin: int) -> int:
-        """Take back the client's interval that begins at `begin`; returns its end. Raises ValueError if none does."""
+        """Release the client's interval that begins at `begin` and return its end. Raises ValueError if none does."""
         begins, ends = self._begins[client], self._ends[client]
         position = bisect_left(begins, begin)
         if position == len(begins) or begins[position] != begin:
@@ -91,12 +85,12 @@ class Calendars:
         end = ends.pop(position)
         self._busy[client] -= end - begin
         if end == self._last_end:
-            self._last_end = max((each[-1] for each in self._ends if each), default=self._forgotten_end)
+            self._last_end = max((ends[-1] for ends in self._ends if ends), default=self._forgotten_end)
             self._last_end = max(self._last_end, self._forgotten_end)
         return end
 
     def move(self, client: int, begin: int, new_begin: int, new_end: int) -> None:
-        """Replace the interval that begins at `begin` by [new_begin, new_end); on ValueError nothing has changed."""
+        """Replace the interval that begins at `begin` by [new_begin, new_end); on ValueError nothing changes."""
         end = self.release(client, begin)
         try:
             self.book(client, new_begin, new_end)

@@ -1,7 +1,7 @@
-"""Clusters of clients with similar models: how many, which, evened out in size (FedHusky, Section III-A) and speed.
+"""Clusters of clients with similar models, balanced in size (FedHusky, Section III-A) and, as an option, in speed.
 
-Models have many more parameters than there are clients, so everything works on coordinates of the clients in the space
-that their models span, made from the matrix of inner products: exact, and N - 1 numbers a client for N clients.
+Models have many more parameters than there are clients, so everything works on the clients' coordinates in the space
+spanned by their models, computed from the matrix of inner products. This is exact and needs N - 1 numbers per client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Labels = NDArray[np.int64]
 
 
 class Move(NamedTuple):
-    """A client that re-balancing moved. rule: 1 the paper's; 2, 3 those that complete it, see `rebalance`."""
+    """A client moved by rebalancing. rule: 1 is the paper's, 2 and 3 complete it; see `rebalance`."""
 
     client: int
     source: int
@@ -33,12 +33,12 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GapStatistic:
-    """The gap curve of Tibshirani, Walther, Hastie (2001) and the numbers of clusters that it suggests.
+    """The gap curve of Tibshirani, Walther, Hastie (2001) and the numbers of clusters it suggests.
 
-    gap, standard_error: of 1, 2, ... clusters. by_standard_error: the smallest k with gap(k) >= gap(k+1) - s(k+1), the
+    gap, standard_error: for 1, 2, ... clusters. by_standard_error: the smallest k with gap(k) >= gap(k+1) - s(k+1), the
     authors' rule. by_first_maximum: the first local maximum from 2 clusters on. by_largest_jump: the k >= 2 with the
-    largest gap(k) - gap(k-1). On model weights, whose clusters lie about equally far apart, splitting off the first few
-    hardly lowers the spread, so that the authors' rule tends to say 1; the other two find the last split that counts.
+    largest gap(k) - gap(k-1). On model weights, whose clusters are about equally far apart, the first splits hardly
+    lower the spread, so that the authors' rule tends to give 1; the other two find the last split that matters.
     """
 
     gap: Floats
@@ -50,10 +50,10 @@ class GapStatistic:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """Clusters of sizes floor or ceil of N / n_clusters.
+    """Clusters whose sizes are N / n_clusters rounded down or up.
 
-    labels: (n_clients,), in 0..n_clusters - 1. gap: None where the number of clusters was given. sizes_before: sizes
-    as k-means left them. moves: what evened them out, in order.
+    labels: (n_clients,), in 0..n_clusters - 1. gap: None if the number of clusters was given. sizes_before: sizes after
+    k-means. moves: the moves that balanced them, in order.
     """
 
     labels: Labels
@@ -64,7 +64,7 @@ class Clustering:
 
 
 def points_from_gram(gram: ArrayLike) -> Floats:
-    """Coordinates, (n, n - 1), of n centred vectors with the given inner products, (n, n), along principal axes.
+    """Return the coordinates, (n, n - 1), of n centred vectors with inner products `gram`, (n, n), on principal axes.
 
     Distances are those of the vectors. Raises ConfigError unless gram is square, finite and symmetric.
     """
@@ -82,9 +82,9 @@ def points_from_gram(gram: ArrayLike) -> Floats:
 
 
 def points_from_vectors(vectors: ArrayLike) -> Floats:
-    """Coordinates, (n, min(n, dimensions)), of n short vectors, centred, along their principal axes.
+    """Return the coordinates, (n, min(n, dimensions)), of n short vectors, centred, on their principal axes.
 
-    As `points_from_gram`, for vectors of few dimensions: its time and memory grow with n, not its cube and square.
+    Like `points_from_gram`, for vectors of few dimensions: time and memory are linear in n, not cubic and quadratic.
     """
     data = np.asarray(vectors, float)
     with _one_thread():
@@ -96,17 +96,17 @@ def points_from_vectors(vectors: ArrayLike) -> Floats:
 def gap_statistic(
     points: ArrayLike, max_clusters: int, rng: np.random.Generator, n_references: int = 10
 ) -> GapStatistic:
-    """The gap curve for 1..max_clusters clusters of `points`, (n, dimensions).
+    """Return the gap curve for 1..max_clusters clusters of `points`, (n, dimensions).
 
-    The references are uniform in the box around the points along their principal axes (the authors' choice b). Where
-    max_clusters is n, or points coincide, a cluster's spread counts as 1e-12 of that of all points at least.
+    The references are uniform in the box around the points along their principal axes (the authors' choice b). If
+    max_clusters is n, or points coincide, a cluster's spread is taken to be at least 1e-12 of that of all points.
     Raises ConfigError unless 2 <= max_clusters <= n and there are at least 2 references.
     """
     data = np.asarray(points, float)
     if not 2 <= max_clusters <= len(data):
         raise ConfigError(f"max_clusters = {max_clusters} must lie in 2..{len(data)}, the number of points")
     if n_references < 2:
-        raise ConfigError(f"n_references = {n_references} must be at least 2, to tell how much they vary")
+        raise ConfigError(f"n_references = {n_references} must be at least 2, to estimate how much they vary")
     data = data - data.mean(axis=0)
     _, _, axes = np.linalg.svd(data, full_matrices=False)
     data = data @ axes.T
@@ -136,13 +136,14 @@ def gap_statistic(
 def rebalance(
     points: ArrayLike, labels: ArrayLike, centroids: ArrayLike, n_clusters: int
 ) -> tuple[Labels, tuple[Move, ...]]:
-    """Even out clusters to sizes floor (lo) or ceil (hi) of n / n_clusters; returns labels and the moves made.
+    """Balance clusters to sizes n / n_clusters rounded down (lo) or up (hi); return the labels and the moves made.
 
-    Rule 1, the paper's: clusters above hi, by index, give away the members that are farthest from their centroid,
-    farthest first, each to the nearest cluster that is below lo. It gets stuck when n_clusters does not divide n:
-    sizes 4, 2, 2 have nobody below lo, sizes 3, 3, 1 nobody above hi. So rule 2: if no cluster is below lo, to the
-    nearest below hi. Rule 3: while a cluster is below lo, the client that is farthest from its centroid among all of
-    clusters above lo moves to the nearest one below. Ties go to the smallest id or index; centroids stay.
+    Rule 1, the paper's: clusters larger than hi, in order of index, give away the members farthest from their centroid,
+    farthest first, each to the nearest cluster smaller than lo. It gets stuck if n_clusters does not divide n: with
+    sizes 4, 2, 2 no cluster is below lo, with sizes 3, 3, 1 none is above hi. Hence rule 2: if no cluster is below lo,
+    move to the nearest one below hi. Rule 3: while a cluster is below lo, of all clients in clusters above lo the one
+    farthest from its centroid moves to the nearest cluster below lo. Ties go to the smallest id or index; centroids are
+    not updated.
 
     points: (n, dimensions). labels: (n,). centroids: (n_clusters, dimensions).
     """
@@ -176,14 +177,14 @@ def rebalance(
 
 
 def even_out_speeds(points: ArrayLike, labels: ArrayLike, speeds: ArrayLike, within: float = 0.05) -> Labels:
-    """Clusters of the same sizes whose sums of speeds differ less: clients of two clusters change places.
+    """Swap clients between clusters, whose sizes do not change, so that their sums of speeds differ less.
 
-    Whoever plans groups with a client of every cluster can form no more than the slowest cluster serves. While its sum
-    of speeds is more than `within` below the clusters' mean, one of its clients changes places with a faster one
-    elsewhere: the pair that adds least squared distance to centroids for what it brings both sums nearer to the mean.
-    Ends too where no exchange brings them nearer. Ties go to the smallest ids; centroids stay.
+    With groups of one client of every cluster, the slowest cluster limits the number of groups. While its sum of speeds
+    is more than `within` below the clusters' mean, one of its clients is swapped with a faster client elsewhere: the
+    pair that adds the least squared distance to centroids per gain, where the gain is how much nearer both sums get to
+    the mean. It also ends when no swap helps. Ties go to the smallest ids; centroids are not updated.
 
-    points: (n, dimensions). labels: (n,), in 0..n_clusters - 1, none empty. speeds: (n,), visits a second.
+    points: (n, dimensions). labels: (n,), in 0..n_clusters - 1, none empty. speeds: (n,), visits per second.
     """
     where, speed = np.asarray(points, float), np.asarray(speeds, float)
     cluster = np.array(labels, np.int64)
@@ -212,7 +213,7 @@ def even_out_speeds(points: ArrayLike, labels: ArrayLike, speeds: ArrayLike, wit
 
 
 def _distances(points: ArrayLike, centres: Floats) -> Floats:
-    """Squared, of each point, (n, dimensions), to each centre: (n, n_centres)."""
+    """Return the squared distance of each point, (n, dimensions), to each centre, (n, n_centres)."""
     return np.array([((centres - point) ** 2).sum(axis=1) for point in np.asarray(points, float)])
 
 
@@ -224,16 +225,16 @@ def cluster_clients(
     max_clusters: int | None = None,
     n_references: int = 10,
 ) -> Clustering:
-    """Clusters of equal size, up to one, of clients at `points`: `points_from_gram` or `points_from_vectors`.
+    """Cluster clients at `points` (`points_from_gram` or `points_from_vectors`) into sizes that differ by at most one.
 
-    n_clusters: None to take the largest jump of the gap statistic. max_clusters: the most that it looks at, by
-    default half the clients, up to 50. Raises ConfigError where they do not fit the number of clients.
+    n_clusters: None to take the largest jump of the gap statistic. max_clusters: largest number that is considered
+    then (default: half the clients, at most 50). Raises ConfigError if they do not fit the number of clients.
     """
     n_clients = len(points)
     gap = None
     if n_clusters is None:
         if n_clients < 4 and max_clusters is None:
-            raise ConfigError(f"{n_clients} clients are too few to find the number of clusters: give n_clusters")
+            raise ConfigError(f"{n_clients} clients are too few to determine the number of clusters; give n_clusters")
         gap = gap_statistic(points, max_clusters or min(n_clients // 2, 50), rng, n_references)
         n_clusters = gap.by_largest_jump
     elif not 1 <= n_clusters <= n_clients:
@@ -246,16 +247,16 @@ def cluster_clients(
 
 
 def _k_means(points: Floats, n_clusters: int, rng: np.random.Generator, starts: int) -> KMeans:
-    from sklearn.cluster import KMeans  # a third of what a run waits for at its start, and most strategies need none
+    from sklearn.cluster import KMeans  # slow to import, and most strategies do not need it
 
     return KMeans(n_clusters, n_init=starts, random_state=int(rng.integers(2**31))).fit(points)
 
 
 def _one_thread() -> threadpool_limits:
-    """Several threads would add up in an order of their own, and are slower on so few points."""
+    """Limit BLAS to one thread: several would change the order of sums, and are slower on so few points."""
     return threadpool_limits(1)
 
 
 def _first(condition: NDArray[np.bool_]) -> int:
-    """Position of the first that is true, or the number of conditions if none is."""
+    """Return the position of the first true condition, or their number if none is true."""
     return int(condition.argmax()) if condition.any() else len(condition)

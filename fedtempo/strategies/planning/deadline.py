@@ -1,8 +1,8 @@
-"""Which clients train in a round that must end before a deadline (FedCS, Hybrid-FL Algorithm 1).
+"""Choice of the clients that train in a round with a deadline (FedCS, Hybrid-FL Algorithm 1).
 
-A round sends the model to all chosen clients at once, at the rate of the slowest; then they compute in parallel and
-send their models one after the other, in the order in which they were chosen. The greedy choice adds the client that
-makes the round longer by the least.
+In a round the model is multicast to all chosen clients at the rate of the slowest; they compute in parallel and upload
+one after the other in the order in which they were chosen. The greedy choice adds the client that lengthens the round
+least.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Selection:
-    """Who was chosen, and how the round is expected to go. Candidates are positions in the arrays that were given.
+    """The chosen clients and the expected course of the round. Candidates are positions in the given arrays.
 
-    steps: a decision for each candidate, in order. uploads: (candidate, begin, end) of each upload, seconds from the
-    round's start. distribution_s: T^d, until the chosen clients have the model. busy_s: Theta, from then to the last
-    upload's end. window_s: from then to the first upload's begin, None where nobody was chosen.
+    steps: one decision per candidate, in order. uploads: (candidate, begin, end) of each upload, seconds from the start
+    of the round. distribution_s: T^d, until the chosen clients have the model. busy_s: Theta, from then to the end of
+    the last upload. window_s: from then to the begin of the first upload; None if no client was chosen.
     """
 
     steps: tuple[Step, ...]
@@ -48,12 +48,12 @@ class Selection:
 
     @property
     def chosen(self) -> list[int]:
-        """In the order of their uploads."""
+        """Chosen candidates in the order of their uploads."""
         return [candidate for candidate, _, _ in self.uploads]
 
     @property
     def round_s(self) -> float:
-        """When the last upload ends, after the round's start."""
+        """End of the last upload, seconds from the start of the round."""
         return self.distribution_s + self.busy_s
 
 
@@ -67,19 +67,19 @@ def select_within_deadline(
     class_counts_before: ArrayLike | None = None,
     imbalance: Imbalance = "printed",
 ) -> Selection:
-    """FedCS's greedy choice among candidates whose visits take these seconds, each (n_candidates,).
+    """Choose greedily, as FedCS does, among candidates whose visits take these seconds, each (n_candidates,).
 
-    The candidate of least f is taken, and accepted if the round stays below the deadline (strictly); a refusal does not
-    end the search, but is final. Equal f: the first candidate. f is T_inc, the seconds by which the round grows
-    (t_UD is `compute_s`, t_UL `upload_s`, T_round `deadline_s`), which gives about the most clients that fit; with
-    `class_counts` it is T_inc * CV(N_r) (Hybrid-FL's minCV).
+    The candidate with the smallest f is considered next (ties: the first) and accepted if the round stays strictly
+    below the deadline; a rejection is final but does not end the search. f is T_inc, the seconds by which the round
+    grows (t_UD is `compute_s`, t_UL `upload_s`, T_round `deadline_s`), which about maximises the number of clients;
+    with `class_counts` it is T_inc * CV(N_r) (Hybrid-FL's minCV).
 
-    class_counts: (n_candidates, n_classes), examples that each holds. class_counts_before: (n_classes,), those of all
-    who trained in earlier rounds; zeros by default. imbalance: CV, see `imbalances`.
+    class_counts: (n_candidates, n_classes), examples that each holds. class_counts_before: (n_classes,), examples of
+    all clients that trained in earlier rounds (default: zeros). imbalance: CV, see `imbalances`.
 
-    Between two acceptances no f changes, so the time is that of n_accepted * n_candidates (* n_classes) additions.
+    f changes only with an acceptance, so the cost is n_accepted * n_candidates (* n_classes) additions.
     """
-    download, compute, upload = (np.asarray(each, dtype=np.float64) for each in (download_s, compute_s, upload_s))
+    download, compute, upload = (np.asarray(times, dtype=np.float64) for times in (download_s, compute_s, upload_s))
     counts = None if class_counts is None else np.asarray(class_counts, dtype=np.int64)
     total: Counts = np.zeros(0 if counts is None else counts.shape[1], dtype=np.int64)
     if class_counts_before is not None:
@@ -93,7 +93,7 @@ def select_within_deadline(
         increase = slowest - distribution + upload[left] + np.maximum(0.0, compute[left] - busy)
         score = increase if counts is None else increase * imbalances(total + counts[left], imbalance)
         order = np.array([score.argmin()])
-        if not distribution + busy + increase[order[0]] < deadline_s:  # seldom: else no order is needed
+        if not distribution + busy + increase[order[0]] < deadline_s:  # rare; otherwise no order is needed
             order = np.argsort(score, kind="stable")
         fits = distribution + busy + increase[order] < deadline_s
         n_refused = int(fits.argmax()) if fits.any() else len(order)
@@ -115,11 +115,11 @@ def select_within_deadline(
 
 
 def imbalances(counts: ArrayLike, kind: Imbalance = "printed") -> Floats:
-    """How unequal the numbers of examples of the classes are; counts (..., n_classes), 0 where there are none at all.
+    """Return how unequal the classes' numbers of examples are; counts: (..., n_classes). 0 without examples.
 
     "printed": variance over mean (Hybrid-FL, Eq. 1), which grows with the amount of data and so favours clients with
-    little. "true": the coefficient of variation, standard deviation over mean. Both are quotients of whole numbers, so
-    that equal data give equal values and balanced data 0.
+    little data. "true": the coefficient of variation, standard deviation over mean. Both are quotients of whole
+    numbers, so that equal data give equal values and balanced data 0.
     """
     n = np.asarray(counts, dtype=np.int64)
     n_classes = n.shape[-1]

@@ -1,4 +1,4 @@
-"""Depth-first search for a group, best clients first, that learns from every dead end."""
+"""Depth-first search for a group, preferred clients first, that records every dead end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedtempo.strategies.planning.group_table import Knowledge, StartMasks
 
 
 class Outcome(NamedTuple):
-    """Stops (client, begin) of the group found; None with `proved` if there is none, without if the budget ran out."""
+    """Stops (client, begin) of the group; None if there is none (`proved`) or the budget ran out (not `proved`)."""
 
     stops: tuple[tuple[int, int], ...] | None
     proved: bool
@@ -30,21 +30,20 @@ def search(
     max_wait: int = 0,
     budget: float = math.inf,
 ) -> Outcome:
-    """The first group, by the order of the clients, that serves the clusters `rest` (not empty) from tick `start` on.
+    """Find the most preferred group that serves the clusters `rest` (not empty) from tick `start` on.
 
-    As the first client that can still be followed by others is taken at each position, the group's sequence of
-    (wait, preference) is the lexicographically smallest of all.
-    members: mask of each cluster's clients, or of more. head: the client that goes
-    first. allowed: mask of the clients to consider, where not all; what fails then is proved for this search alone and
-    not handed to `knowledge`. budget: number of states to look into; where the knowledge is exact the search never
-    turns back and needs one a position.
+    At each position the first client is taken that can still be followed by others, so the group's sequence of (wait,
+    preference) is lexicographically smallest. members: a mask for each cluster that includes its clients. head: the
+    client that goes first. allowed: mask of the clients to consider (default: all); failures then hold for this search
+    only and are not passed to `knowledge`. budget: number of states to expand; with exact knowledge the search never
+    backtracks and needs one state per position.
     """
     possible = knowledge.possible
     everyone = starts.everyone if allowed is None else allowed
     failed_here: set[tuple[int, int]] = set()
 
     def next_visits(rest: int, tick: int, candidates: int, wait: int) -> Iterator[tuple[int, int, int, int]]:
-        """(client, begin, end, rest afterwards) of the visits that a group may make that arrives at `tick`."""
+        """Yield (client, begin, end, remaining rest) of the visits open to a group that arrives at `tick`."""
         wanted = 0
         for cluster, mask in enumerate(members):
             if rest >> cluster & 1:
@@ -73,7 +72,7 @@ def search(
             break
         else:
             states.pop()
-            if stops:  # else it was the start, which is no arrival: its visit may be bound to a head and does not wait
+            if stops:  # the start is no arrival: its visit may have a fixed head and does not wait
                 stops.pop()
                 if allowed is None:
                     knowledge.rule_out(rest, tick)

@@ -1,6 +1,6 @@
-"""What the search for a group knows: who may start when, and which clusters can still be served from a tick on.
+"""What the search for a group knows: which clients may start when, and which clusters can still be served.
 
-Clients and clusters are bits of integers, so that one machine operation answers for many of them. A *rest* is the set
+Clients and clusters are bits of integers, so that one machine operation handles many of them. A *rest* is the set
 of clusters that a group has yet to visit (bit c for cluster c).
 """
 
@@ -17,11 +17,11 @@ from fedtempo.strategies.planning.calendars import Calendars
 
 
 class StartMasks:
-    """For each tick the clients whose calendars let them start a visit then: bit i for client i.
+    """For each tick, the clients whose calendars allow a visit to start then: bit i for client i.
 
-    Ticks before the last booked end are stored; from there on everyone may start. The horizon is not looked at.
-    durations and calendars are the planner's own, of all clients; `refresh` reads them again. Stored masks are bytes,
-    in which a bit is changed at a cost that does not grow with the number of clients.
+    Ticks before the last booked end are stored; after it every client may start. The horizon is ignored. durations and
+    calendars are the planner's, shared with it; `refresh` reads them again. Stored masks are bytes, so that changing a
+    bit takes constant time.
     """
 
     def __init__(self, clients: Iterable[int], durations: Sequence[int], calendars: Calendars, first_tick: int) -> None:
@@ -39,12 +39,12 @@ class StartMasks:
         return int.from_bytes(self._masks[position], "little") if position < len(self._masks) else self.everyone
 
     def between(self, first: int, last: int) -> list[int]:
-        """The masks of the ticks in [first, last)."""
-        kept = self._masks[first - self.first_tick : max(last - self.first_tick, 0)]
-        return [int.from_bytes(mask, "little") for mask in kept] + [self.everyone] * (last - first - len(kept))
+        """Return the masks of the ticks in [first, last)."""
+        stored = self._masks[first - self.first_tick : max(last - self.first_tick, 0)]
+        return [int.from_bytes(mask, "little") for mask in stored] + [self.everyone] * (last - first - len(stored))
 
     def book(self, client: int, begin: int, end: int) -> None:
-        """Clear the starts of visits that would meet [begin, end)."""
+        """Clear the starts of visits that would overlap [begin, end)."""
         masks, base = self._masks, self.first_tick
         if (missing := end - base - len(masks)) > 0:
             everyone = self.everyone.to_bytes(self._octets, "little")
@@ -56,14 +56,14 @@ class StartMasks:
     def refresh(self, client: int) -> None:
         """Read the client's calendar and duration again."""
         self.everyone |= 1 << client
-        octet, own = client >> 3, 1 << (client & 7)
+        octet, bit = client >> 3, 1 << (client & 7)
         for mask in self._masks:
-            mask[octet] |= own
+            mask[octet] |= bit
         for begin, end in self._calendars.intervals(client):
             self.book(client, begin, end)
 
     def remove(self, client: int) -> None:
-        """The client never starts again."""
+        """Never let the client start again."""
         self.everyone &= ~(1 << client)
         octet, others = client >> 3, 255 ^ 1 << (client & 7)
         for mask in self._masks:
@@ -75,10 +75,10 @@ class StartMasks:
 
 
 class Knowledge(Protocol):
-    """Whether a group that arrives somewhere at `tick` could still serve the clusters of `rest` and end in time.
+    """Whether a group that arrives at `tick` could still serve the clusters of `rest` and end in time.
 
-    False is proved, True may be too hopeful. Proofs outlive bookings, which only take possibilities away; giving an
-    interval back annuls those for ticks before its end.
+    False is proved, True may be optimistic. Proofs stay valid after bookings, which only remove possibilities;
+    releasing an interval invalidates those for ticks before its end.
     """
 
     def possible(self, rest: int, tick: int) -> bool: ...
@@ -89,9 +89,9 @@ class Knowledge(Protocol):
 
 
 class FailedStates:
-    """Knowledge that grows by failed searches alone; for any number of clusters.
+    """Knowledge gained from failed searches only; for any number of clusters.
 
-    shortest: of each cluster the shortest duration.
+    shortest: the shortest duration in each cluster.
     """
 
     def __init__(self, shortest: Sequence[float], horizon: int) -> None:
@@ -113,28 +113,28 @@ class FailedStates:
         self._failed.setdefault(tick, set()).add(rest)
 
     def booked(self, end: int) -> None:
-        """Nothing to do: what failed fails."""
+        """Do nothing: bookings do not invalidate failures."""
 
     def released(self, end: int) -> None:
         self.forget_before(end)
 
     def forget_before(self, tick: int) -> None:
-        for past in [each for each in self._failed if each < tick]:
+        for past in [failed for failed in self._failed if failed < tick]:
             del self._failed[past]
 
 
 class ServiceTable:
-    """For each tick the set of all rests that can be served from then on, as one integer: bit `rest` of entry `tick`.
+    """For each tick, the set of all rests that can be served from then on, as one integer: bit `rest` of entry `tick`.
 
-    By dynamic programming backwards in time. From tick t a visit of client i, of cluster c, to a group that has c
-    among its rest leads to the rest without c at tick t + d_i; so entry t is the union, over the clients that may
-    start at t, of entry t + d_i with c added to every rest that lacks it: one shift for all 2^C rests at once.
-    After the last booking calendars do not matter and an entry is known from the sums of the shortest durations.
+    It is computed by dynamic programming backwards in time. If at tick t client i of cluster c serves a group with c in
+    its rest, the rest without c remains at tick t + d_i. So entry t is the union, over the clients that may start at t,
+    of entry t + d_i with c added to every rest that lacks it: one shift for all 2^C rests. After the last booking
+    calendars do not matter, and an entry follows from the sums of the shortest durations.
 
-    visits[c] maps each duration in cluster c to the mask of the clients that take so long. Entries from `exact_from`
-    on are exact; earlier ones are upper bounds (never miss a possible rest) until `complete` is called.
-    With `max_wait` > 0 a group may idle up to so many ticks before each visit but the first; what can be served on
-    *arrival* at t then is the union of the entries t..t + max_wait.
+    visits[c] maps each duration in cluster c to the mask of the clients with that duration. Entries from `exact_from`
+    on are exact; earlier ones are upper bounds (they never miss a possible rest) until `complete` is called. With
+    `max_wait` > 0 a group may wait up to that many ticks before each visit except the first; the rests that can be
+    served on *arrival* at t are then the union of the entries t..t + max_wait.
     """
 
     def __init__(
@@ -154,10 +154,10 @@ class ServiceTable:
         self._longest = max((duration for durations in visits for duration in durations), default=0)
         self._entries: list[int] = []
         self._arrivals: list[int] = [] if max_wait else self._entries
-        self._sums, self._served = _served_by_sum(tuple(min(each, default=math.inf) for each in visits))
+        self._sums, self._served = _served_by_sum(tuple(min(durations, default=math.inf) for durations in visits))
         self.kinds = sum(map(len, visits))
         n_rests = 1 << len(visits)
-        everybody = [reduce(or_, durations.values(), 0) for durations in visits]
+        clients_of = [reduce(or_, durations.values(), 0) for durations in visits]
         # lacking[c]: the rests that do not contain c. The pattern of 2^c ones, 2^c zeros is a geometric series.
         lacking = [((1 << n_rests) - 1) // ((1 << (1 << c)) + 1) for c in range(len(visits))]
 
@@ -169,14 +169,14 @@ class ServiceTable:
         def steps(clients: int) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
             return tuple(
                 (lacking[cluster], 1 << cluster, durations_within(cluster, clients & members))
-                for cluster, members in enumerate(everybody)
+                for cluster, members in enumerate(clients_of)
                 if clients & members
             )
 
         self._steps = steps
 
     def can_start(self, rest: int, tick: int) -> bool:
-        """Whether `rest` may be served by a group whose next visit starts at `tick` exactly."""
+        """Return whether a group whose next visit starts exactly at `tick` may serve `rest`."""
         return bool(self._entries[tick - self._base] >> rest & 1)
 
     def possible(self, rest: int, tick: int) -> bool:
@@ -186,7 +186,7 @@ class ServiceTable:
         self._arrivals[tick - self._base] &= ~(1 << rest)
 
     def cover(self, last_tick: int) -> None:
-        """Make sure that every tick that a search up to `last_tick` looks at has an entry."""
+        """Add entries for all ticks that a search up to `last_tick` may look at."""
         beyond = self._longest + self._max_wait + 1
         last_tick = min(max(last_tick, self.exact_from), self._horizon) + beyond
         missing = [self._without_calendars(t) for t in range(self._base + len(self._entries), last_tick + 1)]
@@ -195,11 +195,11 @@ class ServiceTable:
             self._arrivals.extend(missing)
 
     def booked(self, end: int) -> None:
-        """An interval that ends at `end` was booked: entries before it are upper bounds now."""
+        """React to the booking of an interval that ends at `end`: earlier entries are now upper bounds."""
         self.exact_from = max(self.exact_from, min(end, self._horizon + 1))
 
     def released(self, end: int) -> None:
-        """An interval that ends at `end` was given back: nothing is known of earlier entries."""
+        """React to the release of an interval that ends at `end`: earlier entries are no longer known."""
         self.exact_from = max(self.exact_from, min(end, self._horizon + 1))
         known = range(self._base, self._base + len(self._entries))
         hopeful = [self._without_calendars(tick) for tick in known[: max(end - self._base, 0)]]
@@ -239,13 +239,13 @@ class ServiceTable:
 
 @lru_cache(maxsize=8)
 def _served_by_sum(shortest: tuple[float, ...]) -> tuple[list[float], list[int]]:
-    """Where nobody is booked, serving a rest takes the sum of its clusters' shortest durations.
+    """Return the times to serve each rest if no client is booked: the sums of its clusters' shortest durations.
 
     Returns the sums in ascending order, and for each k the set of the rests with the k smallest sums.
     """
     sums: list[float] = [0]
     for duration in shortest:
-        sums += [each + duration for each in sums]
+        sums += [total + duration for total in sums]
     served, union = [0], 0
     by_sum = sorted((rest for rest in range(len(sums)) if sums[rest] < math.inf), key=sums.__getitem__)
     for rest in by_sum:

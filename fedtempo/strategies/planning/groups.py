@@ -1,4 +1,4 @@
-"""FedHusky's groups (OPT-j and OPT-k), planned exactly: one client of each cluster, back to back, nobody booked twice.
+"""FedHusky's groups (OPT-j and OPT-k), planned exactly: one client per cluster, back to back, without double booking.
 
 Zhou, Shi, Lou, Hou: FedHusky: Accelerating Hybrid Federated Learning with Client Hopping, Section III.
 """
@@ -21,15 +21,15 @@ from fedtempo.strategies.planning.planner import Planner
 
 _MOST_CLUSTERS_IN_A_TABLE = 12
 _STATES_WITHOUT_TABLE = 5000
-# To compute an entry takes a look at every kind of visit (a cluster and a duration), a state of a search one at every
-# client: a search turns to the table when it has looked at a fourteenth of what the table would.
+# Computing a table entry looks once at each kind of visit (a cluster and a duration), expanding a search state once at
+# each client. A search switches to the table after a fourteenth of the looks that the table would take.
 _LOOKS_OF_TABLE = 14
 _LOOKS_OF_STATE = 300
-"""The most that a state costs, in looks: of many clients most are passed over at once."""
+"""Upper limit of a state's cost, in looks: with many clients, most are skipped together."""
 
 
 class _Laggard(NamedTuple):
-    """The least busy client of a cluster, and the cluster's least busy ticks after a group without and with it."""
+    """The least busy client of a cluster, and the cluster's least booked ticks after a group without and with it."""
 
     client: int
     without: int
@@ -37,25 +37,25 @@ class _Laggard(NamedTuple):
 
 
 class GroupPlanner(Planner):
-    """Plans one group at a time around what is booked.
+    """Plans one group at a time around existing bookings.
 
     In the paper's symbols: Delta_i is `durations[i]`, m(i) `cluster[i]`, C `n_clusters`, T `horizon`, B_i the client's
     calendar; theta_i * T is its booked ticks. A visit may begin when another ends.
 
-    A group serves every cluster that has clients once. Its first visit starts at t0, each other one where the one
-    before ends, or up to `max_wait` ticks later. It maximises z, the least booked ticks over *all* clients once it is
-    booked (Eq. 14a). Of the best groups the one is taken whose visits have, in order, the smallest (wait, booked
-    ticks, duration, id).
+    A group serves every cluster that has clients exactly once. Its first visit starts at t0, every other visit when the
+    previous one ends or up to `max_wait` ticks later. It maximises z, the least booked ticks over *all* clients once it
+    is booked (Eq. 14a). Ties go to the group whose visits have, in order, the smallest (wait, booked ticks, duration,
+    id).
 
-    How: z depends on who is chosen, not on the order, and only through the least busy client of each cluster, its
-    laggard. A larger z than that of a group at hand needs the laggards of all clusters that hold z down, so the
-    planner finds any group, then forces those laggards and searches again, until z cannot rise. Up to 12 clusters the
-    search turns to a table of everything that can still be served, which decides each case and answers for all later
-    ticks until the next booking; with more clusters it ends after `node_budget` states, and the status says so.
+    Method: z depends on the chosen clients, not on their order, and only through the least busy client of each cluster,
+    its laggard. To exceed the z of a given group, the laggards of all clusters that limit z must be chosen; so the
+    planner finds any group, then forces those laggards and searches again, until z cannot rise. With up to 12 clusters
+    the search switches to a table of all rests that can still be served, which decides every case and stays valid for
+    later ticks until the next booking; with more clusters it ends after `node_budget` states, and the status says so.
 
-    durations, cluster, n_clusters, horizon, calendars, past_busy: see `Planner`. node_budget: states that one search
-    may look into before it turns to the table, by default as many as cost what the table costs, or before it ends
-    where there is none, by default 5000. Time and memory grow with the ticks from the start of the groups planned to
+    durations, cluster, n_clusters, horizon, calendars, past_busy: see `Planner`. node_budget: number of states that one
+    search may expand before it switches to the table (default: as many as cost as much as the table) or, without a
+    table, before it ends (default: 5000). Time and memory grow with the ticks from the start of the planned groups to
     the last booked end, not with the horizon.
     """
 
@@ -83,9 +83,9 @@ class GroupPlanner(Planner):
         self._start_over(self._now)
 
     def plan(self, t0: int, head: int | None = None) -> Plan:
-        """The best group that starts at tick t0: OPT-k; OPT-j where `head` is given, the client that goes first.
+        """Return the best group that starts at tick t0: OPT-k, or OPT-j if `head` is given, the client that goes first.
 
-        Books nothing. Raises ValueError where t0 lies before a forgotten tick, or head was removed.
+        Nothing is booked. Raises ValueError if t0 lies before a forgotten tick or head was removed.
         """
         self._check_start(t0)
         if head is not None and head not in self._members[self._cluster[head]]:
@@ -106,10 +106,10 @@ class GroupPlanner(Planner):
         while True:
             stops = outcome.stops
             chosen = {client for client, _ in stops}
-            z = min(each.chosen if each.client in chosen else each.without for each in laggards.values())
+            z = min(laggard.chosen if laggard.client in chosen else laggard.without for laggard in laggards.values())
             if bound <= z:
                 return self._plan(stops, z, z)
-            forced = {c: each.client for c, each in laggards.items() if each.without <= z}
+            forced = {c: laggard.client for c, laggard in laggards.items() if laggard.without <= z}
             if head is not None:
                 forced[self._cluster[head]] = head
             outcome = self._search(t0, head, forced)
@@ -121,7 +121,7 @@ class GroupPlanner(Planner):
         return Plan("optimal" if z == bound else "feasible", stops, durations, stops[-1][1] + durations[-1], z, bound)
 
     def _laggards(self, head: int | None) -> dict[int, _Laggard]:
-        """The laggard of each cluster that has clients. In the head's cluster there is nothing to choose."""
+        """Return the laggard of each cluster that has clients; in the head's cluster it is the head."""
         laggards: dict[int, _Laggard] = {}
         for c in range(self._n_clusters):
             if least := self._order.least(1 << c):
@@ -134,7 +134,7 @@ class GroupPlanner(Planner):
         return laggards
 
     def _search(self, t0: int, head: int | None, forced: Mapping[int, int] | None = None) -> Outcome:
-        """The preferred group that starts at t0. forced: for some clusters the only client that may serve them."""
+        """Find the preferred group that starts at t0. forced: for some clusters, the only client that may serve."""
         to_serve = sum(1 << c for c, members in enumerate(self._members) if members)
         allowed = None
         if forced is not None:
@@ -173,7 +173,7 @@ class GroupPlanner(Planner):
             outcome = find(table, math.inf)
         return outcome
 
-    # --- what is derived from calendars and durations ---------------------------------------------------------------
+    # --- derived from calendars and durations ---------------------------------------------------------------
 
     def _start_over(self, first_tick: int) -> None:
         everyone = [client for members in self._members for client in members]
@@ -183,7 +183,7 @@ class GroupPlanner(Planner):
     def _know_nothing(self) -> ServiceTable | FailedStates:
         if self._n_clusters <= _MOST_CLUSTERS_IN_A_TABLE:
             return self._new_table(self._starts.first_tick, self._starts.everyone)
-        shortest = [min((self._durations[client] for client in each), default=math.inf) for each in self._members]
+        shortest = [min((self._durations[client] for client in members), default=math.inf) for members in self._members]
         return FailedStates(shortest, self.horizon)
 
     def _new_table(self, first_tick: int, clients: int) -> ServiceTable:
@@ -206,7 +206,7 @@ class GroupPlanner(Planner):
 
     @contextmanager
     def _changing(self, client: int) -> Iterator[None]:
-        """Keep the order of preference."""
+        """Keep the order of preference up to date."""
         if client in self._members[self._cluster[client]]:
             self._order.drop(client)
         try:

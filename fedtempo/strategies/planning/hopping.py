@@ -1,4 +1,4 @@
-"""Groups on the run's clock: the planners work in ticks, a run in seconds, and real visits are early or late."""
+"""Groups on the run's clock: planners work in ticks, a run in seconds, and real visits end early or late."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,29 +14,36 @@ from fedtempo.strategies.planning.fixed_rate import PacedPlanner
 from fedtempo.strategies.planning.groups import GroupPlanner
 
 _FOREVER = 1 << 40
-"""Horizon in ticks of a run without one."""
+"""Horizon in ticks of a run that has none."""
+
+
+class Pace(NamedTuple):
+    """Settings of a `PacedPlanner`, and the generator that draws the order of clusters."""
+
+    pace: float
+    length: int | None
+    rng: np.random.Generator
 
 
 @dataclass(eq=False)
 class Group:
-    """A group that was formed: its number, from 0, and its stops (client, tick at which it starts), in order."""
+    """A group that was formed: its number, counted from 0, and its stops (client, start tick) in order."""
 
     number: int
     stops: tuple[tuple[int, int], ...]
 
     def client(self, position: int) -> int:
-        """The client at a position; the group has as many positions as stops."""
+        """Return the client of the stop at `position`."""
         return self.stops[position][0]
 
 
 class HoppingSchedule:
-    """Forms groups around what is booked and follows them while they live.
+    """Forms groups around what is already booked, and keeps their bookings up to date while they live.
 
-    visit_s: seconds that each client's visit is expected to take; Delta_i of the FedHusky paper is this, with `guard`
-    as a share on top, rounded up to ticks. horizon: no group is planned to end later. max_wait_s: how long a planned
-    group's model may wait before a hop, by default not at all; how long a paced group's may wait in all, by default as
-    long as it takes. min_attempt_gap_s: attempts to plan come no closer than this, failed ones counted. paced: (pace,
-    length, generator) for random order at a steady pace instead of the exact planner.
+    visit_s: expected duration of each client's visit, seconds; with the share `guard` added and rounded up to ticks it
+    is Delta_i of the FedHusky paper. horizon: no group is planned to end later. max_wait_s: longest wait of a planned
+    group's model before a hop. min_attempt_gap_s: least time between attempts to plan, failed ones included. paced:
+    random order at a steady pace instead of the exact planner.
     """
 
     def __init__(
@@ -46,43 +54,48 @@ class HoppingSchedule:
         horizon: float,
         tick_s: float = 0.1,
         guard: float = 0.0,
-        max_wait_s: float | None = None,
+        max_wait_s: float = 0.0,
         min_attempt_gap_s: float = 0.0,
-        paced: tuple[float, int | None, np.random.Generator] | None = None,
+        paced: Pace | None = None,
     ) -> None:
         self._tick_s, self._guard, self._gap_s = tick_s, guard, min_attempt_gap_s
         durations = [self._ticks_up(seconds * (1 + guard)) for seconds in visit_s]
         end = _FOREVER if math.isinf(horizon) else math.floor(horizon / tick_s + 1e-9)
         n_clusters = max(cluster) + 1
-        wait = None if max_wait_s is None else math.floor(max_wait_s / tick_s)
         self._rng: np.random.Generator | None = None
         self._planner: GroupPlanner | PacedPlanner
         if paced is None:
-            self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=wait or 0)
+            max_wait = math.floor(max_wait_s / tick_s)
+            self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=max_wait)
         else:
             pace, length, self._rng = paced
-            self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length, max_wait=wait)
+            self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length)
         self._formed = 0
         self._last_attempt = -math.inf
         self._next_begin: dict[int, int] = {}
-        """For each living group the tick from which on its next visit is booked."""
+        """For each living group, the tick at which its next visit is booked to begin."""
         self._begins: list[tuple[int, int]] = []
-        """(that tick, the group's number) in a heap, with some that are no longer true."""
+        """A heap of (that tick, the group's number); outdated entries are skipped when they reach the top."""
+
+    @property
+    def paced(self) -> bool:
+        """Whether groups are formed at a steady pace, in random order."""
+        return self._rng is not None
 
     @property
     def alive(self) -> int:
-        """Groups that live."""
+        """Number of living groups."""
         return len(self._next_begin)
 
     @property
     def next_attempt(self) -> float:
-        """When the next attempt may be made."""
+        """Earliest time of the next attempt, seconds."""
         return self._last_attempt + self._gap_s
 
     def next_chance(self, now: float) -> float:
-        """Where no group lives: when an attempt may succeed, after one that did not. Infinite where none will.
+        """Return when an attempt may succeed next, after one failed while no group lives; infinite if none will.
 
-        Groups that ended before their bookings leave clients booked who do nothing, until these bookings end.
+        A group that ended before its bookings did leaves its clients booked but idle until those bookings end.
         """
         if now < self.next_attempt:
             return self.next_attempt
@@ -92,19 +105,20 @@ class HoppingSchedule:
 
     @property
     def interval_s(self) -> float:
-        """Paced: seconds between the starts of groups."""
+        """Seconds between attempts of a paced schedule."""
         assert isinstance(self._planner, PacedPlanner)
         return self._planner.interval * self._tick_s
 
     def keep(self, clients: Collection[int]) -> None:
-        """Plan with these clients alone from now on."""
+        """Plan with these clients only from now on."""
         for client in set(range(len(self._planner.durations))) - set(clients):
             self._planner.remove(client)
 
     def form(self, now: float, head: int | None = None) -> Group | None:
-        """Plan and book the best group that starts now; None where there is none, or the last attempt is too near.
+        """Plan and book a group that starts now; return None if none fits or the last attempt was too recent.
 
-        head: the client that goes first (OPT-j); free where not given (OPT-k). Heads are not subject to the gap.
+        head: the client that goes first (OPT-j); by default the planner chooses it (OPT-k). The least time between
+        attempts does not apply if a head is given.
         """
         if head is None and now < self.next_attempt:
             return None
@@ -125,28 +139,28 @@ class HoppingSchedule:
         return group
 
     def may_start(self, group: Group, position: int, now: float) -> float:
-        """When the visit at a position may start, its predecessor having ended: once the client's earlier bookings end.
+        """Return when the visit at `position` may start after its predecessor: once its client's earlier bookings end.
 
-        That is now where everything takes as long as booked; a group that is early must not push in front.
+        This is `now` if every visit takes as long as booked; a group that is early must not jump the queue.
         """
         client, begin = group.stops[position]
         before = [end for _, end in self._planner.calendars.intervals(client) if end <= begin]
         return max(now, before[-1] * self._tick_s) if before else now
 
     def ends(self, group: Group, position: int) -> float:
-        """When the visit at a position was booked to end."""
+        """Return when the visit at `position` is booked to end, seconds."""
         client, begin = group.stops[position]
         return (begin + self._planner.durations[client]) * self._tick_s
 
     def learn(self, client: int, visit_s: float) -> None:
-        """Replace what a client's visit is expected to take; what is booked stays as it is."""
+        """Update the expected duration of a client's visit; existing bookings stay as they are."""
         self._planner.set_duration(client, self._ticks_up(visit_s * (1 + self._guard)))
 
     def goes_on(self, group: Group, position: int, now: float, *, rebook: bool, abort: bool = False) -> bool:
-        """Whether a group has another visit after the one at `position`, which ended now.
+        """Return whether a group continues after its visit at `position`, which ended now.
 
-        A group that runs late is moved to where its clients are free (`rebook`). One that is aborted, or can no longer
-        end by the horizon, is dropped: its bookings are given back.
+        With `rebook`, the rest of a group that runs late moves to times when its clients are free. A group that is
+        aborted, or can no longer end by the horizon, is dropped and its bookings are released.
         """
         left = group.stops[position + 1 :]
         del self._next_begin[group.number]
@@ -171,7 +185,7 @@ class HoppingSchedule:
         heappush(self._begins, (tick, group.number))
 
     def _first_begin(self) -> float:
-        """The earliest of the ticks at which living groups' next visits begin."""
+        """Return the earliest tick at which a living group's next visit is booked to begin."""
         while self._begins and self._next_begin.get(self._begins[0][1]) != self._begins[0][0]:
             heappop(self._begins)
         return self._begins[0][0] if self._begins else math.inf

@@ -1,8 +1,8 @@
 """Oort's choice of clients: Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021.
 
-Algorithm 1 of the paper. Where the paper and its authors' implementation differ, this follows the paper, but for one
-thing that the paper's sum of utility and bonus needs: utilities are brought to [0, 1] first, as the implementation
-does. Arrays are (n_clients,), one entry for each client that is compared; `ids` break ties.
+Algorithm 1 of the paper. Where the paper and its authors' implementation differ, this follows the paper, with one
+exception that the paper's sum of utility and bonus requires: utilities are scaled to [0, 1] first, as in the
+implementation. Arrays are (n_clients,), with one entry per compared client; `ids` break ties.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _SHORTEST_S = 1e-9
 
 
 def statistical_utility(mean_squared_loss: float, n_examples: int) -> float:
-    """|B| * sqrt(mean of squared losses), B the examples that were trained."""
+    """Return |B| * sqrt(mean squared loss), where B is the set of trained examples."""
     return n_examples * math.sqrt(mean_squared_loss)
 
 
 def examples_trained(num_examples: int, steps: int | None = None, batch_size: int = 1) -> int:
-    """|B|: all examples, or those that `steps` batches reach at most."""
+    """Return |B|: all examples, or at most those in `steps` batches."""
     return num_examples if steps is None else min(num_examples, steps * batch_size)
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Explored clients' scores and what they are made of: score = (normalised + bonus) * penalty."""
+    """Explored clients' scores and their parts: score = (normalised + bonus) * penalty."""
 
     clip_value: float
     clipped: Floats
@@ -51,11 +51,11 @@ def scores(
     exponent: float,
     clip_quantile: float,
 ) -> Scores:
-    """How much the server wants each explored client in this round (Algorithm 1, lines 9 to 13).
+    """Return the score of each explored client in this round (Algorithm 1, lines 9 to 13).
 
-    utility: statistical utility when last seen; what lies above the `clip_quantile` is cut to it, against outliers.
-    last_round: the round in which each took part last, from 1, for the bonus of old knowledge. times: seconds of the
-    last visit; slower ones than `limit_s` (T) are worth (T / time)^exponent.
+    utility: statistical utility when last seen; outliers are clipped at the `clip_quantile`. last_round: the last round
+    in which each participated, from 1, for the bonus of outdated knowledge. times: duration of the last visit, seconds;
+    clients slower than `limit_s` (T) are multiplied by (T / time)^exponent.
     """
     values = np.asarray(utility, dtype=np.float64)
     position = min(math.floor(decimal(clip_quantile) * len(values)), len(values) - 1)
@@ -69,23 +69,23 @@ def scores(
 
 
 def exploration_share(round_number: int, start: float, decay: float, minimum: float) -> float:
-    """Share of a round's clients that are new ones, in round 1, 2, ..."""
+    """Return the share of new clients in round 1, 2, ..."""
     return max(minimum, start * decay ** (round_number - 1))
 
 
-def counts(asked: int, exploration: float, explored: int, unexplored: int) -> tuple[int, int, int]:
-    """How many clients to exploit, to explore, and to add from the explored so that no fewer come than were asked for.
+def counts(wanted: int, exploration: float, explored: int, unexplored: int) -> tuple[int, int, int]:
+    """Return how many clients to exploit, to explore, and to add from the explored to reach the wanted number.
 
-    explored, unexplored: how many there are. All three sum to min(asked, explored + unexplored).
+    explored, unexplored: numbers of available clients. The three sum to min(wanted, explored + unexplored).
     """
-    exploit = min(math.floor((1 - decimal(exploration)) * asked), explored)
-    explore = min(asked - exploit, unexplored)
-    return exploit, explore, min(asked - exploit - explore, explored - exploit)
+    exploit = min(math.floor((1 - decimal(exploration)) * wanted), explored)
+    explore = min(wanted - exploit, unexplored)
+    return exploit, explore, min(wanted - exploit - explore, explored - exploit)
 
 
 @dataclass(frozen=True, eq=False)
 class Admitted:
-    """The clients near the top. order: their positions, best first. chance: of each to be drawn first."""
+    """The eligible clients. order: their positions, best first. chance: each client's chance to be drawn first."""
 
     kth_score: float
     cut_off: float
@@ -94,7 +94,10 @@ class Admitted:
 
 
 def admitted(score: ArrayLike, ids: ArrayLike, k: int, fraction: float) -> Admitted:
-    """Whoever scores at least `fraction` of the k-th best score (1 <= k <= n_clients), with chances as the scores."""
+    """Return the clients with at least `fraction` of the k-th best score, with chances proportional to scores.
+
+    k: 1..n_clients.
+    """
     values = np.asarray(score, dtype=np.float64)
     order = descending(values, ids)
     kth = float(values[order[k - 1]])
@@ -105,7 +108,7 @@ def admitted(score: ArrayLike, ids: ArrayLike, k: int, fraction: float) -> Admit
 
 
 def draw(chance: ArrayLike, k: int, rng: np.random.Generator) -> Positions:
-    """`k` different positions drawn by chance; where too few have any, all these, and others uniformly."""
+    """Draw `k` different positions by chance; if too few have one, take these and draw the rest uniformly."""
     chances = np.asarray(chance, dtype=np.float64)
     possible = np.flatnonzero(chances > 0)
     if len(possible) >= k:
@@ -115,7 +118,7 @@ def draw(chance: ArrayLike, k: int, rng: np.random.Generator) -> Positions:
 
 
 def exploitation(score: ArrayLike, ids: ArrayLike, k: int, fraction: float, rng: np.random.Generator) -> Positions:
-    """Positions of `k` explored clients (Algorithm 1, lines 14 and 15)."""
+    """Draw the positions of `k` explored clients (Algorithm 1, lines 14 and 15)."""
     if not k:
         return np.empty(0, dtype=np.int64)
     top = admitted(score, ids, k, fraction)
@@ -123,9 +126,9 @@ def exploitation(score: ArrayLike, ids: ArrayLike, k: int, fraction: float, rng:
 
 
 def speed_chances(times: ArrayLike) -> Floats:
-    """Chance of each unexplored client to be drawn first, as its speed: 1 / time. times: seconds, as estimated.
+    """Return each unexplored client's chance to be drawn first, proportional to its speed, 1 / time.
 
-    What is below a nanosecond counts as one.
+    times: estimates, seconds; values below a nanosecond count as one.
     """
     speeds = 1 / np.maximum(np.asarray(times, dtype=np.float64), _SHORTEST_S)
     chances: Floats = speeds / speeds.sum()
@@ -133,21 +136,21 @@ def speed_chances(times: ArrayLike) -> Floats:
 
 
 def utility_fell(history: Sequence[float], window: int) -> bool:
-    """Whether the last `window` rounds brought less statistical utility than the `window` rounds before them.
+    """Return whether the last `window` rounds brought less statistical utility than the `window` rounds before.
 
-    The pacer then gives slow clients more time, T += step (Algorithm 1, lines 7 and 8, which ask before every round).
+    The pacer then gives slow clients more time, T += step (Algorithm 1, lines 7 and 8, checked before every round).
     history: sum of utilities in each finished round.
     """
     return len(history) >= 2 * window and sum(history[-2 * window : -window]) > sum(history[-window:])
 
 
-def allowed(picks: ArrayLike, most: int | None, asked: int) -> Positions:
-    """Positions, ascending, of clients that were picked less than `most` times (no limit with None).
+def allowed(picks: ArrayLike, most: int | None, wanted: int) -> Positions:
+    """Return the ascending positions of the clients chosen fewer than `most` times (None: no limit).
 
-    Where these are fewer than `asked`, the others join, those picked least first: a small pool never dries up.
+    If there are fewer than `wanted`, the others are added, least chosen first, so that a small pool never runs dry.
     """
     picked = np.asarray(picks)
     if most is None:
         return np.arange(len(picked))
     order = np.argsort(picked, kind="stable")
-    return np.sort(order[: max(int((picked < most).sum()), asked)])
+    return np.sort(order[: max(int((picked < most).sum()), wanted)])

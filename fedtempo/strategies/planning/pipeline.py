@@ -1,10 +1,10 @@
-"""Pipelined uploads: clients in clusters by computing time, one frame of the sub-channels for each cluster.
+"""Pipelined uploads: clients clustered by computing time, with one frame of the sub-channels for each cluster.
 
 Keçeci et al., Clustered Scheduling and Communication Pipelining for Efficient Resource Management of Wireless Federated
-Learning, IEEE Internet of Things Journal 2023. While slow clients compute, fast ones send. The paper's tau_m is a
-client's `compute_s`, tau_com `upload_s`, Delta_global `extra_s`, K the number of clusters, theta_k the instant at which
-the frame of cluster k opens, pi_k the number of clients that are done by then, delta_k a cluster's size before it is
-rounded. Clusters are numbered from 0.
+Learning, IEEE Internet of Things Journal 2023. Fast clients send while slow ones compute. The paper's tau_m is a
+client's `compute_s`, tau_com `upload_s`, Delta_global `extra_s`, K the number of clusters, theta_k when the frame of
+cluster k opens, pi_k the number of clients that have computed by then, delta_k a cluster's size before
+rounding. Clusters are numbered from 0.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from numpy.typing import ArrayLike
 from fedtempo.errors import ConfigError
 
 _SLACK = 1e-10
-"""Share of the last opening by which times may be off: rounding must not decide whether a client is done in time."""
+"""Tolerance for times, as a share of the last opening, so that rounding errors do not decide who is in time."""
 
 
 def openings(last_s: float, n_clusters: int, upload_s: float) -> list[float]:
-    """When each cluster's frame opens (Eq. 20), frame after frame without a gap; last_s: the last, tau_max + Delta."""
+    """Return when each cluster's frame opens (Eq. 20), one right after the other; last_s: the last opening."""
     return [last_s - (n_clusters - 1 - k) * upload_s for k in range(n_clusters)]
 
 
 def largest_n_clusters(compute_s: ArrayLike, upload_s: float, extra_s: float = 0.0) -> int | None:
-    """Most clusters for which the first frame opens no sooner than the fastest client is done (Eq. 21).
+    """Return the largest number of clusters whose first frame opens after the fastest client has computed (Eq. 21).
 
-    The paper's practical value (Eq. 22) is one less: with equality only one client can be in the first cluster. None
-    where sending takes no time, so that any number will do.
+    The paper's practical value (Eq. 22) is one less: with equality only one client can be in the first cluster. None if
+    uploads take no time, since any number is feasible then.
     """
     times = np.asarray(compute_s, float)
     last_s = float(times.max()) + extra_s
@@ -44,10 +44,11 @@ def largest_n_clusters(compute_s: ArrayLike, upload_s: float, extra_s: float = 0
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clients in clusters of sizes as equal as their computing times allow.
+    """Clusters of clients, with sizes as equal as the computing times allow.
 
-    opens_s: theta_k, when each cluster's frame opens. done: pi_k, how many clients are done by then. hull: vertices
-    (k, pi_k) of the lower convex hull, from (0, 0) on. relaxed: delta_k, sizes before rounding. members: ascending ids.
+    opens_s: theta_k, when each cluster's frame opens. done: pi_k, how many clients have computed by then. hull: the
+    vertices (k, pi_k) of the lower convex hull, starting at (0, 0). relaxed: delta_k, sizes before rounding. members:
+    each cluster's client ids, ascending.
     """
 
     opens_s: tuple[float, ...]
@@ -62,10 +63,10 @@ class Clusters:
 
 
 def cluster_by_time(compute_s: ArrayLike, n_clusters: int, upload_s: float, extra_s: float = 0.0) -> Clusters:
-    """The clusters with the least variance of sizes, each client done when its frame opens (problem 23, Algorithm 2).
+    """Cluster clients with the least variance of sizes such that each is done when its frame opens (Algorithm 2).
 
-    compute_s: (n_clients,). Clients are sorted by (time, id) and cut at the sums of relaxed sizes, rounded half up.
-    Raises ConfigError for more clusters than `largest_n_clusters`. A cluster may remain empty.
+    This solves problem 23. compute_s: (n_clients,). Clients are sorted by (time, id) and cut at the cumulative relaxed
+    sizes, rounded half up. A cluster may be empty. Raises ConfigError for more clusters than `largest_n_clusters`.
     """
     times = np.asarray(compute_s, float)
     largest = largest_n_clusters(times, upload_s, extra_s)
@@ -87,9 +88,9 @@ def cluster_by_time(compute_s: ArrayLike, n_clusters: int, upload_s: float, extr
 
 
 def lower_hull(done: Sequence[int]) -> list[tuple[int, int]]:
-    """Vertices of the lower convex hull of (0, 0), (1, done[0]), (2, done[1]), ...: Algorithm 2's walk.
+    """Return the vertices of the lower convex hull of (0, 0), (1, done[0]), (2, done[1]), ... as Algorithm 2 does.
 
-    From each vertex the walk goes on to the point with the least slope, of equal slopes the farthest.
+    From each vertex the walk continues to the point with the smallest slope, the farthest of several.
     """
     points = [(0, 0), *enumerate(done, start=1)]
     hull = points[:1]
@@ -100,7 +101,7 @@ def lower_hull(done: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def relaxed_sizes(hull: Sequence[tuple[int, int]]) -> list[Fraction]:
-    """The hull's slope over each cluster: the real sizes that solve problem 23."""
+    """Return the hull's slope over each cluster: the real-valued sizes that solve problem 23."""
     return [Fraction(d - c, b - a) for (a, c), (b, d) in pairwise(hull) for _ in range(b - a)]
 
 
@@ -108,62 +109,11 @@ def _half_up(value: Fraction) -> int:
     return math.floor(value + Fraction(1, 2))
 
 
-@dataclass(frozen=True)
-class Sending:
-    """A client's part in a round: it computes from 0 to `computed_s`, waits, and sends from `opens_s` to `ends_s`."""
-
-    client: int
-    cluster: int
-    channel: int
-    computed_s: float
-    opens_s: float
-    ends_s: float
-
-    @property
-    def wait_s(self) -> float:
-        return self.opens_s - self.computed_s
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """A round. sent_s: when the last frame ends, whether or not it is used. round_s: with the server's time after it.
-
-    channel_use: busy time of the sub-channels over all there is of it.
-    """
-
-    sendings: tuple[Sending, ...]
-    sent_s: float
-    round_s: float
-    channel_use: float
-
-
-def timeline(
-    compute_s: ArrayLike,
-    chosen: Sequence[Sequence[int]],
-    opens_s: Sequence[float],
-    n_channels: int,
-    upload_s: float,
-    server_s: float = 0.0,
-) -> Timeline:
-    """A round in which the clients `chosen[k]` of cluster k, at most `n_channels`, send in the frame from opens_s[k].
-
-    They take the sub-channels 0, 1, ... in the order given. compute_s: (n_clients,); server_s: tau_server.
-    """
-    times = np.asarray(compute_s, float)
-    sendings = tuple(
-        Sending(client, k, channel, float(times[client]), opens, opens + upload_s)
-        for k, opens in enumerate(opens_s)
-        for channel, client in enumerate(chosen[k])
-    )
-    sent_s = opens_s[-1] + upload_s
-    round_s = sent_s + server_s
-    return Timeline(sendings, sent_s, round_s, len(sendings) * upload_s / (n_channels * round_s))
-
-
 def last_opening(compute_s: ArrayLike, chosen: Sequence[Sequence[int]], upload_s: float) -> float:
-    """The soonest last opening with which all of `chosen` are done in time, frame after frame; at least one is chosen.
+    """Return the earliest last opening for which all `chosen` clients are done when their frames open.
 
-    With one cluster it is the time of the slowest chosen client, as in Eq. 6.
+    chosen: the clients of each cluster; at least one in all. With one cluster this is the time of the slowest chosen
+    client, as in Eq. 6.
     """
     times = np.asarray(compute_s, float)
     after = len(chosen) - 1
@@ -173,10 +123,9 @@ def last_opening(compute_s: ArrayLike, chosen: Sequence[Sequence[int]], upload_s
 
 
 def utilisation(n_clusters: int, upload_s: float, slowest_s: float, server_s: float, extra_s: float = 0.0) -> float:
-    """Share of the sub-channels' time that is used if every frame is full.
+    """Return the share of the sub-channels' time that is used if every frame is full.
 
-    Eq. 8 with one cluster and no extra time, Eq. 9 with more clusters, Eq. 19 with extra time. 0 where nothing takes
-    time.
+    Eq. 8 with one cluster and no extra time, Eq. 9 with more clusters, Eq. 19 with extra time. 0 if nothing takes time.
     """
     round_s = upload_s + server_s + slowest_s + extra_s
     return n_clusters * upload_s / round_s if round_s else 0.0

@@ -1,4 +1,4 @@
-"""What planners hand back: one group, where each stop is a client and the tick at which it starts."""
+"""The result of a planner: one group, whose stops are clients with the ticks at which they start."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True)
 class Plan:
-    """A group, or the news that there is none.
+    """A planned group, or the statement that there is none.
 
-    status: "optimal" (proved), "feasible" (not proved to be the best), "infeasible" (proved), "unknown" (the search
-    ended before it found a group or proved that there is none).
-    stops: (client, begin) in order of time, durations: ticks of each stop; both empty where there is no group.
-    end: when the last stop ends. z: the least busy client's booked ticks, were the group booked. bound: no group that
-    could be formed instead has a larger z. All three None where there is no group (bound may be known if "unknown").
+    status: "optimal" (proved), "feasible" (not proved optimal), "infeasible" (proved), "unknown" (the search ended
+    before it found a group or proved that there is none).
+    stops: (client, begin) in order of time; durations: ticks of each stop; both empty without a group. end: end of the
+    last stop. z: booked ticks of the least busy client if the group is booked. bound: upper bound on z of any group.
+    All three are None without a group (bound may be known if "unknown").
     """
 
     status: Status

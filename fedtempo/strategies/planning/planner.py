@@ -1,4 +1,4 @@
-"""What planners of groups have in common: durations, clusters, and calendars that change while a run goes on."""
+"""What group planners share: durations, clusters, and calendars that change during a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Planner:
     """Keeps the calendars of clients in clusters. All times are integer ticks, intervals half-open.
 
     durations: ticks of each client's visit, (n_clients,), positive. cluster: (n_clients,), in 0..n_clusters - 1.
-    horizon: last tick at which a group may end. calendars: kept by this planner from now on; default none booked.
-    past_busy: ticks of work that the calendars do not know of, (n_clients,).
-    Raises ValueError naming the argument that is not usable.
+    horizon: last tick at which a group may end. calendars: used and updated by this planner (default: empty).
+    past_busy: ticks of work that are not in the calendars, (n_clients,).
+    Raises ValueError naming an unusable argument.
     """
 
     def __init__(
@@ -51,15 +51,15 @@ class Planner:
 
     @property
     def durations(self) -> tuple[int, ...]:
-        """Ticks of each client's visit, as estimated now."""
+        """Current estimate of each client's visit, ticks."""
         return tuple(self._durations)
 
     def busy_ticks(self, client: int) -> int:
-        """Everything that the client was and is booked for."""
+        """Return all ticks that the client was and is booked for."""
         return self.calendars.busy_ticks(client) + self._past_busy[client]
 
     def book(self, plan: Plan) -> None:
-        """Book all stops of a plan, for the durations that it was made with."""
+        """Book all stops of a plan with the durations it was made with."""
         for (client, begin), duration in zip(plan.stops, plan.durations):
             self._book(client, begin, begin + duration)
 
@@ -68,16 +68,16 @@ class Planner:
         self._book(client, begin, begin + self._durations[client])
 
     def release(self, client: int, begin: int) -> None:
-        """Take back the visit of the client that is booked from `begin` on. Raises ValueError if there is none."""
+        """Release the client's visit that is booked from `begin` on. Raises ValueError if there is none."""
         with self._changing(client):
             end = self.calendars.release(client, begin)
         self._released(client, end)
 
     def rebook(self, stops: Sequence[tuple[int, int]], ready: int) -> tuple[tuple[int, int], ...]:
-        """Move the stops that are left to a group to where their clients are free, from tick `ready` on, in order.
+        """Move a group's remaining stops, in order, to times from tick `ready` on at which their clients are free.
 
-        Each stop starts as soon as its client is free for its whole duration and the one before has ended. Returns
-        the new stops; the caller looks whether they end by the horizon.
+        Each stop starts as soon as its client is free for the whole duration and the previous stop has ended. Returns
+        the new stops; the caller checks whether they end by the horizon.
         """
         for client, begin in stops:
             self.release(client, begin)
@@ -90,7 +90,7 @@ class Planner:
         return tuple(moved)
 
     def set_duration(self, client: int, ticks: int) -> None:
-        """Replace the estimate of a client's duration. What is booked stays booked as it is."""
+        """Replace the estimated duration of a client's visit; existing bookings do not change."""
         _check_duration(client, ticks)
         if ticks != self._durations[client]:
             with self._changing(client):
@@ -98,7 +98,7 @@ class Planner:
             self._redefined(client)
 
     def remove(self, client: int) -> None:
-        """Never plan this client again: it died. Its bookings stay. A cluster without clients is no longer served."""
+        """Never plan this client again; its bookings stay. A cluster without clients is no longer served."""
         members = self._members[self._cluster[client]]
         if client in members:
             with self._changing(client):
@@ -106,35 +106,35 @@ class Planner:
             self._redefined(client)
 
     def forget_before(self, now: int) -> None:
-        """Drop what ended by `now`; no group can be planned to start earlier from here on."""
+        """Forget what ended by `now`; from then on no group can be planned to start earlier."""
         if now > self._now:
             self._now = now
             self.calendars.forget_before(now)
 
     def _check_start(self, t0: int) -> None:
         if t0 < self._now:
-            raise ValueError(f"t0 = {t0} lies before tick {self._now}, up to which calendars are forgotten")
+            raise ValueError(f"t0 = {t0} lies before tick {self._now}; earlier calendars are forgotten")
 
     def _book(self, client: int, begin: int, end: int) -> None:
         with self._changing(client):
             self.calendars.book(client, begin, end)
         self._booked(client, begin, end)
 
-    # What a planner that derives anything from calendars and durations adds to.
+    # Hooks for planners that derive data from calendars and durations.
 
     @contextmanager
     def _changing(self, client: int) -> Iterator[None]:
-        """Around any change of the client's booked ticks, duration or membership."""
+        """Wrap any change of the client's booked ticks, duration or membership."""
         yield
 
     def _booked(self, client: int, begin: int, end: int) -> None:
-        """After [begin, end) was booked."""
+        """React to the booking of [begin, end)."""
 
     def _released(self, client: int, end: int) -> None:
-        """After an interval that ends at `end` was given back."""
+        """React to the release of an interval that ends at `end`."""
 
     def _redefined(self, client: int) -> None:
-        """After the client's duration changed, or the client was removed."""
+        """React to a change of the client's duration, or to its removal."""
 
 
 def _check_duration(client: int, ticks: int) -> None:

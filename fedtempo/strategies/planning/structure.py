@@ -1,9 +1,9 @@
-"""PSFL's training structure: how many sequences train at once, and how long they are (Zhou et al., Section V).
+"""PSFL's training structure: the number of parallel sequences and their length (Zhou et al., Section V).
 
-With W sequences of S clients each, N0 = S W clients take part in a round. More sequences make a round shorter, and more
-rounds necessary. `Constants` says how much of either: sigma^2 is `gradient_variance`, B `gradient_spread`, t-bar
-`visit_s`, kappa^2 `visit_variance`. The paper's bound of the number of rounds is (alpha W + beta) up to a factor (Eqs.
-8, 16), that of a round's expected time S t-bar + sqrt(2 kappa^2 S ln W) (Eq. 11).
+With W sequences of S clients each, N0 = S W clients participate in a round. With more sequences rounds are shorter, but
+more of them are needed. `Constants` determines both effects: sigma^2 is `gradient_variance`, B `gradient_spread`, t-bar
+`visit_s`, kappa^2 `visit_variance`. The paper bounds the number of rounds by (alpha W + beta) up to a factor (Eqs. 8,
+16), and the expected duration of a round by S t-bar + sqrt(2 kappa^2 S ln W) (Eq. 11).
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ Rounding = Literal["best", "nearest"]
 
 @component(frozen=True, config=STRICT)
 class Constants:
-    """What the best structure depends on. Only two ratios count: B to sigma^2, and t-bar to kappa."""
+    """The constants that the best structure depends on; only the ratios B to sigma^2 and t-bar to kappa matter."""
 
     gradient_variance: Annotated[
         NonNegative, Doc("mean squared distance of a client's stochastic gradients from its mean, sigma^2")
     ]
     gradient_spread: Annotated[NonNegative, Doc("mean squared distance of clients' gradients from their mean, B")]
-    visit_s: Annotated[Positive, Doc("mean time of a visit, seconds, t-bar")]
-    visit_variance: Annotated[NonNegative, Doc("variance of a client's visits about its mean, s^2, kappa^2")]
+    visit_s: Annotated[Positive, Doc("mean duration of a visit, seconds, t-bar")]
+    visit_variance: Annotated[NonNegative, Doc("variance of a client's visit times about their mean, s^2, kappa^2")]
 
 
 def measured_constants(gradient_variances: ArrayLike, gradient_spreads: ArrayLike, visit_s: ArrayLike) -> Constants:
-    """Eqs. 24-26: means over the rounds and clients of a warm-up.
+    """Return the constants of Eqs. 24-26, means over the rounds and clients of a warm-up.
 
-    gradient_variances, visit_s: (rounds, clients), NaN where a client did not come; gradient_spreads: (rounds,). The
-    visits' variance is that over each client's rounds (divided by their number), averaged over the clients that came.
+    gradient_variances, visit_s: (rounds, clients), NaN if a client did not report; gradient_spreads: (rounds,). The
+    variance of visits is the population variance over each client's rounds, averaged over the clients that reported.
     """
-    variances, spreads, times = (np.asarray(given, float) for given in (gradient_variances, gradient_spreads, visit_s))
+    variances, spreads, times = (
+        np.asarray(values, float) for values in (gradient_variances, gradient_spreads, visit_s)
+    )
     times = times[:, ~np.isnan(times).all(axis=0)]
     return Constants(
         gradient_variance=float(np.nanmean(variances)),
@@ -60,7 +62,7 @@ class Structure(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best width on the reals, and the stationary points of the objective inside (1, N0), where there are any."""
+    """The best real-valued width, and the stationary points of the objective inside (1, N0), if any."""
 
     width: float
     length: float
@@ -71,20 +73,20 @@ class Optimum:
 
 @dataclass(frozen=True)
 class StructureProblem:
-    """Problem P2 with N0 = `clients_per_round` clients in every round. c0: bound of the learning rate, in (0, 1/5)."""
+    """Problem P2 with N0 = `clients_per_round` clients per round. c0: see `Psfl.c0`, in (0, 1/5)."""
 
     constants: Constants
     clients_per_round: int
     c0: float = 0.1
 
     def coefficients(self, clients: float) -> tuple[float, float]:
-        """alpha and beta for so many clients in a round (Eq. 17)."""
+        """Return alpha and beta for this number of clients per round (Eq. 17)."""
         variance, spread = self.constants.gradient_variance, self.constants.gradient_spread
         alpha = 4 * self.c0 * (1 + 2 * self.c0) * (variance + spread) / (1 - 2 * self.c0**2) + 4 * spread
         return alpha / clients, 4 * variance / clients
 
     def objective(self, width: ArrayLike) -> Floats:
-        """Eq. 21: time to a given precision for real widths in [1, N0], up to a factor and a constant."""
+        """Return Eq. 21: the time to a given precision for real widths in [1, N0], up to a factor and a constant."""
         w = np.asarray(width, float)
         clients, log = self.clients_per_round, np.log(w)
         alpha, beta = self.coefficients(clients)
@@ -95,19 +97,19 @@ class StructureProblem:
         return value
 
     def time_bound(self, structure: Structure) -> float:
-        """(alpha W + beta)(S t-bar + sqrt(2 kappa^2 S ln W)), alpha and beta for S W clients: Eqs. 15 and 16."""
+        """Return (alpha W + beta)(S t-bar + sqrt(2 kappa^2 S ln W)) for S W clients: Eqs. 15 and 16."""
         width, length = structure
         alpha, beta = self.coefficients(width * length)
         waiting = math.sqrt(2 * self.constants.visit_variance * length * math.log(width))
         return (alpha * width + beta) * (length * self.constants.visit_s + waiting)
 
     def optimum(self) -> Optimum:
-        """The global minimum of `objective` on [1, N0]; of equal ones the smallest width.
+        """Return the global minimum of `objective` on [1, N0]; ties go to the smallest width.
 
-        The objective is not unimodal: where times vary its slope at W = 1 is infinite, so that W = 1 is always a local
-        minimum. With u = sqrt(ln W) the slope has the sign of `slope(u)` below. That is concave for small u and convex
-        beyond (the ratio of its two parts' second derivatives grows with u) and falls at 0: it falls, then rises, and
-        has at most two zeros, first a maximum of the objective, then a minimum.
+        The objective is not unimodal: if times vary, its slope at W = 1 is infinite, so W = 1 is always a local
+        minimum. With u = sqrt(ln W) the slope has the sign of `slope(u)` below, which is concave for small u, convex
+        for larger u (the ratio of its two parts' second derivatives grows with u) and decreasing at 0. So it falls,
+        then rises, and has at most two zeros: first a maximum of the objective, then a minimum.
         """
         alpha, beta = self.coefficients(self.clients_per_round)
         spread, total_s = self._spread, self.clients_per_round * self.constants.visit_s
@@ -132,10 +134,11 @@ class StructureProblem:
         return Optimum(best, self.clients_per_round / best, float(self.objective(best)), maximum, minimum)
 
     def structure(self, rounding: Rounding = "best") -> Structure:
-        """The optimum as whole numbers with S W <= N0.
+        """Return the optimum in whole numbers with S W <= N0.
 
-        "best": of width and length rounded down or up, the pair with the least `time_bound`, of equal ones the least
-        width. "nearest": both to the nearest, halves up, the width then cut to N0 / S (the paper does not cut).
+        "best": of width and length rounded down or up, the pair with the smallest `time_bound`, then the smallest
+        width. "nearest": both rounded to the nearest, halves up, and the width then cut to N0 / S (the paper does not
+        cut).
         """
         optimum = self.optimum()
         if rounding == "nearest":
@@ -156,5 +159,5 @@ class StructureProblem:
 
 
 def _neighbours(value: float) -> list[int]:
-    """`value` rounded down and up, one number where it is whole."""
+    """Return `value` rounded down and up; one number if it is whole."""
     return sorted({math.floor(value), math.ceil(value)})

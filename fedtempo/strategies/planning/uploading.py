@@ -1,6 +1,6 @@
-"""Which raw examples consenting clients send to the server within a window of time (Hybrid-FL, Section IV-B).
+"""Choice of the raw examples that consenting clients upload within a time window (Hybrid-FL, Section IV-B).
 
-Clients send one after the other, never at once, so the time of a choice is the sum of its examples' times.
+Clients upload one after the other, so the duration of a choice is the sum of its examples' upload times.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ UploadRule = Literal["iid", "max-throughput"]
 
 @dataclass(frozen=True, eq=False)
 class Uploads:
-    """What is to be sent, in order: (n_uploads,) each, the sender as its position in the arrays that were given.
+    """Uploads in order: clients (positions in the given arrays) and labels, each (n_uploads,).
 
-    seconds: that all of it takes. complete: nothing is left to send.
+    seconds: their total duration. complete: whether nothing is left to upload.
     """
 
     clients: Ids
@@ -30,22 +30,22 @@ class Uploads:
     complete: bool
 
     def counts(self, n_clients: int, n_classes: int) -> Ids:
-        """Examples of each class that each client sends, (n_clients, n_classes)."""
+        """Return the number of examples of each class that each client uploads, (n_clients, n_classes)."""
         sent = np.zeros((n_clients, n_classes), dtype=np.int64)
         np.add.at(sent, (self.clients, self.labels), 1)
         return sent
 
 
 def choose_uploads(example_s: ArrayLike, stock: ArrayLike, window_s: float, rule: UploadRule) -> Uploads:
-    """Examples to send within `window_s` (all of it may be used).
+    """Choose the examples to upload within `window_s`, which may be used up.
 
-    example_s: (n_clients,), seconds that one example of each client takes. stock: (n_clients, n_classes), examples that
-    each has not sent yet. All of them must have agreed to send.
+    example_s: (n_clients,), upload time of one example of each client, seconds. stock: (n_clients, n_classes), examples
+    that each client still holds. All clients must have agreed to upload.
 
-    "iid" (Algorithm 3): pass after pass over the classes, each time one example of the class from the fastest client
-    that still has one; a class that nobody has is passed over. The first example that does not fit ends the choice, but
-    its pass is finished, as printed: a later class with a faster sender may still fit. "max-throughput": client after
-    client from the fastest, class after class, until an example does not fit. Equally fast: the first client.
+    "iid" (Algorithm 3): repeated passes over the classes take one example of each class from the fastest client that
+    still has one; a class that no client has is skipped. The first example that does not fit ends the choice, but its
+    pass is completed as in the paper: a later class with a faster client may still fit. "max-throughput": client after
+    client from the fastest on, class after class, until an example does not fit. Ties go to the first client.
     """
     seconds = np.asarray(example_s, dtype=np.float64)
     counts = np.asarray(stock, dtype=np.int64)
@@ -70,7 +70,7 @@ def choose_uploads(example_s: ArrayLike, stock: ArrayLike, window_s: float, rule
 
 
 def _class_by_class(fastest: Ids, counts: Ids) -> tuple[Ids, Ids, Ids]:
-    """Clients, labels and numbers of pass of Algorithm 3's whole sequence, were the window endless."""
+    """Return clients, labels and pass numbers of Algorithm 3's sequence for an unlimited window."""
     totals = counts.sum(axis=0)
     clients = np.concatenate([np.repeat(fastest, of_class[fastest]) for of_class in counts.T])
     labels = np.repeat(np.arange(len(totals)), totals)

@@ -1,6 +1,6 @@
-"""What a client's work is worth to a server: how useful its model is, times a factor for being slow.
+"""The utility of a client to the server: how useful its model is, times a penalty for slowness.
 
-Arrays are (n_clients,), one entry for each client that is compared, in any order; `ids` break ties.
+Arrays are (n_clients,), with one entry per compared client in any order; `ids` break ties.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ Positions = NDArray[np.int64]
 
 
 def time_factor(times: ArrayLike, limit_s: float, exponent: float) -> Floats:
-    """(limit_s / time)^exponent for clients slower than `limit_s`, 1 for the others.
+    """Return (limit_s / time)^exponent for clients slower than `limit_s`, 1 for the others.
 
     FCH-FL's Eq. 10 and Oort's global system utility (Lai et al., OSDI 2021, Eq. 1): T is `limit_s`, alpha `exponent`.
-    times: seconds. To be faster than the limit is not rewarded; an infinite limit makes no difference.
+    times: seconds. Being faster than the limit is not rewarded; with an infinite limit all factors are 1.
     """
     seconds = np.asarray(times, dtype=np.float64)
     factor = np.ones(len(seconds))
@@ -29,7 +29,7 @@ def time_factor(times: ArrayLike, limit_s: float, exponent: float) -> Floats:
 
 
 def closeness(distances: ArrayLike) -> Floats:
-    """FCH-FL's statistical utility, Eq. 9: 1 / (|g_i - g| + 1), g the global gradient of the round before.
+    """Return FCH-FL's statistical utility, Eq. 9: 1 / (|g_i - g| + 1), with g the previous round's global gradient.
 
     distances: |g_i - g|, L2 norm over the whole model.
     """
@@ -37,7 +37,7 @@ def closeness(distances: ArrayLike) -> Floats:
 
 
 def exempt(usefulness: ArrayLike, percent: float, ids: ArrayLike) -> Positions:
-    """Positions of the most useful clients, best first: ceil(percent / 100 * n_clients) of them."""
+    """Return the positions of the ceil(percent / 100 * n_clients) most useful clients, best first."""
     best = descending(usefulness, ids)
     return best[: math.ceil(decimal(percent) * len(best) / 100)]
 
@@ -45,7 +45,7 @@ def exempt(usefulness: ArrayLike, percent: float, ids: ArrayLike) -> Positions:
 def penalised(
     usefulness: ArrayLike, times: ArrayLike, limit_s: float, *, exponent: float, exempt_percent: float, ids: ArrayLike
 ) -> Floats:
-    """FCH-FL's utility U, Eq. 11: usefulness times `time_factor`, but for the most useful `exempt_percent` of clients.
+    """Return FCH-FL's utility U, Eq. 11: usefulness times `time_factor`, with `exempt_percent` of the clients exempt.
 
     usefulness: u of Eq. 9. times: seconds. limit_s: T, typically the median of times.
     """
@@ -57,11 +57,11 @@ def penalised(
 
 
 def descending(values: ArrayLike, ids: ArrayLike) -> Positions:
-    """Positions in the order of falling values, ties to the smaller id."""
+    """Return positions by descending value, ties by ascending id."""
     order: Positions = np.lexsort((np.asarray(ids), -np.asarray(values, dtype=np.float64)))
     return order
 
 
 def decimal(number: float) -> Fraction:
-    """The decimal number that is written, exactly: (1 - 0.7) * 10 is 3 and not a little more."""
+    """Return a number as the exact decimal that it prints as, so that (1 - 0.7) * 10 is exactly 3."""
     return Fraction(repr(float(number)))

@@ -12,14 +12,14 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Vector
 from fedtempo.parts.fields import STRICT, NonNegative, Positive
-from fedtempo.strategies import FedHusky, Psfl
+from fedtempo.strategies import AsyncMemory, Psfl
 from fedtempo.strategies.grouping import ClusterChoice, find_clusters
 from fedtempo.strategies.mixing import Mixer
 
 
 @dataclass(frozen=True, config=STRICT)
-class AdaptiveFedHusky(FedHusky):
-    """FedHusky whose gain follows the angle between a client's change and the global model's change meanwhile.
+class AdaptiveAsyncMemory(AsyncMemory):
+    """Async-memory whose gain follows the angle between a client's change and the global model's change meanwhile.
 
     gain *= exp(adapt * cosine): if they agree, the steps were too short, as in hypergradient descent (Baydin et al.,
     ICLR 2018).
@@ -27,8 +27,8 @@ class AdaptiveFedHusky(FedHusky):
 
     adapt: NonNegative = 0.02
 
-    def mixer(self, fed: Federation, cluster: Sequence[int], kind: type[Mixer] = Mixer) -> Mixer:
-        mixer = super().mixer(fed, cluster, _AdaptiveMixer)
+    def mixer(self, fed: Federation, memory_of: Sequence[int], kind: type[Mixer] = Mixer) -> Mixer:
+        mixer = super().mixer(fed, memory_of, _AdaptiveMixer)
         assert isinstance(mixer, _AdaptiveMixer)
         mixer.adapt = self.adapt
         return mixer

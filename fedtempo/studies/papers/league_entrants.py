@@ -75,10 +75,10 @@ def most_visits(request: Request) -> int:
 def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     """Return two settings for every competitor, apart from the learning rate: few and many clients if it can choose.
 
-    FedHusky's groups have no such number: its exact planner and its paced order are tried instead. In free order all
-    clients are at work, with and without the correction; if all share one channel, a few of the fastest tenth of the
-    clients replace the setting without the correction. As these may have all clients at work, FedBuff may too; FedAsync
-    learns badly from so many.
+    FedHusky's groups have no such number: its exact planner and its paced order are tried instead. With async-memory
+    all clients are at work, with and without the correction; if all share one channel, a few of the fastest tenth
+    of the clients replace the setting without the correction. As these may have all clients at work, FedBuff may too;
+    FedAsync learns badly from so many.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]

@@ -1,4 +1,4 @@
-"""Golden cases of partitions and their parts against `fedtempo.data` and `fedtempo.fleet`."""
+"""Golden cases of partitions and their parts against `fedtempo.data`, `fedtempo.fleet` and `planning.deadline`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fedtempo.data import extended_dirichlet, shares
 from fedtempo.data.dealing import histogram
 from fedtempo.data.dirichlet import Dirichlet, ExtendedDirichlet
 from fedtempo.fleet.distributions import Zipf
+from fedtempo.strategies.planning.deadline import imbalances
 from tests.golden.compare import close, same
 
 ABS = 1e-12
@@ -114,5 +115,5 @@ def _largest_remainder(given: dict[str, Any], expected: dict[str, Any]) -> None:
 def _coefficient_of_variation(given: dict[str, Any], expected: dict[str, Any]) -> None:
     counts = given["class_counts"]
     printed, true = expected["as_printed_variance_over_mean"], expected["true_standard_deviation_over_mean"]
-    close(shares.coefficient_of_variation(counts), printed, where="as printed")
-    close(shares.coefficient_of_variation(counts, as_printed=False), true, where="true")
+    close(imbalances(counts, "printed"), printed, where="as printed")
+    close(imbalances(counts, "true"), true, where="true")

@@ -1,4 +1,4 @@
-"""Arithmetic of the global model: averages, mixtures, buffered and gradient steps, with weights by staleness."""
+"""Arithmetic of the global model in the functions that strategies use, with weights by staleness."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.learning.aggregation import average, buffered_step, gradient_step, mix
-from fedtempo.strategies.planning.staleness import constant, hinge, polynomial
+from fedtempo.learning.aggregation import average, mix
+from fedtempo.strategies import FedAsync, FedBuff
+from fedtempo.strategies.fedbuff import add_changes
+from fedtempo.strategies.planning.staleness import polynomial
 from tests.golden.compare import close
 
 Answer = dict[str, Any]
@@ -40,39 +42,41 @@ def fedhusky_sequence(given: Answer) -> Answer:
 
 
 def fedasync(given: Answer) -> Answer:
-    functions: dict[str, Callable[[int], float]] = {
-        "constant": lambda x: constant(x),
-        "polynomial": lambda x: polynomial(x, given["a"]),
-        "hinge": lambda x: hinge(x, given["a"], given["b"]),
-    }
-    s = [functions[given["function"]](x) for x in given["staleness"]]
+    names = {"polynomial": {"a": "exponent"}, "hinge": {"a": "slope", "b": "knee"}}.get(given["function"], {})
+    fields = {field: float(given[letter]) for letter, field in names.items()}
+    strategy = FedAsync(staleness=given["function"], alpha=given["alpha"], **fields)
+    s = [strategy.freshness(x) for x in given["staleness"]]
     alphas = [given["alpha"] * value for value in s]
     old, new = vector(given["global"]), vector(given["client_model"])
     return {"s": s, "alpha_t": alphas, "new_global": [mix(old, new, alpha).tolist() for alpha in alphas]}
 
 
 def fedbuff(given: Answer) -> Answer:
-    weights = [polynomial(x, given["exponent"]) for x in given["staleness"]]
+    strategy = FedBuff(buffer=given["K"], exponent=given["exponent"], server_lr=given["server_lr"])
+    weights = [strategy.freshness(x) for x in given["staleness"]]
     model, deltas = vector(given["global"]), [vector(delta) for delta in given["deltas"]]
     assert len(deltas) == given["K"]
-    mean_update = buffered_step(np.zeros_like(model), deltas, weights)
-    return {
-        "weights": weights,
-        "mean_update": mean_update,
-        "new_global": buffered_step(model, deltas, weights, given["server_lr"]),
-    }
+    mean = commit(np.zeros_like(model), deltas, [weight / strategy.buffer for weight in weights])
+    steps = [strategy.server_lr / strategy.buffer * weight for weight in weights]
+    return {"weights": weights, "mean_update": mean, "new_global": commit(model, deltas, steps)}
+
+
+def commit(model: Any, deltas: list[Any], weights: list[float]) -> Any:
+    """The commit of FedBuff's strategy; clients that started from 0 end at their changes."""
+    return add_changes(model, starts=[np.zeros_like(model)] * len(deltas), ends=deltas, weights=weights)
 
 
 def fedbuff_stream(given: Answer) -> Answer:
     model, version = vector(given["global"]), 0
-    exponent = given.get("exponent", 0.5)
+    strategy = FedBuff(buffer=given["K"], exponent=given.get("exponent", 0.5), server_lr=given["server_lr"])
     buffer: list[tuple[float, Any]] = []
     commits = []
     for update in given["updates"]:
-        buffer.append((polynomial(version - update["base_version"], exponent), vector(update["delta"])))
-        if len(buffer) == given["K"]:
+        buffer.append((strategy.freshness(version - update["base_version"]), vector(update["delta"])))
+        if len(buffer) == strategy.buffer:
             weights, deltas = [weight for weight, _ in buffer], [delta for _, delta in buffer]
-            model, version, buffer = buffered_step(model, deltas, weights, given["server_lr"]), version + 1, []
+            steps = [strategy.server_lr / strategy.buffer * weight for weight in weights]
+            model, version, buffer = commit(model, deltas, steps), version + 1, []
             commits.append({"version": version, "weights": weights, "global": model.tolist()})
     return {"commits": commits, "left_in_buffer": len(buffer)}
 
@@ -87,7 +91,7 @@ def psfl_round(given: Answer) -> Answer:
         model, chain = vector(given["global"]), []
         for visit in sequence:
             gradient = visit["a"] * (model - vector(visit["c"]))
-            model = gradient_step(model, [gradient], [1], given["lr"])
+            model = model - given["lr"] * gradient  # a client's step, which PyTorch takes in a run
             chain.append(model)
         chains.append(chain)
     ends = [chain[-1] for chain in chains]
@@ -99,10 +103,12 @@ def psfl_round(given: Answer) -> Answer:
 
 
 def csgd_step(given: Answer) -> Answer:
-    gradients = [vector(gradient) for gradient in given["gradients"]]
+    """Clients take one step along their whole gradients; the mean of their models is a step along the mean (Eq. 5)."""
+    model, gradients = vector(given["global"]), [vector(gradient) for gradient in given["gradients"]]
+    ends = [model - given["lr"] * gradient for gradient in gradients]
     return {
         "mean_gradient": average(gradients, given["num_examples"]),
-        "new_global": gradient_step(vector(given["global"]), gradients, given["num_examples"], given["lr"]),
+        "new_global": average(ends, given["num_examples"]),
     }
 
 

@@ -1,3 +1,5 @@
+"""PSFL's sampling: time classes, and how often the draws hold each client; exact chances against the tests' oracle."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,15 +9,21 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.strategies.planning.sampling import (
-    expected_sequence_s,
-    partition_inclusion,
     partition_sequences,
     time_classes,
-    uniform_inclusion,
+    uniform_sequences,
     weighted_chances,
-    weighted_inclusion,
+    weighted_sequences,
 )
 from tests.golden.compare import close, same
+from tests.strategies.planning.inclusion import (
+    partition_inclusion,
+    uniform_inclusion,
+    weighted_inclusion,
+    within_binomial_bounds,
+)
+
+ROUNDS = 500
 
 
 def check(case: dict[str, Any]) -> None:
@@ -24,8 +32,6 @@ def check(case: dict[str, Any]) -> None:
     if not expected["feasible"]:
         with pytest.raises(ConfigError):
             partition_sequences(times, length, n_sequences, np.random.default_rng(0))
-        with pytest.raises(ConfigError):
-            partition_inclusion(times, length, n_sequences)
         return
     classes = time_classes(times, length)
     same(classes, expected["classes"], "classes")
@@ -43,9 +49,9 @@ def check(case: dict[str, Any]) -> None:
         weighted = weighted_inclusion(times, length, n_sequences)
         close(weighted, expected["weighted_in_round_without_replacement"], rel=0, abs=1e-7, where="weighted_in_round")
     seconds = {
-        "partition": expected_sequence_s(times, one_place, length),
-        "uniform": expected_sequence_s(times, np.full(len(times), uniform_one_place), length),
-        "weighted_with_replacement": expected_sequence_s(times, chances, length),
+        "partition": length * np.dot(times, one_place),
+        "uniform": length * np.dot(times, np.full(len(times), uniform_one_place)),
+        "weighted_with_replacement": length * np.dot(times, chances),
     }
     close(seconds, expected["expected_sequence_time"], rel=1e-9, where="expected_sequence_time")
 
@@ -57,3 +63,16 @@ def check(case: dict[str, Any]) -> None:
         "one client of each class",
     )
     same(len(np.unique(drawn)), length * n_sequences, "nobody twice")
+
+    rng = np.random.default_rng(1)
+    for draw, chance in (
+        (lambda: partition_sequences(times, length, n_sequences, rng), expected["partition_in_round"]),
+        (lambda: uniform_sequences(len(times), length, n_sequences, rng), expected["uniform_in_round"]),
+        (
+            lambda: weighted_sequences(times, length, n_sequences, rng),
+            expected["weighted_in_round_without_replacement"],
+        ),
+    ):
+        if chance is not None:
+            counts = np.bincount(np.ravel([draw() for _ in range(ROUNDS)]), minlength=len(times))
+            within_binomial_bounds(counts, np.minimum(chance, 1.0), ROUNDS)

@@ -76,7 +76,7 @@ def test_agrees_with_a_set_of_ticks(requests: list[tuple[int, int]], at: int, ti
     calendars, taken = Calendars(1), set()
     for begin, length in requests:
         wanted = set(range(begin, begin + length))
-        assert calendars.is_free(0, begin, begin + length) == (not wanted & taken)
+        assert (calendars.next_free(0, begin, length) == begin) == (not wanted & taken)
         if not wanted & taken:
             calendars.book(0, begin, begin + length)
             taken |= wanted

@@ -91,3 +91,9 @@ def test_imbalance_as_printed_grows_with_the_amount_of_data_and_the_true_one_doe
     assert imbalances(counts, "true").tolist() == [0.5, 0.5, 0.0, 0.0]
     many = np.array([123_456_789, 0, 987_654_321])
     assert imbalances(many) == pytest.approx(many.var() / many.mean(), rel=1e-12)
+
+
+def test_the_true_coefficient_of_variation_does_not_depend_on_scale_but_the_printed_one_does() -> None:
+    counts = np.array([3, 1, 2, 7])
+    assert imbalances(10 * counts, "true") == pytest.approx(imbalances(counts, "true"), rel=1e-15)
+    assert imbalances(10 * counts) == pytest.approx(10 * imbalances(counts), rel=1e-15)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtempo.strategies.planning.fixed_rate import PacedPlanner
-from fedtempo.strategies.planning.schedule import paced_schedule
+from fedtempo.strategies.planning.plan import Plan
 
 
 def test_interval_is_that_of_the_slowest_cluster() -> None:
@@ -30,14 +30,14 @@ def test_the_client_that_is_free_soonest_goes_and_ties_go_by_load() -> None:
     assert plan.z == 2 + 5  # of client 2, booked once
 
 
-def test_waits_beyond_the_limit_are_refused() -> None:
+def test_what_would_end_after_the_horizon_is_refused() -> None:
     rng = np.random.default_rng(0)
-    patient = PacedPlanner([5], [0], 1, 100, max_wait=5)
+    planner = PacedPlanner([5], [0], 1, 10)
     for wanted in (True, True, False):
-        plan = patient.plan(0, rng)
+        plan = planner.plan(0, rng)
         assert bool(plan) == wanted
-        patient.book(plan)
-    assert patient.plan(0, rng).status == "unknown"
+        planner.book(plan)
+    assert planner.plan(0, rng).status == "unknown"
 
 
 def test_short_groups_serve_the_least_served_clusters() -> None:
@@ -51,14 +51,25 @@ def test_short_groups_serve_the_least_served_clusters() -> None:
         assert served.max() - served.min() <= 1
 
 
+def schedule(planner: PacedPlanner, rng: np.random.Generator) -> list[Plan]:
+    """Return the groups formed by one attempt every `interval` ticks."""
+    plans = []
+    for start in np.arange(0, planner.horizon, planner.interval).astype(int).tolist():
+        planner.forget_before(start)
+        if plan := planner.plan(start, rng):
+            planner.book(plan)
+            plans.append(plan)
+    return plans
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([None, 0, 7]))
-def test_groups_keep_every_rule(seed: int, length: int, max_wait: int | None) -> None:
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_groups_keep_every_rule(seed: int, length: int) -> None:
     rng = np.random.default_rng(seed)
     cluster = (np.arange(12) % 4).tolist()
-    planner = PacedPlanner(rng.integers(3, 15, 12).tolist(), cluster, 4, 200, length=length, max_wait=max_wait)
+    planner = PacedPlanner(rng.integers(3, 15, 12).tolist(), cluster, 4, 200, length=length)
     visits = []
-    for plan in paced_schedule(planner, rng):
+    for plan in schedule(planner, rng):
         begins, ends = [b for _, b in plan.stops], [b + d for (_, b), d in zip(plan.stops, plan.durations)]
         assert len({cluster[client] for client, _ in plan.stops}) == length
         assert all(begin >= end for begin, end in zip(begins[1:], ends))
@@ -73,7 +84,6 @@ def test_groups_keep_every_rule(seed: int, length: int, max_wait: int | None) ->
     [
         ({"pace": 0.0}, "pace = 0.0"),
         ({"length": 3}, r"length = 3 must lie in 1..2"),
-        ({"max_wait": -1}, "max_wait = -1"),
     ],
 )
 def test_unusable_arguments_are_named(change: dict[str, float], message: str) -> None:

@@ -34,7 +34,7 @@ def enumerate_best(
                 for client, wait in zip(clients, waits):
                     begin = tick + wait
                     tick = begin + durations[client]
-                    if not calendars.is_free(client, begin, tick):
+                    if calendars.next_free(client, begin, tick - begin) != begin:
                         break
                     stops.append((client, begin))
                 if len(stops) < len(clients) or tick > planner.horizon:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +16,6 @@ from fedtempo.strategies.planning.pipeline import (
     lower_hull,
     openings,
     relaxed_sizes,
-    timeline,
     utilisation,
 )
 
@@ -105,20 +102,6 @@ def test_frames_for_those_chosen_open_as_soon_as_all_are_done() -> None:
         last = last_opening(times, chosen, 0.7)
         slacks = [o - max(times[c] for c in own) for o, own in zip(openings(last, 3, 0.7), chosen)]
         assert min(slacks) == pytest.approx(0, abs=1e-12)
-
-
-def test_no_two_clients_share_a_sub_channel() -> None:
-    rng = np.random.default_rng(1)
-    times = rng.uniform(1, 5, 40)
-    found = cluster_by_time(times, 4, 0.8)
-    chosen = [members[:3] for members in found.members]
-    line = timeline(times, chosen, found.opens_s, 3, 0.8, 0.5)
-    assert line.round_s == pytest.approx(times.max() + 0.8 + 0.5)
-    for channel in range(3):
-        own = sorted((s.opens_s, s.ends_s) for s in line.sendings if s.channel == channel)
-        assert all(end <= start + 1e-12 for (_, end), (start, _) in pairwise(own))
-    assert all(sending.wait_s >= 0 for sending in line.sendings)
-    assert line.channel_use == pytest.approx(utilisation(4, 0.8, times.max(), 0.5))
 
 
 def test_pipelining_multiplies_the_utilisation() -> None:

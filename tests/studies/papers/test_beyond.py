@@ -13,7 +13,7 @@ import pytest
 from fedtempo.studies.papers.beyond import cell_studies, variants
 from fedtempo.studies.papers.beyond_figures import draw_ratios
 from fedtempo.studies.papers.beyond_page import beyond_page
-from fedtempo.studies.papers.beyond_parts import AdaptiveFedHusky, PsflHops, agreement
+from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
 from fedtempo.studies.papers.index import BEYOND, written_beyond
 from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, run_to_the_end
@@ -49,7 +49,12 @@ def test_everyone_has_two_settings_and_each_is_usable(scale: Any, table: str) ->
 def test_in_the_lte_cell_fedhuskys_variants_are_held_to_ten_of_the_fastest() -> None:
     lte = next(world.cell for world in cell_studies(Request("medium", Path()), "cells") if world.cell.fleet == "lte")
     free = lte.base.for_comparison("free").strategy
-    assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.1, 1)  # type: ignore[attr-defined]
+    assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.1, None)  # type: ignore[attr-defined]
+    planned = lte.base.for_comparison("planned").strategy
+    assert (planned.clients_at_once, planned.reach, planned.tick_s) == (10, 0.1, 2.0)  # type: ignore[attr-defined]
+    by_cluster = lte.base.for_comparison("free-by-cluster").strategy
+    assert (by_cluster.clients_at_once, by_cluster.reach, by_cluster.exponent) == (10, 0.1, 1.0)  # type: ignore[attr-defined]
+    assert lte.base.for_comparison("free-uncorrected").strategy.reach == 0.1  # type: ignore[attr-defined]
     assert lte.base.for_comparison("fedbuff").strategy.clients_at_once is None  # type: ignore[attr-defined]
 
 
@@ -85,7 +90,7 @@ def test_the_gain_rises_where_changes_agree_with_the_models_way() -> None:
 @pytest.mark.parametrize(
     "strategy",
     [
-        AdaptiveFedHusky(preset="free"),
+        AdaptiveAsyncMemory(),
         PsflHops(clusters=1, width=2, length=2, clients_per_round=4),
     ],
     ids=["adaptive", "psfl-hops"],

@@ -1,0 +1,63 @@
+"""Async-memory: idle clients train without pause, the least visited first, and share remembered changes by cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fedtempo.strategies import AsyncMemory
+from tests.runtime.world import play
+from tests.strategies.test_fedhusky import SPEEDS, assert_clients_do_one_thing_at_a_time, one_label, run
+
+
+def test_everyone_trains_without_pause() -> None:
+    records = run(AsyncMemory(), 20, 4)
+    assert_clients_do_one_thing_at_a_time(records)
+    durations = np.array([records.visits["finished"][records.visits["client"] == i][0] for i in range(20)])
+    visits = np.bincount(records.visits["client"], minlength=20)
+    assert (visits * durations > 200.0 - 2 * durations).all()
+    done = int((records.visits["outcome"] == "done").sum())
+    assert records.commits["version"].size == done
+
+
+def test_no_more_than_the_clients_at_once_train_and_the_least_visited_come_next() -> None:
+    records = run(AsyncMemory(clients_at_once=3), 20, 4)
+    started, finished = records.visits["started"], records.visits["finished"]
+    assert max(int(((started <= t) & (t < finished)).sum()) for t in started) == 3
+    assert len(started) > 20
+    assert_clients_do_one_thing_at_a_time(records)
+    assert np.ptp(np.bincount(records.visits["client"], minlength=20)) <= 2  # visits in progress are not recorded
+
+
+def test_with_clusters_they_are_visited_equally_often() -> None:
+    records = run(AsyncMemory(clusters="labels", clients_at_once=3), 20, 4)
+    cluster = np.array(records.note("clusters"))
+    begun = np.bincount(cluster[records.visits["client"]], minlength=4)
+    assert begun.max() - begun.min() <= 3 + 1  # visits in progress at the end are not recorded
+    visits = np.bincount(records.visits["client"], minlength=20)
+    assert all(np.ptp(visits[cluster == c]) <= 2 for c in range(4))
+
+
+@pytest.mark.parametrize(
+    ("clusters", "expected"),
+    [(None, list(range(8))), ("labels", list(range(8))), (1, list(range(8)))],
+)
+def test_only_the_fastest_are_within_reach(clusters: str | int | None, expected: list[int]) -> None:
+    speeds = {"unit": "s/visit", "speed": [1.0 + i for i in range(20)]}
+    records = run(AsyncMemory(clusters=clusters, reach=0.4), 20, 4, compute=speeds)
+    assert sorted(set(records.visits["client"].tolist())) == expected
+
+
+def test_no_clusters_mean_a_memory_for_each_client_and_need_no_histograms() -> None:
+    _, records = play(AsyncMemory(), clients=6, compute=SPEEDS, link="none", horizon=60.0)
+    assert records.commits["version"].size > 20
+    assert records.note("clusters") is None
+    _, clustered = play(AsyncMemory(clusters="labels"), clients=6, histograms=one_label(6, 2), horizon=60.0)
+    assert sorted(np.bincount(clustered.note("clusters")).tolist()) == [3, 3]
+
+
+def test_unusable_values_are_refused() -> None:
+    for fields in ({"memory": 0.0}, {"reach": 0.0}, {"gain": 0.0}, {"exponent": -1.0}, {"clusters": "speeds"}):
+        with pytest.raises(ValidationError, match=next(iter(fields))):
+            AsyncMemory(**fields)  # type: ignore[arg-type]
