@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import fedtempo
 from fedtempo.data.dataset import Dataset
 from fedtempo.deploy.live.event_log import Chronicle, Interruption, LiveFiles
 from fedtempo.deploy.live.federation import LiveFederation
@@ -34,6 +33,7 @@ from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
+from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
@@ -43,7 +43,6 @@ from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.runner import simulate
 
 if TYPE_CHECKING:
-    from fedtempo.deploy.live.server import Server
     from fedtempo.runtime.executors.inline import Inline
 
 _DEPLOYMENT = "deployment.json"
@@ -224,7 +223,22 @@ def _play(
         contextlib.closing(make_recorder(folder.path, rows=config.run.record == "all")) as recorder,
         Server(job, None if journal is None else journalled) as server,
     ):
-        for fact, value in _facts(config, dataset, len(test), clients, training, server).items():
+        histograms = [client.label_histogram for client in clients]
+        facts = {
+            **facts_of(
+                config,
+                dataset,
+                training,
+                n_clients=len(clients),
+                n_train=sum(client.num_examples for client in clients),
+                n_test=len(test),
+                size_bytes=server.size_bytes,
+            ),
+            "client_names": names,
+            "label_histograms": None if None in histograms else histograms,
+            "deployment": True,
+        }
+        for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
         recorder.flush()  # who watches the run sees what it is before its first visit has ended
@@ -287,33 +301,3 @@ def _training(config: Config, clients: tuple[Client, ...]) -> Training:
         )
     prior = label_prior(np.sum(histograms, axis=0).tolist(), config.data.label_pseudo_count)
     return replace(training, class_weights=balanced_weights(prior)) if balanced else replace(training, prior=prior)
-
-
-def _facts(
-    config: Config, dataset: Dataset, n_test: int, clients: tuple[Client, ...], training: Training, server: Server
-) -> dict[str, Any]:
-    """What holds for the whole run, known before it begins."""
-    told = [client.label_histogram for client in clients]
-    return {
-        "strategy": config.strategy_name,
-        "label": config.label,
-        "seed": config.run.seed,
-        "n_clients": len(clients),
-        "client_names": [client.name for client in clients],
-        "horizon_s": config.run.horizon,
-        "target_accuracy": config.run.target_accuracy,
-        "data": {
-            "source": dataset.name,
-            "train": sum(client.num_examples for client in clients),
-            "test": n_test,
-            "sha256": dataset.sha256,
-            "task": dataset.task,
-            "about": dataset.about,
-            "warnings": list(dataset.warnings),
-        },
-        "version": fedtempo.__version__,
-        "size_bytes": server.size_bytes,
-        "label_histograms": None if None in told else told,
-        "label_prior": training.prior or None,
-        "deployment": True,
-    }

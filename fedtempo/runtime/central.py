@@ -22,7 +22,7 @@ from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.gather import came_back
-from fedtempo.runtime.handles import located, models_in
+from fedtempo.runtime.handles import ServerCall
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.weights import problem_with
 
@@ -39,7 +39,6 @@ class Arithmetic(Protocol):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any: ...
     def is_location(self, value: object) -> bool: ...
@@ -105,14 +104,14 @@ class Central(ABC):
         self._must_be_weights("average", weights, len(updates))
         models = [update.model if isinstance(update, Update) else update for update in updates]
         function, arguments, combine = self._averaging.of(models, weights, self._model)
-        result: Model = await self._computed(function, [], arguments, models, (models, combine))
+        result: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):
             raise StrategyError(f"mix {self._moment()}: beta = {beta!r}; it must be finite")
         combine = partial(_mixed, beta=min(1.0, max(0.0, beta)))
-        result: Model = await self._computed(mix, [a, b], {"beta": beta}, [a, b], ([a, b], combine))
+        result: Model = await self._computed(mix, ServerCall(mix, [a, b], {"beta": beta}), ([a, b], combine))
         return result
 
     async def on_server(
@@ -122,24 +121,27 @@ class Central(ABC):
         statistics_from: Mapping[Model, float] | None = None,
         **arguments: Any,
     ) -> Any:
-        given = [*models, *models_in(arguments.values())]
-        carried: tuple[Sequence[Model], Combine] = (given or [self._model], average)
+        call = ServerCall(function, models, arguments)
+        carried: tuple[Sequence[Model], Combine] = (call.models or [self._model], average)
         if statistics_from is not None:
             weights = list(statistics_from.values())
             self._must_be_weights("on_server(statistics_from=...)", weights, len(weights))
             carried = (list(statistics_from), partial(average, weights=weights))
-            given += statistics_from
-        return await self._computed(function, models, arguments, given, carried)
+        return await self._computed(function, call, carried, statistics_from or ())
 
     async def _computed(
         self,
         function: Callable[..., Any],
-        models: Sequence[Model],
-        arguments: Mapping[str, Any],
-        given: Sequence[Model],
+        call: ServerCall,
         carried: tuple[Sequence[Model], Combine],
+        also_read: Iterable[Model] = (),
     ) -> Any:
-        """See `on_server`. given: all models that are read. carried: whose running statistics results have, and how."""
+        """Make a call of `function` at the server, see `on_server`.
+
+        carried: the models whose running statistics the results take over, and how these are averaged. also_read:
+        models that are read besides those among the call's arguments.
+        """
+        given = [*call.models, *also_read]
         self._averaging.may_compute(function, given)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
@@ -147,12 +149,7 @@ class Central(ABC):
         statistics = None
         if self._arithmetic.sections.statistics:
             statistics = Statistics([model.location for model in carried[0]], carried[1])
-        result = self._arithmetic.apply(
-            function,
-            [model.location for model in models],
-            {name: located(value) for name, value in arguments.items()},
-            statistics,
-        )
+        result = self._arithmetic.apply(call, [model.location for model in call.models], statistics)
         answer = self._as_model(result, version)
         self._averaging.derived(function, given, answer)
         return answer

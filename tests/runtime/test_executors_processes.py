@@ -168,7 +168,7 @@ def test_an_executor_that_is_forgotten_cleans_up():
 def test_a_view_that_outlives_the_executor_is_still_readable():
     kept = []
     with Processes(job(), 1) as executor:
-        executor.apply(kept.append, [executor.initial()], {})
+        executor.apply(kept.append, [executor.initial()])
         expected = executor.vector(executor.initial())
     assert np.array_equal(kept[0], expected)
 

@@ -129,7 +129,7 @@ def chains(executor: Executor, rounds: int, after: Callable[[int], None] = lambd
         seen.append([result.statistics for result in results])
         after(number)
         if number % 4 == 3:
-            mean = executor.apply(average, [], {"models": heads, "weights": [1, 3]})
+            mean = executor.apply(lambda *models: average(models, [1, 3]), heads)
             seen.append(executor.evaluate(mean).result())
             heads = [mean, heads[0]]
     return [seen, [executor.vector(head).tobytes() for head in heads]]
@@ -277,7 +277,7 @@ def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
 def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(nodes: Nodes) -> None:
     kept: list[Any] = []
     with on(nodes, job(hidden=500)) as executor:
-        executor.apply(kept.append, [executor.initial()], {})
+        executor.apply(kept.append, [executor.initial()])
         first = executor.vector(executor.initial())
         pids = [process_id(actor) for actor in ready(executor)]
         visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(6)]

@@ -94,14 +94,14 @@ def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
         trained = [visit.result() for visit in visits]
         extra = executor.train_rows(trained[0].location, np.arange(3), number, TRAINING).result()
         locations = [each.location for each in (*trained, extra)]
-        model = executor.apply(average, [], {"models": locations, "weights": [1.0, 2.0, 3.0]})
-        norms, pair = executor.apply(measures, [model], {"others": locations})
+        model = executor.apply(lambda *models: average(models, [1.0, 2.0, 3.0]), locations)
+        norms, pair = executor.apply(measures, [model, *locations])
         model = pair[0]
         seen.append((norms, [each.statistics for each in trained], executor.evaluate(model).result()))
     return model, seen
 
 
-def measures(vector: np.ndarray, *, others: list[np.ndarray]) -> Any:
+def measures(vector: np.ndarray, *others: np.ndarray) -> Any:
     norms = np.array([np.linalg.norm(vector - other) for other in others])
     return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(others))
 
@@ -135,7 +135,7 @@ def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path)
     def stepped(executor: Journalled, rounds: int) -> bytes:
         model, _ = a_run(executor, rounds)
         rule = Statistics([model, executor.initial()], lambda statistics: average(statistics, [3.0, 1.0]))
-        model = executor.apply(lambda vector: vector * 2, [model], {}, rule)
+        model = executor.apply(lambda vector: vector * 2, [model], rule)
         model = executor.place(lambda: executor.vector(model))
         return executor.vector(model).tobytes()
 
@@ -242,7 +242,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
 def test_a_function_whose_result_cannot_be_written_down_is_named(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be written down: return numbers"):
-        executor.apply(strange, [], {})
+        executor.apply(strange, [])
 
 
 def strange() -> set[int]:

@@ -59,7 +59,7 @@ def visits_of(executor, training, rounds=3):
         found += results
         locations = [each.location for each in results if each.flaw is None]
         if locations:
-            model = executor.apply(average, [], {"models": locations, "weights": [1.0] * len(locations)})
+            model = executor.apply(lambda *models: average(models, [1.0] * len(models)), locations)
     return model, found, executor.evaluate(model).result()
 
 
@@ -81,7 +81,7 @@ def test_frozen_parameters_and_running_statistics_are_those_of_inline():
         model, found, _ = visits_of(executor, TRAINING)
         ends = [each.location for each in found[-4:]]
         rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
-        model = executor.apply(lambda w, ends: w + 3 * (ends[0] - w), [model], {"ends": ends}, rule)
+        model = executor.apply(lambda w, end, *_: w + 3 * (end - w), [model, *ends], rule)
         return [executor.vector(each) for each in [executor.initial(), *ends, model]]
 
     network = UserNetwork("tests.strategies.nets:both")
@@ -115,7 +115,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
         for training in settings:
             model = inline.vector(inline.initial())
             for visit in range(2):
-                start, same_start = (each.apply(np.copy, [], {"a": model}) for each in (inline, executor))
+                start, same_start = (each.apply(np.copy, [model]) for each in (inline, executor))
                 assert np.array_equal(executor.vector(same_start), inline.vector(start))
                 pending = [executor.train(same_start, client, visit, training) for client in (0, 1, 2, 1)]
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]
@@ -290,7 +290,7 @@ def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
 def test_a_model_is_kept_while_it_is_read_and_no_longer():
     executor, _ = slow(1)
     with executor:
-        location = executor.apply(lambda vector: vector * 2, [executor.initial()], {})
+        location = executor.apply(lambda vector: vector * 2, [executor.initial()])
         seen = weakref.ref(location.vector)
         pending = executor.train(location, 0, 0, TRAINING)
         del location

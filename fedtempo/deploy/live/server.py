@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -91,10 +91,9 @@ class Server:
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
-        return self._arithmetic.apply(function, locations, arguments, statistics)
+        return self._arithmetic.apply(function, locations, statistics)
 
     def is_location(self, value: object) -> bool:
         return self._arithmetic.is_location(value)

@@ -111,15 +111,14 @@ class Executor(Evaluator, Protocol):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
-        """`function(*vectors, **arguments)`, in this process, on read-only flat float32 vectors.
+        """Call `function(*vectors)` in this process, on read-only flat float32 vectors.
 
-        The vectors hold the trainable parameters alone (`sections`). Locations within `arguments` (in lists, tuples and
-        mappings too) become vectors. A vector of that length in return becomes the location of a whole model, a tuple
-        of them a tuple of locations; anything else is returned as it is. statistics: where the running statistics of
-        such models come from; by default they are the plain mean of the given models'.
+        The vectors hold only the trainable parameters (`sections`) of the models at `locations`. A returned vector of
+        that length becomes the location of a whole model, a tuple of such vectors a tuple of locations; any other value
+        is returned unchanged. statistics: the source of such models' running statistics (default: the plain mean of
+        those of the models at `locations`).
         """
         ...
 

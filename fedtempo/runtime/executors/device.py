@@ -241,7 +241,6 @@ class OnDevice:
         self,
         function: Callable[..., Any],
         locations: Sequence[Placed],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         self._must_be_open()
@@ -249,9 +248,7 @@ class OnDevice:
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=Placed,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=self.vector,

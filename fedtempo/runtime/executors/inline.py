@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -100,16 +100,13 @@ class Inline:
         self,
         function: Callable[..., Any],
         locations: Sequence[Held],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         with fixed_numerics():
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=Held,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=self.vector,

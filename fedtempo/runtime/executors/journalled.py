@@ -25,7 +25,7 @@ from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
 
@@ -151,18 +151,15 @@ class Journalled:
         self,
         function: Callable[..., Any],
         locations: Sequence[Location],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        given = [*locations, *locations_in(arguments, Location)]
         return self._at_once(
-            ("apply", [name], [location.number for location in given]),
+            ("apply", [name], [location.number for location in locations]),
             lambda: self._executor.apply(
                 function,
                 [self._held(location) for location in locations],
-                self._with_held(dict(arguments)),
-                statistics and statistics.moved(self._held),
+                statistics and statistics.mapped(self._held),
             ),
         )
 
@@ -312,16 +309,6 @@ class Journalled:
             vector = self._models.read(location.sha256)
             location.held = self._executor.place(lambda: vector)
         return location.held
-
-    def _with_held(self, value: Any) -> Any:
-        """`value` with each location replaced by where the executor has the model."""
-        if isinstance(value, Location):
-            return self._held(value)
-        if isinstance(value, list | tuple):
-            return [self._with_held(item) for item in value]
-        if isinstance(value, Mapping):
-            return {name: self._with_held(item) for name, item in value.items()}
-        return value
 
     def _with_locations(self, number: int, value: Any) -> Any:
         """What the executor returned, its locations replaced by ours."""

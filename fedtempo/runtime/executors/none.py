@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -69,15 +69,12 @@ class NoTraining:
         self,
         function: Callable[..., Any],
         locations: Sequence[Empty],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         return apply(
             function,
             locations,
-            arguments,
             statistics,
-            location_type=Empty,
             sections=self.sections,
             frozen=self._vector,
             read=self.vector,

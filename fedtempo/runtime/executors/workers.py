@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from fedtempo.errors import FedtempoError, WorkerError
@@ -14,7 +14,7 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, apply, locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics, apply
 
 _AHEAD = 2
 """Visits at a worker: one in progress, one waiting, so that it never waits for the next."""
@@ -169,23 +169,16 @@ class Workers(ABC, Generic[W]):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         self._must_be_open()
-        given = [
-            *locations,
-            *locations_in(arguments, self.location_type),
-            *(statistics.locations if statistics else ()),
-        ]
+        given = [*locations, *(statistics.locations if statistics else ())]
         vectors = dict(zip(map(id, given), self._read(given)))
         with fixed_numerics():
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=self.location_type,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=lambda location: vectors[id(location)],
