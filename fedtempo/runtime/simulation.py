@@ -30,7 +30,7 @@ from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.keyed import ClientGenerators
-from fedtempo.runtime.limits import Tolerance
+from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.visits import UNLIMITED, Visits
@@ -73,7 +73,8 @@ class Simulation(Central):
         self._max_commits, self._server_s = max_commits, server.seconds
         self._arithmetic = executor
         self._averaging = Averaging(server, recorder, self.rng, executor.sections)
-        self._tolerance = Tolerance(server, fleet.faults, self.rng)
+        self._limits = Limits(server, fleet.faults, self.rng)
+        self._bad_updates = BadUpdates(server.max_bad_updates)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         generators = ClientGenerators(seed, len(clients))
@@ -90,7 +91,7 @@ class Simulation(Central):
         self._undisturbed = (
             self._visits.undisturbed
             and not (self._uplink or self._downlink)
-            and not (self._tolerance.deadlines or self._tolerance.faulty)
+            and not (self._limits.deadlines or self._limits.faulty)
         )
         """Whether nothing but an end of the run or an error can make a visit take longer, or end it before."""
 
@@ -275,8 +276,8 @@ class Simulation(Central):
         if not state.takes_delivered(visit.received):
             stay.download_s = state.download_s * stay.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        if self._tolerance.deadlines:
-            self._tolerance.wait(visit, self.estimate)
+        if self._limits.deadlines:
+            self._limits.wait(visit, self.estimate)
         if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
             return self._receive_late(visit, waiting)
         stay.received_at = stay.at
@@ -294,12 +295,12 @@ class Simulation(Central):
         examples, mean_s = state.planned(training)
         state.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
-        if self._tolerance.faulty:
-            fault = self._tolerance.fault(client, state.visits)
-            seconds *= self._tolerance.compute_factor(fault)
+        if self._limits.faulty:
+            fault = self._limits.fault(client, state.visits)
+            seconds *= self._limits.compute_factor(fault)
         stay.compute_s = state.as_configured_s(seconds, examples)
-        if self._tolerance.deadlines:
-            self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
+        if self._limits.deadlines:
+            self._limits.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
         if not self._visits.undisturbed:
             fails_at = self._fleet.availability.failure_point(client.id, state.failures)
             if fails_at is not None:
@@ -309,7 +310,7 @@ class Simulation(Central):
             stay.silent = True
             return self._visits.phase(visit, math.inf, "computing", None)
         if fault is not None and not self._executor.trains:
-            stay.flaw = self._tolerance.flaw(fault)
+            stay.flaw = self._limits.flaw(fault)
         stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
         if waiting := self._visits.phase(visit, seconds, "computing", None):
             return waiting  # the client is gone before it has computed
@@ -384,7 +385,7 @@ class Simulation(Central):
         self._visits.end(visit, "refused")
         if flaw.endswith(NOT_FINITE) and not visit.state.faulty:
             self._recorder.health.refused(self.now, visit.client.id, flaw)
-        too_many = self._tolerance.refuse(visit.client, flaw, self.now)
+        too_many = self._bad_updates.add(visit.client, flaw, self.now)
         if too_many is not None and not self._ended.done():
             self._ended.set_exception(too_many)
         raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")

@@ -85,8 +85,7 @@ class Visits:
     def hold(self, client: Client, model: Model, stay: Stay) -> Visit:
         """The client's turn has come."""
         stay.at = now = self._loop.now
-        visit = Visit(client, model, now, self._give_up)
-        visit.state = stay
+        visit = Visit(client, model, now, self._give_up, stay)
         self._held.add(visit)
         if stay.group is not None:
             self._recorder.begun(stay.group, now)

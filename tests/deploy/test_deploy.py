@@ -25,7 +25,7 @@ from fedtempo.cli.deploy import keys
 from fedtempo.deploy.flower.grid import joined
 from fedtempo.deploy.flower.keys import make_keys
 from fedtempo.deploy.flower.superlink import end, free_port, started
-from fedtempo.deploy.live.joining import meet
+from fedtempo.deploy.live.joining import wait_for_clients
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.record import load_run
@@ -212,7 +212,7 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert re.search(f"client {name}: its update is refused: .*{why}", caplog.text)
         clients[name].says(f"visit 1: the server refuses the update: .*{why}")
     elif outcome == "late":
-        assert f"client {name} does not answer: nothing came within 12 s" in caplog.text
+        assert f"client {name} does not answer: no reply within 12 s" in caplog.text
     else:
         assert clients[name].process.wait(10) == code
 
@@ -254,7 +254,7 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
         with started(tmp_path, address=address, database=database) as superlink:
             solo.says("no connection(.|\\n)*connected to .* again")
             with joined(superlink, outage_s=60) as grid:
-                assert [each.told.name for each in meet(grid, 1, 60)] == ["solo"]
+                assert [client.description.name for client in wait_for_clients(grid, 1, 60)] == ["solo"]
         assert solo.stop() == 0
 
 

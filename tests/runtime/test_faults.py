@@ -113,7 +113,7 @@ def test_too_many_bad_updates_end_the_run_with_an_error() -> None:
             await fed.train_all(fed.clients, fed.model)
 
     with pytest.raises(
-        RunError, match=r"3 updates were refused by t = 2 s, server.max_bad_updates = 2; the last was of client 1: "
+        RunError, match=r"3 updates were refused by t = 2 s, server.max_bad_updates = 2; the last was from client 1: "
     ):
         play(script, faults={"nan": 1.0, "clients": [1, 3]}, server={"max_bad_updates": 2})
     for allowed in ({"max_bad_updates": 1000}, {}):

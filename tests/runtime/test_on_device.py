@@ -5,6 +5,7 @@ import logging
 import sys
 import types
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
         for training in settings:
             model = inline.vector(inline.initial())
             for visit in range(2):
-                start, same_start = (each.apply(np.copy, [model]) for each in (inline, executor))
+                start, same_start = (each.apply(partial(np.copy, model), []) for each in (inline, executor))
                 assert np.array_equal(executor.vector(same_start), inline.vector(start))
                 pending = [executor.train(same_start, client, visit, training) for client in (0, 1, 2, 1)]
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedtempo.deploy.client.answers import Answers
-from fedtempo.deploy.live.event_log import LiveFiles
+from fedtempo.deploy.live.event_log import ReceivedModelFiles
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.run import deploy_to_folder, remembered, resume_deployment
 from fedtempo.errors import ConfigError, RunError, UserCodeError
@@ -111,15 +111,15 @@ def test_a_run_that_fails_lets_go_of_its_folder_once_its_checkpoint_is_whole(
     tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, ended = [], []
-    keep = LiveFiles.keep
+    keep = ReceivedModelFiles.keep
 
-    def slow(files: LiveFiles, hashes: Any) -> None:
+    def slow(files: ReceivedModelFiles, hashes: Any) -> None:
         began.append(time.monotonic())
         time.sleep(1.0)
         keep(files, hashes)
         ended.append(time.monotonic())
 
-    monkeypatch.setattr(LiveFiles, "keep", slow)
+    monkeypatch.setattr(ReceivedModelFiles, "keep", slow)
     killed(config(run__checkpoint_every=0.001), tmp_path / "run", grid, 4)
     assert len(began) == len(ended) > 0
 

@@ -82,14 +82,14 @@ def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any
 def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Path, grids: Any) -> None:
     said: list[str] = []
     grid = grids("digits")
-    with pytest.raises(RunError, match="0 of 3 clients came"):
+    with pytest.raises(RunError, match="0 of 3 clients joined"):
         deploy_to_folder(settings("live_data:numbers", deploy__wait_s=1.0), tmp_path / "run", grid, say=said.append)
     assert any("has examples of shape (1, 8, 8), not (3,)" in line for line in said)
     (tmp_path / "other_data.py").write_text(
         MODULE.replace(".astype(np.float32)\n    y = y[", ".astype(np.int64) % 2\n    y = y[")
     )
     said.clear()
-    with pytest.raises(RunError, match="0 of 3 clients came"):
+    with pytest.raises(RunError, match="0 of 3 clients joined"):
         deploy_to_folder(
             settings("live_data:numbers", deploy__wait_s=1.0),
             tmp_path / "two",
@@ -128,7 +128,8 @@ def test_labels_that_do_not_fit_the_server_s_are_refused(
 def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
     asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
     with pytest.raises(
-        ConfigError, match=f"data.{key}: real clients count and share by classes, and live_data:numbers"
+        ConfigError,
+        match=f"data.{key}: real clients count and share examples by class, but the labels of live_data:numbers",
     ):
         deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
 
@@ -161,5 +162,5 @@ def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
     (tmp_path / "stranger.csv").write_text((tmp_path / "stranger.csv").read_text().replace("ash", "willow"))
     odd = Answers(parse_client({"name": "odd", "insecure": True, "data": stranger}))
     reply, _ = odd.answer("describe", {"class_names": kinds}, ())
-    assert reply == {"refused": "its class 'willow' is none of the server's: ash, birch, cedar"}
+    assert reply == {"refused": "its class 'willow' is not among the server's: ash, birch, cedar"}
     grid.close()
