@@ -38,7 +38,7 @@ from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
-from fedtempo.runtime.heartbeat import pulse
+from fedtempo.runtime.heartbeat import heartbeat
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.runner import simulate
 
@@ -169,7 +169,7 @@ def _deploy(
                 for node, description in journal.identity["clients"]["met"]
             ]
             wait_for_nodes(grid, len(joined), settings.wait_s, say)
-        with pulse(folder.now, watch) as watched:
+        with heartbeat(folder.now, watch) as watched:
             summary = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":

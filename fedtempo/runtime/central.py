@@ -1,4 +1,4 @@
-"""What a federation does alike on every clock: arithmetic at the server, commits, estimates, and how a run ends."""
+"""The part of a federation that simulated and real runs share: server arithmetic, commits, estimates, multicasts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.weights import problem_with
 
 Combine = Callable[[Sequence[Any]], Any]
-"""An average of vectors."""
+"""Averages vectors."""
 
 
 class Arithmetic(Protocol):
-    """Where models lie, and what computes with them; see `fedtempo.runtime.executors.Executor`."""
+    """The part of `fedtempo.runtime.executors.Executor` that computes with models."""
 
     @property
     def sections(self) -> Sections: ...
@@ -45,7 +45,7 @@ class Arithmetic(Protocol):
 
 
 class Central(ABC):
-    """The half of a `fedtempo.federation.Federation` that visits nobody. The other half fills its fields."""
+    """Base of both implementations of `fedtempo.federation.Federation`; subclasses set its fields and add visits."""
 
     _clients: tuple[Client, ...]
     _states: Sequence[ClientState]
@@ -59,7 +59,7 @@ class Central(ABC):
     _horizon: float
     _max_commits: int | None
     _server_s: float = 0.0
-    """Seconds that each operation at the server takes, where time does not pass by itself."""
+    """Seconds that each operation at the server takes in a simulation."""
     _ended: asyncio.Future[str]
 
     @property
@@ -109,7 +109,7 @@ class Central(ABC):
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):
-            raise StrategyError(f"mix {self._moment()}: beta = {beta!r}; it must be finite")
+            raise StrategyError(f"mix {self._moment()}: beta = {beta!r}: must be finite")
         combine = partial(_mixed, beta=min(1.0, max(0.0, beta)))
         result: Model = await self._computed(mix, ServerCall(mix, [a, b], {"beta": beta}), ([a, b], combine))
         return result
@@ -174,7 +174,7 @@ class Central(ABC):
         self._recorder.note(name, value)
 
     def end(self, why: str) -> None:
-        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        """End the run now. why: "target", "budget" or "horizon"."""
         if not self._ended.done():
             self._ended.set_result(why)
 
@@ -183,7 +183,7 @@ class Central(ABC):
         return self._ended
 
     def _must_be_weights(self, what: str, weights: Sequence[float], count: int) -> None:
-        """Raises StrategyError unless `count` models can be averaged with these."""
+        """Raise StrategyError unless `count` models can be averaged with these weights."""
         if (problem := problem_with(weights, count)) is not None:
             raise StrategyError(f"{what} {self._moment()}: {problem}")
 

@@ -252,7 +252,7 @@ def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monk
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
         for each in pending:
-            with pytest.raises(WorkerError, match=r"a node of the cluster has .* where this process has torch 1.0: "):
+            with pytest.raises(WorkerError, match=r"a node of the cluster has .*, this process has torch 1.0: "):
                 each.result()
 
 

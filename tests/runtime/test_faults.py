@@ -191,7 +191,7 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
     assert flaw() is None
     assert flaw(good[:4]) == "its parameters have the shape (4,), not (5,)"
     assert flaw(good.reshape(5, 1)) == "its parameters have the shape (5, 1), not (5,)"
-    assert flaw(count=-3) == "it says that it trained on -3 examples and holds 3"
+    assert flaw(count=-3) == "it reports training on -3 examples but holds 3"
     assert flaw(statistics={"loss": np.nan}) == "its loss is nan, not finite"
     for bad in (np.nan, np.inf, -np.inf):
         spoiled = good.copy()

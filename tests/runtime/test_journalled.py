@@ -241,7 +241,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
 
 def test_a_function_whose_result_cannot_be_written_down_is_named(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
-    with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be written down: return numbers"):
+    with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be recorded: return numbers"):
         executor.apply(strange, [])
 
 
@@ -283,5 +283,5 @@ def test_scalars_keep_their_types() -> None:
         assert type(back) is type(value)
         assert back == value
     for value in (object(), {1}, np.array([object()]), math.sqrt):
-        with pytest.raises(TypeError, match="cannot be written down"):
+        with pytest.raises(TypeError, match="cannot be recorded"):
             encode(value, lambda _: None)

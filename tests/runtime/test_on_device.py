@@ -29,7 +29,7 @@ from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.runtime.executors.streams import HostLane
+from fedtempo.runtime.executors.streams import HostStream
 from tests.precision import DOUBLE, double_precision
 
 TRAINING = Training(lr=2**-4, batch_size=8)
@@ -198,15 +198,15 @@ def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, sha
     assert [reason in record.message for record in caplog.records] == [True]
 
 
-class Refusing(HostLane):
-    """A lane that cannot record."""
+class Refusing(HostStream):
+    """A stream that cannot record."""
 
     def recorded(self, function):
         raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
 
 
 def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
-    with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_lane=lambda urgent: Refusing()) as executor:
+    with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_stream=lambda urgent: Refusing()) as executor:
         expected, _, _ = visits_of(inline, TRAINING)
         model, _, _ = visits_of(executor, TRAINING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
@@ -218,19 +218,19 @@ def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
 
 
 class SlowMark:
-    def __init__(self, lane):
-        self.lane, self.passed = lane, False
+    def __init__(self, stream):
+        self.stream, self.passed = stream, False
 
     def query(self):
         return self.passed
 
     def synchronize(self):
-        for mark in self.lane.marks[: self.lane.marks.index(self) + 1]:
+        for mark in self.stream.marks[: self.stream.marks.index(self) + 1]:
             mark.passed = True
 
 
-class SlowLane(HostLane):
-    """A lane in which nothing is over before somebody waits for it."""
+class SlowStream(HostStream):
+    """A stream in which nothing is over before somebody waits for it."""
 
     def __init__(self, urgent=True):
         self.urgent, self.marks = urgent, []
@@ -240,50 +240,50 @@ class SlowLane(HostLane):
         return self.marks[-1]
 
 
-def slow(streams):
-    lanes = []
+def slow(count):
+    streams = []
 
-    def make_lane(urgent):
-        lanes.append(SlowLane(urgent))
-        return lanes[-1]
+    def make_stream(urgent):
+        streams.append(SlowStream(urgent))
+        return streams[-1]
 
-    return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", streams, make_lane=make_lane), lanes
+    return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", count, make_stream=make_stream), streams
 
 
-def test_lanes_have_work_ahead_and_what_nobody_waits_for_is_dropped():
-    executor, lanes = slow(2)
+def test_streams_have_work_ahead_and_what_nobody_waits_for_is_dropped():
+    executor, streams = slow(2)
     with executor:
         model = executor.initial()
         kept = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
         dropped = [executor.train(model, 1, visit, TRAINING) for visit in range(5)]
         last = executor.train(model, 2, 0, TRAINING)
-        assert [len(lane.marks) for lane in lanes] == [0, AHEAD, AHEAD]
+        assert [len(stream.marks) for stream in streams] == [0, AHEAD, AHEAD]
         assert not kept[0].done()
         del dropped
         assert last.result().statistics["loss"] > 0
         assert kept[0].done()
-        assert sum(len(lane.marks) for lane in lanes) == 2 * AHEAD + 1
+        assert sum(len(stream.marks) for stream in streams) == 2 * AHEAD + 1
 
 
-def test_a_chain_stays_in_one_lane():
-    executor, lanes = slow(4)
+def test_a_chain_stays_in_one_stream():
+    executor, streams = slow(4)
     with executor:
         model = executor.initial()
         for visit in range(5):
             model = executor.train(model, 0, visit, TRAINING).result().location
-        assert [len(lane.marks) for lane in lanes] == [0, 5]
+        assert [len(stream.marks) for stream in streams] == [0, 5]
 
 
 def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
-    executor, lanes = slow(1)
+    executor, streams = slow(1)
     with executor:
         model = executor.initial()
         visits = [executor.train(model, 0, visit, TRAINING) for visit in range(AHEAD + 2)]
         test = executor.evaluate(model)
-        assert [lane.urgent for lane in lanes] == [False, True]
-        assert not lanes[0].marks
+        assert [stream.urgent for stream in streams] == [False, True]
+        assert not streams[0].marks
         assert test.result().loss > 0
-        assert len(lanes[1].marks) == len(visits)
+        assert len(streams[1].marks) == len(visits)
         with Inline(job(Mlp((8,)), (3, 4))) as inline:
             assert inline.evaluate(inline.initial()).result() == test.result()
 
@@ -333,7 +333,7 @@ def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch)
     def no_memory(*arguments, **settings):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
-    message = r"no memory left: CUDA out of memory. Tried to allocate 2.00 GiB. Fewer executor.streams need less.$"
+    message = r"out of GPU memory \(CUDA out of memory. Tried to allocate 2.00 GiB\): lower executor.streams$"
     with OnDevice(job(), "cpu", 2) as executor:
         assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
         with monkeypatch.context() as patched:
@@ -346,7 +346,7 @@ def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch)
         assert executor.train(executor.initial(), 0, 2, TRAINING).result().statistics
 
 
-class Broken(SlowLane):
+class Broken(SlowStream):
     def mark(self):
         mark = super().mark()
         mark.query = mark.synchronize = self.fail
@@ -357,7 +357,7 @@ class Broken(SlowLane):
 
 
 def test_a_device_that_fails_is_an_error_of_ours():
-    with OnDevice(job(), "cpu", 1, make_lane=lambda urgent: Broken()) as executor:
+    with OnDevice(job(), "cpu", 1, make_stream=lambda urgent: Broken()) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
         for each in pending:
             with pytest.raises(WorkerError, match="the device failed: CUDA error: device-side assert"):

@@ -18,7 +18,7 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
-from fedtempo.runtime.executors.inline import Held, Inline
+from fedtempo.runtime.executors.inline import Inline, InlineModel
 from fedtempo.runtime.executors.job import Array, Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.keyed import keyed_generator
@@ -67,7 +67,7 @@ class Server:
 
     def evaluate_now(self, location: Any) -> Future[Evaluation]:
         """Evaluate in the server's thread."""
-        held = Held(self.vector(location))
+        held = InlineModel(self.vector(location))
         return self._thread.submit(self._inline.evaluate(held).result)
 
     async def train_on(self, location: Any, x: Array, y: Array, visit: int, training: Training) -> Any:

@@ -163,7 +163,7 @@ def test_where_the_grid_knows_nothing_any_more_clients_answer_from_memory(
     grid.close()
     other = Loopback(clients)
     try:
-        with caplog.at_level(logging.INFO, "fedtempo.deploy.client"):
+        with caplog.at_level(logging.INFO, "fedtempo.client"):
             summary = resumed(config(), tmp_path / "run", other)
     finally:
         other.close()

@@ -84,7 +84,7 @@ def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Pat
     grid = grids("digits")
     with pytest.raises(RunError, match="0 of 3 clients joined"):
         deploy_to_folder(settings("live_data:numbers", deploy__wait_s=1.0), tmp_path / "run", grid, say=said.append)
-    assert any("has examples of shape (1, 8, 8), not (3,)" in line for line in said)
+    assert any("its examples have shape (1, 8, 8), not (3,)" in line for line in said)
     (tmp_path / "other_data.py").write_text(
         MODULE.replace(".astype(np.float32)\n    y = y[", ".astype(np.int64) % 2\n    y = y[")
     )
@@ -96,14 +96,14 @@ def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Pat
             grids("other_data:numbers"),
             say=said.append,
         )
-    assert any("has data that ask for classes, not for numbers" in line for line in said)
+    assert any("its labels are classes, not numbers" in line for line in said)
 
 
 @pytest.mark.parametrize(
     ("source", "options", "why"),
     [
-        ("live_data:numbers", {"columns": 2}, "its labels are 2 numbers each; the server's are 1"),
-        ("live_data:tokens", {"symbols": 9}, "its tokens go to 8; the server has 6 of them"),
+        ("live_data:numbers", {"columns": 2}, "its labels have 2 numbers each, but the server's have 1"),
+        ("live_data:tokens", {"symbols": 9}, "its tokens go up to 8, but the server has 6 tokens"),
     ],
 )
 def test_labels_that_do_not_fit_the_server_s_are_refused(
