@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedtempo.errors import StrategyError
-from fedtempo.federation import Client, Durations, Model, Update, Work
+from fedtempo.errors import RunError, StrategyError
+from fedtempo.federation import (
+    Client,
+    ClientUnavailable,
+    ConsentError,
+    Durations,
+    Examples,
+    Model,
+    Update,
+    Visit,
+    Work,
+)
 from fedtempo.fleet.estimates import Estimator
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.sections import Sections
@@ -21,7 +33,7 @@ from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.arithmetic import Statistics
-from fedtempo.runtime.gather import came_back
+from fedtempo.runtime.gather import at_once, came_back
 from fedtempo.runtime.handles import ServerCall
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.weights import problem_with
@@ -91,6 +103,46 @@ class Central(ABC):
 
     @abstractmethod
     async def sleep_until(self, time: float) -> None: ...
+
+    @abstractmethod
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        """Wait for a client's turn and hold it for a visit. Raises ClientUnavailable."""
+
+    @abstractmethod
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
+        """Send a model to the clients of these visits in one transmission; return None for each visit that is lost."""
+
+    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        self._averaging.may_send(model)
+        receivers = list(clients)
+        for client, times in Counter(receivers).items():
+            if times > 1:
+                raise RunError(f"multicast: duplicate client {client.id}")
+        begun: dict[Client, Visit] = {}
+
+        async def begin(client: Client) -> None:
+            with contextlib.suppress(ClientUnavailable):
+                begun[client] = await self._begin(client, model, group)
+
+        try:
+            await at_once(map(begin, receivers))
+            received = await self._send_to_all([begun[client] for client in receivers if client in begun])
+        except BaseException:
+            for visit in begun.values():
+                visit.release()
+            raise
+        return [visit for visit in received if visit is not None]
+
+    def _must_consent(self, client: Client) -> None:
+        """Raise ConsentError or ConfigError unless the client may upload raw examples."""
+        if not client.shares_examples:
+            raise ConsentError(f"client {client.id} did not agree to share examples")
+        self._averaging.may_gather()
+
+    def _must_have_examples(self, examples: Iterable[Examples]) -> None:
+        """Raise RunError unless there are examples for the server to train on."""
+        if not any(uploaded.size_bytes for uploaded in examples):
+            raise RunError("training at the server needs at least one example")
 
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
-from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
+from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
@@ -145,16 +145,10 @@ class Simulation(Central):
         await self._visits.catch_up(visit)
         return visit
 
-    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
-        self._averaging.may_send(model)
-        asked = list(clients)
-        if len(set(asked)) < len(asked):
-            raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
-        begun: dict[Client, Visit] = {}
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        return await self._visits.begin(client, model, group)
 
-        async def begin(client: Client) -> None:
-            begun[client] = await self._visits.begin(client, model, group)
-
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
         async def receive(visit: Visit) -> Visit | None:
             try:
                 if waiting := self._visits.phase(visit, slowest_s, "receiving", None):
@@ -165,20 +159,13 @@ class Simulation(Central):
             visit.state.received_at = self.now
             return visit
 
-        try:
-            await at_once(map(begin, asked))
-            for client, visit in begun.items():  # what its own link needs; what it waits for is the slowest's
-                visit.state.download_s = self._states[client.id].download_s * visit.state.link_factor
-            slowest_s = max((visit.state.download_s for visit in begun.values()), default=0.0)
-            async with self._downlink or UNLIMITED:
-                if begun:
-                    self._recorder.traffic(down=self._size_bytes)
-                received = await at_once(receive(begun[client]) for client in asked)
-        except BaseException:
-            for visit in begun.values():
-                visit.release()
-            raise
-        return [visit for visit in received if visit is not None]
+        for visit in visits:  # its own link's time is what is observed, although it waits for the slowest
+            visit.state.download_s = self._states[visit.client.id].download_s * visit.state.link_factor
+        slowest_s = max((visit.state.download_s for visit in visits), default=0.0)
+        async with self._downlink or UNLIMITED:
+            if visits:
+                self._recorder.traffic(down=self._size_bytes)
+            return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         if waiting := self._compute(visit, work):
@@ -194,9 +181,7 @@ class Simulation(Central):
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
-        if not client.shares_examples:
-            raise ConsentError(f"client {client.id} did not agree to share examples")
-        self._averaging.may_gather()
+        self._must_consent(client)
         store = self._raw_examples()
         visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
@@ -220,8 +205,7 @@ class Simulation(Central):
             return examples
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
-        if not any(each.size_bytes for each in examples):
-            raise RunError("training at the server needs at least one example")
+        self._must_have_examples(examples)
         training = resolve(self._training, work)
         self._server_visits += 1
         rows = self._raw_examples().rows(examples)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from fedtempo.deploy.live.transport import Transport
 from fedtempo.deploy.live.uploads import Uploads, read_examples
 from fedtempo.deploy.live.visits import LiveVisits
 from fedtempo.errors import FedtempoError, RunError
-from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
+from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
@@ -142,17 +142,10 @@ class LiveFederation(Central):
         await self._receive(visit)
         return visit
 
-    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
-        self._averaging.may_send(model)
-        asked = list(clients)
-        if len(set(asked)) < len(asked):
-            raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
-        begun: list[Visit] = []
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        return await self._visits.begin(client, model, group)
 
-        async def begin(client: Client) -> None:
-            with contextlib.suppress(ClientUnavailable):
-                begun.append(await self._visits.begin(client, model, group))
-
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
         async def receive(visit: Visit) -> Visit | None:
             try:
                 await self._receive(visit)
@@ -160,15 +153,7 @@ class LiveFederation(Central):
                 return None
             return visit
 
-        try:
-            await at_once(map(begin, asked))
-            begun.sort(key=lambda visit: asked.index(visit.client))
-            received = await at_once(map(receive, begun))
-        except BaseException:
-            for visit in begun:
-                visit.release()
-            raise
-        return [visit for visit in received if visit is not None]
+        return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         content, expected_s = self._work(visit, work)
@@ -192,9 +177,7 @@ class LiveFederation(Central):
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
-        if not client.shares_examples:
-            raise ConsentError(f"client {client.id} did not agree to share examples")
-        self._averaging.may_gather()
+        self._must_consent(client)
         visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
         upload = self._uploads.begin(client, per_class)
@@ -215,8 +198,7 @@ class LiveFederation(Central):
         return upload.close(cut=False)
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
-        if not any(upload.size_bytes for upload in examples):
-            raise RunError("training at the server needs at least one example")
+        self._must_have_examples(examples)
         training = resolve(self._training, work)
         self._server_visits += 1
         x, y = self._uploads.gathered(examples)

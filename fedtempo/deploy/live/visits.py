@@ -13,6 +13,7 @@ from fedtempo.deploy.live.roster import Roster
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState
+from fedtempo.runtime.open_visits import OpenVisits
 
 _MIN_WAIT_S = 0.05
 """Shortest wait between two checks of an overdue client, seconds."""
@@ -42,7 +43,7 @@ class LiveVisitState:
     statistics: Mapping[str, float] | None = None
 
 
-class LiveVisits:
+class LiveVisits(OpenVisits[LiveVisitState]):
     """All visits of one deployment. begun: number of visits so far."""
 
     def __init__(
@@ -54,13 +55,11 @@ class LiveVisits:
         horizon: float,
         patience_s: float,
     ) -> None:
+        super().__init__(recorder, horizon)
         self._loop, self._states, self._roster = loop, states, roster
-        self._recorder, self._horizon, self._patience_s = recorder, horizon, patience_s
-        self.begun = 0
-        self._held: set[Visit[LiveVisitState]] = set()
+        self._patience_s = patience_s
         self._missed: dict[int, float] = {}
         """Missed deadlines of clients that are still busy with an abandoned visit, by client id, in loop time."""
-        self._closing = False
 
     async def begin(
         self, client: Client, model: Model, group: int | None, *, trains: bool = True
@@ -96,7 +95,9 @@ class LiveVisits:
         visit.finish()
         self._held.discard(visit)
         state = visit.state
-        self._record(visit.client, visit.received, state, visit.started, visit.computed, outcome)
+        ended = self._now if outcome == "done" else self.end_s
+        version, computed = visit.received.version, visit.computed
+        self._record(visit.client, version, state, visit.started, state.received_at, computed, ended, outcome)
         turns, client = self._states[visit.client.id].turns, visit.client
         if state.pending is None or state.pending.future.done():
             turns.give()
@@ -110,20 +111,9 @@ class LiveVisits:
 
         state.pending.future.add_done_callback(free)
 
-    def close(self) -> None:
-        """End the visits in progress as cut; no visit begins after this."""
-        self._closing = True
-        for visit in sorted(self._held, key=lambda visit: visit.state.number):
-            visit.release()
-
-    def in_progress(self) -> list[Visit[LiveVisitState]]:
-        """Return the visits that hold a client now. Safe to call from another thread: copying a set is atomic."""
-        return list(self._held)
-
     @property
-    def end_s(self) -> float:
-        """The run's end if it ended now, seconds."""
-        return min(self._loop.run_s, self._horizon)
+    def _now(self) -> float:
+        return self._loop.run_s
 
     async def _turn(self, client: Client) -> bool:
         """Wait for the client's turn; return False if the client is overdue and the server's patience is exhausted."""
@@ -146,32 +136,5 @@ class LiveVisits:
         self, number: int, client: Client, model: Model, group: int | None, queued: float, reason: str
     ) -> ClientUnavailable:
         state = LiveVisitState(number, group, queued, node=0, trains=False)
-        self._record(client, model, state, self._loop.run_s, None, "unavailable")
+        self._record(client, model.version, state, self._now, None, None, self.end_s, "unavailable")
         return ClientUnavailable(client, reason)
-
-    def _record(
-        self, client: Client, model: Model, state: LiveVisitState, started: float, computed: float | None, outcome: str
-    ) -> None:
-        self._recorder.visit(
-            (
-                state.number,
-                client.id,
-                state.group,
-                model.version,
-                state.queued,
-                started,
-                state.received_at,
-                computed,
-                self._loop.run_s if outcome == "done" else self.end_s,
-                outcome,
-                client.num_examples if state.trains else 0,
-                state.statistics.get("loss") if state.statistics else None,
-            )
-        )
-
-    def _give_up(self, visit: Visit[LiveVisitState]) -> None:
-        """End a visit released before its end; a visit that began as the run ended is not recorded."""
-        if self._closing and visit.started >= self.end_s:
-            self._held.discard(visit)
-        else:
-            self.end(visit, "cut" if self._closing else "cancelled")

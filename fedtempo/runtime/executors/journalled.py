@@ -280,8 +280,8 @@ class Journalled:
                 out = encode(answer, model)
         except TypeError as error:
             raise RunError(
-                f"on_server({arguments[0]}): {error}: return numbers, text, arrays, or lists, tuples and dicts of them, "
-                "or set run.checkpoint_every = 0 (a resumed run then starts over)"
+                f"on_server({arguments[0]}): {error}: return numbers, text, arrays, or lists, tuples and dicts of "
+                "them, or set run.checkpoint_every = 0 (a resumed run then starts over)"
             ) from error
         row = {"n": number, "op": kind, "told": arguments, "in": inputs, "out": out}
         self._rows.append((row, [weakref.ref(location) for location in new]))
