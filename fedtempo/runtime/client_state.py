@@ -11,10 +11,10 @@ from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
-from fedtempo.runtime.fair_lock import Turns
+from fedtempo.runtime.fair_lock import FairLock
 
 
-class Stay:
+class VisitState:
     """State of one visit (`Visit.state`).
 
     at: time that the visit's phases have reached, seconds; the clock may be behind it. link_factor: transfer times of
@@ -72,7 +72,7 @@ class ClientState:
         rng: Callable[[str, int], np.random.Generator],
     ) -> None:
         self.client = client
-        self.turns = Turns()
+        self.turns = FairLock()
         self.visits = 0
         self._delivered: set[Model] | None = None
         self.download_s = fleet.links.download_s(client.id, size_bytes)

@@ -10,7 +10,7 @@ import numpy as np
 from fedtempo.errors import RunError
 from fedtempo.federation import Client, Durations, Visit
 from fedtempo.fleet.faults import REFUSED, Fault, Faults
-from fedtempo.runtime.client_state import Stay
+from fedtempo.runtime.client_state import VisitState
 from fedtempo.runtime.server import ServerSettings
 
 
@@ -56,7 +56,7 @@ class Limits:
         """Return the flaw of a faulty update in a run without training, where no model can show it."""
         return f"its fault is {fault!r} (without training there is no model to check)" if fault in REFUSED else None
 
-    def wait(self, visit: Visit[Stay], estimate: Callable[[Client], Durations], work: float = 1.0) -> None:
+    def wait(self, visit: Visit[VisitState], estimate: Callable[[Client], Durations], work: float = 1.0) -> None:
         """Set the server's patience with a visit, or extend it if the visit's work differs from the configuration.
 
         work: computing of this visit relative to a configured one. Does nothing without deadlines.

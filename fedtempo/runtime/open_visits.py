@@ -10,7 +10,7 @@ from fedtempo.federation import Client, Visit
 from fedtempo.record.recorder import Recorder
 
 
-class VisitState(Protocol):
+class RecordedState(Protocol):
     """The part of a visit's state that is recorded.
 
     number: of the visit in its run. queued: when it began to wait for its client's turn, seconds. trains: False if the
@@ -25,7 +25,7 @@ class VisitState(Protocol):
     statistics: Mapping[str, float] | None
 
 
-S = TypeVar("S", bound=VisitState)
+S = TypeVar("S", bound=RecordedState)
 
 
 class OpenVisits(ABC, Generic[S]):

@@ -174,7 +174,7 @@ def simulate(
 
     try:
         if play is None:
-            ended = clock.run(main(), broken_off=journal.stop if journal else lambda: None)
+            ended = clock.run(main(), aborted=journal.stop if journal else lambda: None)
         else:
             ended = play(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
