@@ -1,4 +1,4 @@
-"""Parallel coroutines: visits without those that are lost, at half the cost of a TaskGroup, and all others."""
+"""Parallel coroutines: visits, of which some may be lost, at half the cost of a TaskGroup, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw examples in a simulation: those that clients hold, and those that they have sent to the server."""
+"""Raw examples in a simulation: which ones clients hold, and which ones the server has."""
 
 from __future__ import annotations
 

@@ -57,6 +57,6 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         if self.privacy is not None and self.aggregation != "mean":
-            raise ValueError(f"aggregation = {self.aggregation!r}: privacy needs 'mean'")
+            raise ValueError(f"aggregation = {self.aggregation!r}: with privacy it must be 'mean'")
         if self.privacy is not None and self.clip_norm is not None:
             raise ValueError(f"clip_norm = {self.clip_norm}: with privacy, set server.privacy.clip_norm instead")

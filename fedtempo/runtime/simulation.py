@@ -159,7 +159,7 @@ class Simulation(Central):
             visit.state.received_at = self.now
             return visit
 
-        for visit in visits:  # its own link's time is what is observed, although it waits for the slowest
+        for visit in visits:  # observed is the time on its own link, although it waits for the slowest
             visit.state.download_s = self._states[visit.client.id].download_s * visit.state.link_factor
         slowest_s = max((visit.state.download_s for visit in visits), default=0.0)
         async with self._downlink or UNLIMITED:
@@ -351,16 +351,16 @@ class Simulation(Central):
         model = Model(visit.received.version, trained.location)
         if state.neighbour is not None:
             state.neighbour.deliver(model)
-        state.statistics = told = trained.statistics
+        state.statistics = shown = trained.statistics
         if self._averaging.guards:
             self._averaging.arrived(model, client)
-            told = self._averaging.statistics(told)
-        if told:
-            self._recorder.told(statistics=len(told))
+            shown = self._averaging.statistics(shown)
+        if shown:
+            self._recorder.told(statistics=len(shown))
         computed = visit.computed
         assert computed is not None
         now = self._loop.now
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, now)
+        update = Update(client, visit.received, model, client.num_examples, shown, visit.started, computed, now)
         self._visits.end(visit, "done")
         return update
 

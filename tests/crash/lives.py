@@ -52,7 +52,7 @@ def config(strategy: str, changes: dict[str, Any] | None = None) -> Config:
 
 
 build_world(config("fedavg"))  # the server remembers the data
-journalled._SHARE = 0.5  # checkpoints may take half of the time
+journalled._MAX_SHARE = 0.5  # checkpoints may take half of the time
 
 
 def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BaseProcess:
@@ -81,7 +81,7 @@ def run(
 
 def _checkpoint_always() -> None:
     """A checkpoint whenever there can be one, on the disk before the run goes on."""
-    journalled._SHARE = math.inf
+    journalled._MAX_SHARE = math.inf
     begin = journalled.Journalled._checkpoint
 
     def whole(self: journalled.Journalled) -> None:

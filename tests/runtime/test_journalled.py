@@ -51,7 +51,7 @@ class Counted:
 
 @pytest.fixture(autouse=True)
 def checkpoints_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedtempo.runtime.executors.journalled._SHARE", math.inf)
+    monkeypatch.setattr("fedtempo.runtime.executors.journalled._MAX_SHARE", math.inf)
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
@@ -170,7 +170,7 @@ def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) 
     for visit in (1, 1, 101):
         pending = resumed.train(resumed.initial(), int(visit == 1 and resumed._number == 1), visit, TRAINING)
     assert not pending.done()
-    with pytest.raises(RunError, match="operation 3: its result is wanted now and was not"):
+    with pytest.raises(RunError, match="operation 3: its result is needed now but was not"):
         pending.result()
 
 

@@ -74,7 +74,7 @@ def test_what_can_be_passes(recorder: Verified) -> None:
         (lambda r: visit(r, 1, 0, 5, sends=False), r"visit 1 has ended after transfers of \[\] bytes"),
         (lambda r: visit(r, 1, 0, 5, size=7), r"visit 1 has ended after transfers of \[7\] bytes; a model has 8"),
         (lambda r: (r.traffic(relay=8), visit(r, 1, 0, 5)), r"after transfers of \[8, 8\] bytes"),
-        (lambda r: r.traffic(up=-1), "bytes are moved"),
+        (lambda r: r.traffic(up=-1), "bytes are sent down"),
         (lambda r: r.commit(2, 1.0, 0), "version 2 follows 0"),
         (lambda r: (visit(r, 1, 0, 5), r.commit(1, 4.0, 0)), "version 1 is committed at 4.0 s, after 5 s"),
         (lambda r: (r.evaluation(5.0, 0, 0, 0), r.evaluation(4.0, 0, 0, 0)), "version 0 is evaluated at 4.0 s"),

@@ -189,15 +189,15 @@ class OnDevice:
     def train(self, location: DeviceModel, client: int, visit: int, training: Training) -> _Operation[Trained]:
         job, rows, sections = self._job, self._job.rows_at(client), self.sections
 
-        def screened(out: Tensor, found: Mapping[str, float], finite: bool) -> str | None:
+        def screened(out: Tensor, measured: Mapping[str, float], finite: bool) -> str | None:
             moving = out[: sections.moving]
             spoiled = job.spoiled(client, visit, lambda: moving.cpu().numpy(), len(rows))
             if spoiled is None:
-                return flaw_in(moving, len(rows), found, sections=sections, expected=len(rows), finite=finite)
+                return flaw_in(moving, len(rows), measured, sections=sections, expected=len(rows), finite=finite)
             sent, num_examples = spoiled
             if len(sent) == len(moving):
                 moving.copy_(torch.from_numpy(sent))
-            return flaw_in(sent, num_examples, found, sections=sections, expected=len(rows), finite=is_finite(sent))
+            return flaw_in(sent, num_examples, measured, sections=sections, expected=len(rows), finite=is_finite(sent))
 
         return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
 
@@ -220,8 +220,8 @@ class OnDevice:
             started = resident.train(location.vector, rows, rng(), training)
 
             def complete() -> Trained:
-                found, finite = statistics(started.outcome, training, len(rows), started.used)
-                return Trained(DeviceModel(started.out), found, flaw_of(started.out, found, finite))
+                measured, finite = statistics(started.outcome, training, len(rows), started.used)
+                return Trained(DeviceModel(started.out), measured, flaw_of(started.out, measured, finite))
 
             return started.mark, complete
 

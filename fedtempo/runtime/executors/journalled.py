@@ -123,7 +123,7 @@ class Journalled:
         self._rows: list[tuple[dict[str, Any], list[weakref.ref[Location]]]] = []
         self._in_progress: weakref.WeakValueDictionary[int, _Operation[Any]] = weakref.WeakValueDictionary()
         self._live: weakref.WeakSet[Location] = weakref.WeakSet()
-        self._kept = models.names()
+        self._needed_before = models.names()
         self._journalling = True
         self._due = time.monotonic() + every_s
         self._took_s = 0.0
@@ -374,14 +374,15 @@ class Journalled:
                 location.sha256 = self._models.add(self._executor.vector(location.held))
             if location.sha256 is not None:
                 needed.add(location.sha256)
-        rows = [{**row, "models": list(map(_sha256, made))} for row, made in self._rows]
-        number, unanswered, wall_s, kept = self._number, list(self._in_progress), self._wall_s(), needed | self._kept
-        self._rows, self._kept = [], needed
+        rows = [{**row, "models": list(map(_sha256, new))} for row, new in self._rows]
+        number, unanswered, wall_s = self._number, list(self._in_progress), self._wall_s()
+        keep = needed | self._needed_before
+        self._rows, self._needed_before = [], needed
 
         def finish() -> None:
             self._models.sync()
             self._journal.checkpoint(rows, number, unanswered, wall_s)
-            self._models.keep(kept)
+            self._models.keep(keep)
 
         return finish
 

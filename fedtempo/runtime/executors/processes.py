@@ -168,7 +168,7 @@ class Processes(Workers[_Process]):
 
     def _replace(self, worker: _Process) -> None:
         worker.connection.close()
-        with contextlib.suppress(OSError):  # if no process can be started, the others go on
+        with contextlib.suppress(OSError):  # if no process can be started, the others continue
             self._start_worker()
 
 
