@@ -157,7 +157,7 @@ class Visit(Generic[S]):
     def __init__(
         self, client: Client, received: Model, started: float, release: Callable[[Visit[S]], None], state: S
     ) -> None:
-        """For runtimes. release: called if the visit is released before `finish`. state: what the runtime keeps of it."""
+        """For runtimes. release: called if the visit is released before `finish`. state: the runtime's own."""
         self.client = client
         self.received = received
         self.started = started

@@ -207,7 +207,9 @@ def test_too_little_shared_memory_is_an_error_that_says_so():
     assert not shared_memory()
 
 
-@pytest.mark.parametrize(("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "this system supports fork")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "this system supports fork")]
+)
 def test_bad_settings_of_processes_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         Processes(job(), **options)
