@@ -1,4 +1,4 @@
-"""Real SuperLink and clients on 127.0.0.1, with TLS and keys: a run, and what becomes of it when clients fail."""
+"""A real SuperLink and clients on 127.0.0.1 with TLS and keys: a run, also with failing clients."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
-    """All clients of these tests, started at once: well-behaved ones, and each kind of trouble, which is used once."""
+    """All clients of these tests, started together: well-behaved ones, and one for each kind of trouble."""
     other = place.folder / "other"
     make_keys(other, ["127.0.0.1"], [])
     options: dict[str, dict[str, Any]] = {name: {"part": part} for part, name in enumerate(NAMES)}
@@ -284,7 +284,7 @@ def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
 
 
 def _with_programs(home: Path) -> dict[str, str]:
-    """An environment in which a SuperNode finds the programs that it starts."""
+    """Return an environment in which a SuperNode finds the programs that it starts."""
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -319,7 +319,7 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
 
 
 def _orphans() -> list[str]:
-    """Command lines of processes that nobody waits for: their parents have ended."""
+    """Return the command lines of orphaned processes."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What needs Flower but no processes: messages, keys, the app that a run is submitted as, our client in a ClientApp."""
+"""Parts that need Flower but no processes: messages, keys, the submitted app, and a client in a ClientApp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that ask for nothing, ask without end, or answer twice: nobody is disturbed, and a log tells of each."""
+"""Clients that fetch nothing, fetch endlessly, or answer twice: they disturb nobody and are logged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def alice(place: Place) -> Iterator[ClientProcess]:
 
 @contextlib.contextmanager
 def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
-    """deploy/nginx.conf before the SuperLink, with less patience; its address, and nginx's log of errors."""
+    """Run nginx with deploy/nginx.conf and shorter timeouts before the SuperLink; its address and error log."""
     port, errors = free_port(), folder / "errors.log"
     text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
     for former, mine in (

@@ -1,4 +1,4 @@
-"""Messages come piece by piece, and who sends them may be killed in between. A SuperLink of this process's memory."""
+"""Messages that arrive in pieces from senders that may be killed midway, with a SuperLink in this process's memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 class Pieces:
-    """What a SuperLink has of one message. known: it has not given it up. there: how many pieces have come."""
+    """A message at a SuperLink. known: not abandoned. there: number of pieces received."""
 
     def __init__(self, message: Message) -> None:
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -91,7 +91,7 @@ def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
     failure = incoming.pull([name])[name].failure
     assert failure is not None
     assert failure.kind == "gone"
-    assert "did not send all" in failure.reason
+    assert "did not send the whole reply" in failure.reason
 
 
 def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:

@@ -1,4 +1,4 @@
-"""The server's averages by its settings: what one client can do to a run, and which strategies they fit."""
+"""Averages under the server's settings: the influence of one client, and the strategies that they fit."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def digest(executor, location):
 
 
 def small_run(executor):
-    """A chain of visits beside parallel ones, an average and a mixture; everything that came out."""
+    """Run a chain of visits beside parallel ones, an average and a mixture; return all results."""
     model = executor.initial()
     chain = executor.train(model, 0, 1, TRAINING)
     parallel = [executor.train(model, client, 1, TRAINING) for client in (1, 2)]

@@ -55,7 +55,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 class Nodes:
-    """A cluster whose head, where this process is, trains nothing."""
+    """A cluster whose head node, that of this process, trains nothing."""
 
     def __init__(self) -> None:
         imported()  # quietly, and before anything of Ray is
@@ -120,7 +120,7 @@ def process_id(actor: Any) -> int:
 
 
 def chains(executor: Executor, rounds: int, after: Callable[[int], None] = lambda _: None) -> list[Any]:
-    """Two chains of visits side by side, their mean every fourth round, and everything that came out."""
+    """Run two parallel chains of visits with their mean every fourth round; return all results."""
     heads, seen = [executor.initial()] * 2, []
     for number in range(rounds):
         visits = [executor.train(head, client, number, TRAINING) for client, head in enumerate(heads)]
@@ -332,7 +332,7 @@ def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) ->
 
 
 def rays_processes() -> set[str]:
-    """Of all clusters on this machine, but those that have ended and were not waited for."""
+    """Return Ray's processes on this machine, except zombies."""
     found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Visits that go wrong although their client stays: what comes back is refused, what is late is given up."""
+"""Faulty visits: bad updates are refused, late visits are given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on."""
+"""The file with a run's current state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wait_for(path: Path, what: str) -> dict[str, Any]:
 
 
 class Waits:
-    """An observer that holds the run at a commit until it has said how it is."""
+    """An observer that holds the run at a commit until the heartbeat file has been written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.said = folder, {}

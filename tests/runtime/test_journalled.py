@@ -1,4 +1,4 @@
-"""Operations that are answered from the journal, and what is done where it does not say."""
+"""Operations answered from the journal, and operations that it does not hold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRAINING = Training(lr=0.1, batch_size=8)
 
 
 class Counted:
-    """An executor that counts what it is really asked for."""
+    """An executor that counts the operations it executes."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.asked = executor, 0
@@ -57,7 +57,7 @@ def checkpoints_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is on the disk before the next operation."""
+    """Make checkpoints complete before the next operation."""
     begin = Journalled._checkpoint
 
     def whole(self: Journalled) -> None:
@@ -86,7 +86,7 @@ def life(counted: Counted, path: Path, every_s: float = 0.0) -> Journalled:
 
 
 def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
-    """Two visits a round, their mean, a function that returns of everything, an evaluation; one visit is given up."""
+    """Per round: two visits, an abandoned one, their mean, a function that returns all kinds, an evaluation."""
     model, seen = executor.initial(), []
     for number in range(1, rounds + 1):
         visits = [executor.train(model, client, number, TRAINING) for client in (0, 1)]

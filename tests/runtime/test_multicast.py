@@ -1,4 +1,4 @@
-"""One transmission to many clients: how long it takes, who is held, and what becomes of those that leave."""
+"""Multicasts: duration, clients held, and clients that leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor for one device, run here on the processor: all but the recording itself is what runs on a GPU."""
+"""The executor for one device, run on the CPU: everything but the recording itself is as on a GPU."""
 
 import gc
 import logging
@@ -52,7 +52,7 @@ def job(network=None, shape=(3, 20, 20), faults=None, classes=10):
 
 
 def visits_of(executor, training, rounds=3):
-    """Every client's visits, some rounds of them asked for at once, each round from the average of the last."""
+    """Make several rounds of parallel visits, each round from the average of the last."""
     model, found = executor.initial(), []
     for visit in range(rounds):
         pending = [executor.train(model, client, visit, training) for client in (0, 1, 2, 1)]
@@ -106,7 +106,7 @@ def test_frozen_parameters_and_running_statistics_are_those_of_inline():
     ("network", "shape"), [(LeNet(), (1, 28, 28)), (Mlp((8,)), (3, 4)), (CharLstm(hidden=8), (7,))]
 )
 def test_every_kind_of_training_agrees_with_inline(network, shape, double):
-    """Visit by visit from the same model, so that no difference grows from one round to the next."""
+    """Compare single visits from the same model, so that differences cannot grow from round to round."""
     settings = [
         Training(lr=0.03, momentum=0.9, nesterov=True, weight_decay=0.01, clip_norm=0.5, proximal=0.1, epochs=2),
         Training(optimizer="adam", lr=0.001, steps=13, statistics=frozenset({"gradient_norm"})),
@@ -163,7 +163,7 @@ def test_step_sizes_share_recordings():
 
 
 class Counts(nn.Module):
-    """Decides by a value."""
+    """A network whose control flow depends on a value."""
 
     def __init__(self):
         super().__init__()
@@ -230,7 +230,7 @@ class SlowMark:
 
 
 class SlowStream(HostStream):
-    """A stream in which nothing is over before somebody waits for it."""
+    """A stream whose operations end only when they are waited for."""
 
     def __init__(self, urgent=True):
         self.urgent, self.marks = urgent, []

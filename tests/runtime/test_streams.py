@@ -10,7 +10,7 @@ from fedtempo.runtime.executors.streams import CudaStream, HostStream
 
 
 class Cuda:
-    """Stands for torch.cuda; `log` is what it was asked for, in order."""
+    """Stand-in for torch.cuda; `log` holds the calls in order."""
 
     def __init__(self):
         self.log, self.streams, self.pools = [], 0, 0

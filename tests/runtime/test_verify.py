@@ -1,4 +1,4 @@
-"""Records that cannot be are refused; what the simulation records passes (`tests/runtime/world.py` checks always)."""
+"""Impossible records are rejected; those of simulations pass (`tests/runtime/world.py` always checks them)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recorder() -> Any:
 
 
 def visit(recorder: Verified, number: int, start: float, end: float, **other: Any) -> None:
-    """A visit of client 0, and what it sends."""
+    """Record a visit of client 0 and its transfer."""
     if other.pop("sends", True):
         recorder.traffic(up=other.pop("size", 8))
     fields = {

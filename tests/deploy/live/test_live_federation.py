@@ -1,4 +1,4 @@
-"""The federation on real time and messages: the same bits as the simulation, and what becomes of clients that fail."""
+"""The federation on real time and messages: the same bits as the simulation, and clients that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of a deployment learn numbers and tokens too, to the same bits as a simulation."""
+"""Clients of a deployment learn numbers and tokens with the same bits as a simulation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(source: str, **changes: Any) -> Config:
-    """The small configuration on other data; for tokens with a network for sequences."""
+    """Return the small configuration on other data; for tokens with a network for sequences."""
     base = config(data__source=source, **changes)
     return base if source == "live_data:numbers" else parse({**base.given, "model": LSTM})
 
@@ -135,7 +135,7 @@ def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, 
 
 
 def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
-    """A client's file lacks a class: its others keep their numbers."""
+    """If a client's file lacks a class, its other classes keep their numbers."""
     rng = np.random.default_rng(3)
     kinds = ["ash", "birch", "cedar"]
 

@@ -1,4 +1,4 @@
-"""Who is there: nodes that come, go and come back, and names that are not to be taken over."""
+"""Nodes that come, go and return, and names that must not be taken over."""
 
 from __future__ import annotations
 
