@@ -162,7 +162,7 @@ def _lies_in(file: str, folders: tuple[str, ...]) -> bool:
 
 @functools.cache
 def _ours() -> tuple[str, ...]:
-    return (f"{Path(__file__).resolve().parent}{os.sep}",)
+    return (f"{Path(__file__).resolve().parents[1]}{os.sep}",)
 
 
 @functools.cache
