@@ -161,7 +161,7 @@ class Central(ABC):
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):
-            raise StrategyError(f"mix {self._moment()}: beta = {beta!r}: must be finite")
+            raise StrategyError(f"mix {self._moment()}: beta = {beta!r}; it must be finite")
         combine = partial(_mixed, beta=min(1.0, max(0.0, beta)))
         result: Model = await self._computed(mix, ServerCall(mix, [a, b], {"beta": beta}), ([a, b], combine))
         return result
