@@ -52,7 +52,8 @@ class Run:
     def begin(self, path: Path) -> dict[str, Any]:
         """Run in a new folder, which is claimed before anything is computed; return the summary.
 
-        Raises ConfigError if the folder holds something or the configuration is not usable; nothing is left then.
+        Raises ConfigError if the folder holds something or the configuration is not usable; nothing is left then,
+        unless the run had already committed a model or a user's code failed in it.
         """
         folder = RunFolder.create(path, self.config.run.seed)
         try:
@@ -61,8 +62,9 @@ class Run:
                 world = self._world()
                 journal = Journal.create(folder.journal, identity(self.config, world.dataset.sha256))
                 return self._in_folder(folder, world, journal)
-        except ConfigError:
-            shutil.rmtree(folder.path)
+        except ConfigError as error:
+            if not error.keeps_run:
+                shutil.rmtree(folder.path)
             raise
 
     def resume(self, path: Path, *, force: bool = False) -> dict[str, Any]:
