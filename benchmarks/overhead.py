@@ -71,7 +71,7 @@ def bare_executor(config: Config, world: World, rounds: int) -> Callable[[], Non
             for visit in range(rounds):
                 asked = [executor.train(model, client, visit + 1, config.training) for client in range(CLIENTS)]
                 trained = [pending.result().location for pending in asked]
-                model = executor.apply(average, [], {"models": trained, "weights": [1.0] * CLIENTS})
+                model = executor.apply(lambda *models: average(models, [1.0] * CLIENTS), trained)
 
     return turn
 

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, runtime_checkable
+
+from typing_extensions import TypeVar
 
 from fedtempo.errors import FedtempoError
 
 if TYPE_CHECKING:
     import numpy as np
+
+S = TypeVar("S", default=Any)
+"""What a runtime keeps of a visit (`Visit.state`)."""
 
 Vector: TypeAlias = Any
 """Flat parameters as passed to a function at the server; supports + - * / with vectors and numbers."""
@@ -143,7 +148,7 @@ class Update:
         return self.model.version
 
 
-class Visit:
+class Visit(Generic[S]):
     """A visit in progress, from `download` to `upload`; it holds its client.
 
     Use it as a context manager if the visit may be abandoned: leaving the block before `upload` frees the client.
@@ -151,13 +156,16 @@ class Visit:
 
     __slots__ = ("_release", "client", "computed", "received", "started", "state")
 
-    def __init__(self, client: Client, received: Model, started: float, release: Callable[[Visit], None]) -> None:
+    def __init__(
+        self, client: Client, received: Model, started: float, release: Callable[[Visit[S]], None], state: S
+    ) -> None:
+        """For runtimes. release: called if the visit is released before `finish`. state: the runtime's own."""
         self.client = client
         self.received = received
         self.started = started
         self.computed: float | None = None
-        self.state: Any = None
-        self._release: Callable[[Visit], None] | None = release
+        self.state = state
+        self._release: Callable[[Visit[S]], None] | None = release
 
     def release(self) -> None:
         """Free the client; does nothing after `upload` or an earlier release."""
@@ -169,7 +177,7 @@ class Visit:
         """Mark the visit as ended, so that releasing it does nothing. For runtimes."""
         self._release = None
 
-    def __enter__(self) -> Visit:
+    def __enter__(self) -> Visit[S]:
         return self
 
     def __exit__(self, *_: object) -> None:

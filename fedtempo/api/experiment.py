@@ -358,12 +358,12 @@ def _resume_deployment(path: Path, told: Mapping[str, Any], sets: list[str], for
     need_flower()
     from fedtempo.deploy.flower import service
     from fedtempo.deploy.flower.grid import Session
-    from fedtempo.deploy.run import must_be_the_same, resume_deployment
+    from fedtempo.deploy.run import check_identity, resume_deployment
 
     local = told.get("local")
     config = configuration(path, sets)
     with RunFolder.resume(path) as folder:
-        must_be_the_same(config, folder, force=force)
+        check_identity(config, folder, force=force)
         former = None if told.get("session") is None else Session(**told["session"])
         with _observed_deployment(config, path, display) as followers:
             with service.grid(config, path, local, former, say=display.say) as grid:

@@ -21,7 +21,7 @@ from fedtempo.report.trackers.tracking import tracked
 from fedtempo.runs.config import Config
 from fedtempo.runs.launch import Watch
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.heartbeat import beside
+from fedtempo.runtime.heartbeat import in_background
 from fedtempo.runtime.runner import Driven
 from fedtempo.studies.display import Display
 
@@ -59,7 +59,7 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
                 progress.update(task, completed=done, state=state)
                 progress.refresh()
 
-        with beside("progress", follow) as watch:
+        with in_background("progress", follow) as watch:
             yield watch
 
 

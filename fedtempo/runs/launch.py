@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-import fedtempo
 from fedtempo.errors import FedtempoError
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder
@@ -23,6 +22,7 @@ from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
 from fedtempo.record.recorder import Observer, VisitRow
 from fedtempo.runs.config import Config
+from fedtempo.runs.facts import facts_of
 from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.evaluations import Evaluations
@@ -263,28 +263,19 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
     powers = {"compute": fleet.compute_watts, "link": fleet.link_watts}
     watts = {part: values.tolist() for part, values in powers.items() if values is not None}
     return {
-        "strategy": config.strategy_name,
-        "label": config.label,
-        "seed": config.run.seed,
-        "n_clients": len(world.clients),
-        "horizon_s": config.run.horizon,
-        "target_accuracy": config.run.target_accuracy,
-        "data": {
-            "source": world.dataset.name,
-            "train": sum(map(len, world.owned)),
-            "test": len(world.test),
-            "sha256": world.dataset.sha256,
-            "task": world.dataset.task,
-            "about": world.dataset.about,
-            "warnings": list(world.dataset.warnings),
-        },
+        **facts_of(
+            config,
+            world.dataset,
+            training,
+            n_clients=len(world.clients),
+            n_train=sum(map(len, world.owned)),
+            n_test=len(world.test),
+            size_bytes=executor.size_bytes if config.model_bytes is None else config.model_bytes,
+        ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
-        "version": fedtempo.__version__,
-        "size_bytes": executor.size_bytes if config.model_bytes is None else config.model_bytes,
         "label_histograms": np.array(world.histograms),
         "label_noise_epsilon": config.data.label_noise_epsilon,
-        "label_prior": training.prior or None,
         "positions": None if positions is None else positions.tolist(),
         "watts": watts or None,
     }

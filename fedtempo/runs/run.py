@@ -22,7 +22,7 @@ from fedtempo.runs.config import Config, load
 from fedtempo.runs.identity import identity, must_agree, settings
 from fedtempo.runs.launch import Watch, make_executor, make_recorder, play, rare_collections
 from fedtempo.runs.world import World, build_world, training_of
-from fedtempo.runtime.heartbeat import pulse
+from fedtempo.runtime.heartbeat import heartbeat
 
 Vector = npt.NDArray[np.float32]
 
@@ -52,8 +52,8 @@ class Run:
     def begin(self, path: Path) -> dict[str, Any]:
         """Run in a new folder, which is claimed before anything is computed; return the summary.
 
-        Raises ConfigError if the folder holds something or the configuration is not usable. The folder is removed then,
-        unless the run had committed a model or a user's code failed in it.
+        Raises ConfigError if the folder holds something or the configuration is not usable; nothing is left then,
+        unless the run had already committed a model or a user's code failed in it.
         """
         folder = RunFolder.create(path, self.config.run.seed)
         try:
@@ -100,7 +100,7 @@ class Run:
         return build_world(self.config) if self.world is None else self.world
 
     def _in_folder(self, folder: RunFolder, world: World, journal: Journal) -> dict[str, Any]:
-        with pulse(folder.now, self.watch) as watch:
+        with heartbeat(folder.now, self.watch) as watch:
             summary, _, model = self._recorded(world, watch, folder.path, journal)
         finish(folder, summary, model, page=self.page)
         return summary

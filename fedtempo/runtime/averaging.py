@@ -1,4 +1,4 @@
-"""How the server averages by its settings, and what else may then be done with what clients sent."""
+"""Averages under the server's settings, and the limits that these set on other uses of clients' models."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.server import ServerSettings
 
 PROTECTED = (robust_average, private_mean)
-"""Functions whose results are no longer single clients'."""
+"""Functions whose results no longer reveal a single client's model."""
 
 
 class Averaging:
     """The averages of one run.
 
-    Settings that protect the average protect nothing where a strategy takes models past it. So where there are any, it
-    is known of each model whether it is raw: sent by a client, or worked out from such a one other than by an average.
-    Raw models cannot be committed. With privacy they are for averages alone, and neither what clients measured nor
-    their examples reach the strategy.
+    Settings that protect averages are useless if a strategy bypasses the average. So if there are any, all *raw* models
+    are remembered: those sent by a client, or computed from a raw model other than by an average. Raw models cannot be
+    committed. With privacy they can only be averaged, and the strategy gets neither clients' statistics nor examples.
     """
 
     def __init__(
@@ -41,8 +40,8 @@ class Averaging:
     ) -> None:
         """sections: of a model.
 
-        Raises ConfigError where privacy is asked for and the library that accounts for it is missing, or models have
-        running statistics: they are measured on clients' examples, and no noise hides these in them.
+        Raises ConfigError if privacy is on but the library that accounts for it is missing, or models have running
+        statistics, which are measured on clients' examples and get no noise.
         """
         if server.privacy is not None and sections.statistics:
             raise ConfigError(
@@ -62,20 +61,20 @@ class Averaging:
     def of(
         self, models: Sequence[Model], weights: Sequence[float], current: Model
     ) -> tuple[Callable[..., Any], Mapping[str, Any], Callable[[Sequence[Any]], Any]]:
-        """The function that averages these models, its arguments, and what averages their running statistics.
+        """Return the function that averages these models, its arguments, and a function for running statistics.
 
-        current: the global model. Statistics are averaged as parameters are, but for clipping: one bad client must not
-        move them far either.
+        current: the global model. Statistics are averaged like parameters but without clipping, so that one bad client
+        cannot move them far either.
         """
         server, privacy = self._server, self._server.privacy
         if not self.guards:
             return average, {"models": models, "weights": weights}, partial(average, weights=weights)
         if privacy is None:
-            how: dict[str, Any] = {"weights": weights, "aggregation": server.aggregation, "trim": server.trim}
+            options: dict[str, Any] = {"weights": weights, "aggregation": server.aggregation, "trim": server.trim}
             return (
                 robust_average,
-                {"models": models, "base": current, "clip_norm": server.clip_norm, **how},
-                partial(aggregated, **how),
+                {"models": models, "base": current, "clip_norm": server.clip_norm, **options},
+                partial(aggregated, **options),
             )
         clients = [client for model in models if (client := self._raw.get(model)) is not None]
         for client, times in Counter(clients).items():
@@ -91,58 +90,58 @@ class Averaging:
             "noise_multiplier": privacy.noise_multiplier,
             "rng": self._rng("privacy", self._averages),
         }
-        return private_mean, arguments, average  # there are no statistics
+        return private_mean, arguments, average  # with privacy models have no statistics
 
     def statistics(self, measured: Mapping[str, float]) -> Mapping[str, float]:
-        """What a strategy may know of what a client measured."""
+        """Return the part of a client's statistics that a strategy may see."""
         return {} if self._private else measured
 
     def arrived(self, model: Model, client: Client) -> None:
-        """A client sent this model."""
+        """Note that a client sent this model."""
         if self.guards:
             self._raw[model] = client
 
     def derived(self, function: Callable[..., Any], given: Iterable[Model], result: Any) -> None:
-        """The server worked `result` out by `function` from the models given."""
+        """Note that the server computed `result` by `function` from the models given."""
         if self.guards and function not in PROTECTED and any(model in self._raw for model in given):
             for model in result if isinstance(result, tuple) else (result,):
                 if isinstance(model, Model):
                     self._raw[model] = None
 
     def may_compute(self, function: Callable[..., Any], given: Iterable[Model]) -> None:
-        """Raises ConfigError where the server may not work anything out from these by `function`."""
+        """Raise ConfigError if the server may not compute with these models by `function`."""
         if self._private and function not in PROTECTED:
             self._must_not_be_raw(given, "computes with single clients' models")
 
     def may_send(self, model: Model) -> None:
-        """Raises ConfigError where a client may not receive this model."""
+        """Raise ConfigError if clients may not receive this model."""
         if self._private:
             self._must_not_be_raw([model], "sends one client's model to another")
 
     def may_commit(self, model: Model) -> None:
-        """Raises ConfigError where this may not become the global model."""
+        """Raise ConfigError if this may not become the global model."""
         if self.guards:
             self._must_not_be_raw([model], "commits models that are no average of clients'")
 
     def may_gather(self) -> None:
-        """Raises ConfigError where clients must not send examples."""
+        """Raise ConfigError if clients may not send examples."""
         if self._private:
             raise ConfigError("server.privacy: this strategy gathers clients' examples; it cannot be private")
 
     def _must_not_be_raw(self, models: Iterable[Model], does: str) -> None:
         if any(model in self._raw for model in models):
             server = self._server
-            named = (
+            setting = (
                 "server.privacy"
                 if self._private
                 else f"server.aggregation = {server.aggregation!r}"
                 if server.aggregation != "mean"
                 else f"server.clip_norm = {server.clip_norm}"
             )
-            raise ConfigError(f"{named}: this strategy {does}; choose one that trains in rounds and averages them")
+            raise ConfigError(f"{setting}: this strategy {does}; choose one that trains in rounds and averages them")
 
     def _account(self) -> None:
-        """Put what was spent into the records: the client that was part of the most averages has spent most."""
+        """Record the privacy spent: that of the client in the most averages."""
         if (privacy := self._server.privacy) is not None:
             most = max(self._took_part.values(), default=0)
             spent = epsilon(privacy.noise_multiplier, most, privacy.delta)

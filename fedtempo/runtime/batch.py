@@ -1,4 +1,4 @@
-"""Visits of one `train_all` that nothing can delay or end early: driven by timers, at half of what tasks cost."""
+"""Visits of one `train_all` that nothing can delay or end early, driven by timers at half the cost of tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fedtempo.federation import Client, ClientUnavailable, Model, Update, Visit
-from fedtempo.runtime.client_state import Stay
+from fedtempo.runtime.client_state import VisitState
 from fedtempo.runtime.clock import TimerSeries, VirtualLoop
 from fedtempo.runtime.visits import Visits
 
@@ -16,7 +16,7 @@ class Batch:
     """The visits of one `train_all`, without a task for each. Events and their order are the same as with tasks.
 
     One callback begins all visits and takes each through its phases on its own time; one series of timers ends them. A
-    client that is busy has its visit begun by a callback, and ended by a timer, of its own.
+    busy client's visit is begun by a separate callback and ended by a separate timer.
     """
 
     def __init__(
@@ -28,20 +28,20 @@ class Batch:
         phases: Callable[[Visit], None],
         arrived: Callable[[Visit], Update],
     ) -> None:
-        """phases: take a visit through its phases on its own time. arrived: end it once the clock is there."""
+        """phases: takes a visit through its phases on its own time. arrived: ends it when the clock has caught up."""
         self._loop, self._visits, self._model, self._group = loop, visits, model, group
         self._phases, self._arrived = phases, arrived
-        self._under_way: list[Visit | None] = []
+        self._in_progress: list[Visit | None] = []
         self._updates: list[Update | None] = []
         self._in_order = iter(range(0))
         """Clients' numbers in the order in which the visits of the series end."""
         self._turns: dict[int, Future[None]] = {}
         self._timers: list[TimerSeries | TimerHandle] = []
         self._open = 1
-        """Visits that are not over, and the callback that begins them."""
+        """Number of visits that have not ended, plus one for the callback that begins them."""
         self._over: Future[None] = loop.create_future()
         self._cancelled: Future[None] | None = None
-        """Once the visits are being cancelled: is done when they are."""
+        """Set once the visits are being cancelled; done when all are."""
 
     async def updates(self, clients: Sequence[Client]) -> list[Update]:
         """Return the updates in the order of the clients, without visits that ended in ClientUnavailable.
@@ -50,7 +50,7 @@ class Batch:
         """
         if not clients:
             return []
-        self._under_way, self._updates = [None] * len(clients), [None] * len(clients)
+        self._in_progress, self._updates = [None] * len(clients), [None] * len(clients)
         self._loop.call_soon(self._begin, clients)
         try:
             await self._over
@@ -72,11 +72,11 @@ class Batch:
                         self._queue(number, client)
                         continue
                     phases(visit)
-                except Exception as error:  # noqa: BLE001  it is raised where the updates are awaited
+                except Exception as error:  # noqa: BLE001  raised by `updates`
                     self._fail(error)
                     continue
                 self._open += 1
-                self._under_way[number] = visit
+                self._in_progress[number] = visit
                 if visit.state.at > now:
                     ends.append((visit.state.at, number))
                 else:
@@ -91,13 +91,13 @@ class Batch:
             self._close_one()
 
     def _queue(self, number: int, client: Client) -> None:
-        stay, turn = self._visits.queue(client, self._group)
+        state, turn = self._visits.queue(client, self._group)
         self._open += 1
         self._turns[number] = turn
-        turn.add_done_callback(partial(self._begin_in_turn, number, client, stay))
+        turn.add_done_callback(partial(self._begin_in_turn, number, client, state))
 
-    def _begin_in_turn(self, number: int, client: Client, stay: Stay, turn: Future[None]) -> None:
-        """The turn of a client that was busy has come, or its visit was cancelled before."""
+    def _begin_in_turn(self, number: int, client: Client, state: VisitState, turn: Future[None]) -> None:
+        """Begin the visit of a client that was busy, unless it was cancelled while waiting."""
         del self._turns[number]
         if self._cancelled is not None:
             if not turn.cancelled():
@@ -105,13 +105,13 @@ class Batch:
             self._close_one()
             return
         try:
-            visit = self._visits.hold(client, self._model, stay)
+            visit = self._visits.hold(client, self._model, state)
             self._phases(visit)
-        except Exception as error:  # noqa: BLE001  it is raised where the updates are awaited
+        except Exception as error:  # noqa: BLE001  raised by `updates`
             self._fail(error)
             self._close_one()
             return
-        self._under_way[number] = visit
+        self._in_progress[number] = visit
         if visit.state.at > self._loop.now:
             self._timers.append(self._loop.call_at(visit.state.at, self._end, number))
         else:
@@ -121,8 +121,8 @@ class Batch:
         self._end(next(self._in_order))
 
     def _end(self, number: int) -> None:
-        """The clock is where this visit ends."""
-        visit, self._under_way[number] = self._under_way[number], None
+        """End a visit at the present time of the clock."""
+        visit, self._in_progress[number] = self._in_progress[number], None
         assert visit is not None
         try:
             if self._cancelled is None:
@@ -131,7 +131,7 @@ class Batch:
                 visit.release()
         except ClientUnavailable:
             pass
-        except Exception as error:  # noqa: BLE001  it is raised where the updates are awaited
+        except Exception as error:  # noqa: BLE001  raised by `updates`
             self._fail(error)
         finally:
             self._close_one()
@@ -150,7 +150,7 @@ class Batch:
             self._over.set_result(None)
 
     async def _cancel(self) -> None:
-        """End the visits in those turns of the loop in which tasks would have ended, and wait for that."""
+        """End the visits in the same iterations of the loop as tasks would, and wait for that."""
         self._cancelled = self._loop.create_future()
         self._open += 1
         for turn in self._turns.values():
@@ -162,8 +162,8 @@ class Batch:
     def _release(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        for number, visit in enumerate(self._under_way):
+        for number, visit in enumerate(self._in_progress):
             if visit is not None:
-                self._under_way[number] = None
+                self._in_progress[number] = None
                 visit.release()
                 self._close_one()

@@ -1,18 +1,30 @@
-"""What a federation does alike on every clock: arithmetic at the server, commits, estimates, and how a run ends."""
+"""The part of a federation that simulated and real runs share: server arithmetic, commits, estimates, multicasts."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedtempo.errors import StrategyError
-from fedtempo.federation import Client, Durations, Model, Update, Work
+from fedtempo.errors import RunError, StrategyError
+from fedtempo.federation import (
+    Client,
+    ClientUnavailable,
+    ConsentError,
+    Durations,
+    Examples,
+    Model,
+    Update,
+    Visit,
+    Work,
+)
 from fedtempo.fleet.estimates import Estimator
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.sections import Sections
@@ -21,17 +33,17 @@ from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.arithmetic import Statistics
-from fedtempo.runtime.gather import came_back
-from fedtempo.runtime.handles import located, models_in
+from fedtempo.runtime.gather import at_once, came_back
+from fedtempo.runtime.handles import ServerCall
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.weights import problem_with
 
 Combine = Callable[[Sequence[Any]], Any]
-"""An average of vectors."""
+"""Averages vectors."""
 
 
 class Arithmetic(Protocol):
-    """Where models lie, and what computes with them; see `fedtempo.runtime.executors.Executor`."""
+    """The part of `fedtempo.runtime.executors.Executor` that computes with models."""
 
     @property
     def sections(self) -> Sections: ...
@@ -39,14 +51,13 @@ class Arithmetic(Protocol):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any: ...
     def is_location(self, value: object) -> bool: ...
 
 
 class Central(ABC):
-    """The half of a `fedtempo.federation.Federation` that visits nobody. The other half fills its fields."""
+    """Base of both implementations of `fedtempo.federation.Federation`; subclasses set its fields and add visits."""
 
     _clients: tuple[Client, ...]
     _states: Sequence[ClientState]
@@ -60,7 +71,7 @@ class Central(ABC):
     _horizon: float
     _max_commits: int | None
     _server_s: float = 0.0
-    """Seconds that each operation at the server takes, where time does not pass by itself."""
+    """Seconds that each operation at the server takes in a simulation."""
     _ended: asyncio.Future[str]
 
     @property
@@ -93,6 +104,46 @@ class Central(ABC):
     @abstractmethod
     async def sleep_until(self, time: float) -> None: ...
 
+    @abstractmethod
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        """Wait for a client's turn and hold it for a visit. Raises ClientUnavailable."""
+
+    @abstractmethod
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
+        """Send a model to the clients of these visits in one transmission; return None for each visit that is lost."""
+
+    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
+        self._averaging.may_send(model)
+        receivers = list(clients)
+        for client, times in Counter(receivers).items():
+            if times > 1:
+                raise RunError(f"multicast: duplicate client {client.id}")
+        begun: dict[Client, Visit] = {}
+
+        async def begin(client: Client) -> None:
+            with contextlib.suppress(ClientUnavailable):
+                begun[client] = await self._begin(client, model, group)
+
+        try:
+            await at_once(map(begin, receivers))
+            received = await self._send_to_all([begun[client] for client in receivers if client in begun])
+        except BaseException:
+            for visit in begun.values():
+                visit.release()
+            raise
+        return [visit for visit in received if visit is not None]
+
+    def _must_consent(self, client: Client) -> None:
+        """Raise ConsentError or ConfigError unless the client may upload raw examples."""
+        if not client.shares_examples:
+            raise ConsentError(f"client {client.id} did not agree to share examples")
+        self._averaging.may_gather()
+
+    def _must_have_examples(self, examples: Iterable[Examples]) -> None:
+        """Raise RunError unless there are examples for the server to train on."""
+        if not any(uploaded.size_bytes for uploaded in examples):
+            raise RunError("training at the server needs at least one example")
+
     async def train_all(
         self, clients: Iterable[Client], model: Model, work: Work | None = None, *, group: int | None = None
     ) -> list[Update]:
@@ -105,14 +156,14 @@ class Central(ABC):
         self._must_be_weights("average", weights, len(updates))
         models = [update.model if isinstance(update, Update) else update for update in updates]
         function, arguments, combine = self._averaging.of(models, weights, self._model)
-        result: Model = await self._computed(function, [], arguments, models, (models, combine))
+        result: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
         return result
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):
             raise StrategyError(f"mix {self._moment()}: beta = {beta!r}; it must be finite")
         combine = partial(_mixed, beta=min(1.0, max(0.0, beta)))
-        result: Model = await self._computed(mix, [a, b], {"beta": beta}, [a, b], ([a, b], combine))
+        result: Model = await self._computed(mix, ServerCall(mix, [a, b], {"beta": beta}), ([a, b], combine))
         return result
 
     async def on_server(
@@ -122,24 +173,27 @@ class Central(ABC):
         statistics_from: Mapping[Model, float] | None = None,
         **arguments: Any,
     ) -> Any:
-        given = [*models, *models_in(arguments.values())]
-        carried: tuple[Sequence[Model], Combine] = (given or [self._model], average)
+        call = ServerCall(function, models, arguments)
+        carried: tuple[Sequence[Model], Combine] = (call.models or [self._model], average)
         if statistics_from is not None:
             weights = list(statistics_from.values())
             self._must_be_weights("on_server(statistics_from=...)", weights, len(weights))
             carried = (list(statistics_from), partial(average, weights=weights))
-            given += statistics_from
-        return await self._computed(function, models, arguments, given, carried)
+        return await self._computed(function, call, carried, statistics_from or ())
 
     async def _computed(
         self,
         function: Callable[..., Any],
-        models: Sequence[Model],
-        arguments: Mapping[str, Any],
-        given: Sequence[Model],
+        call: ServerCall,
         carried: tuple[Sequence[Model], Combine],
+        also_read: Iterable[Model] = (),
     ) -> Any:
-        """See `on_server`. given: all models that are read. carried: whose running statistics results have, and how."""
+        """Make a call of `function` at the server, see `on_server`.
+
+        carried: the models whose running statistics the results take over, and how these are averaged. also_read:
+        models that are read besides those among the call's arguments.
+        """
+        given = [*call.models, *also_read]
         self._averaging.may_compute(function, given)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
@@ -147,12 +201,7 @@ class Central(ABC):
         statistics = None
         if self._arithmetic.sections.statistics:
             statistics = Statistics([model.location for model in carried[0]], carried[1])
-        result = self._arithmetic.apply(
-            function,
-            [model.location for model in models],
-            {name: located(value) for name, value in arguments.items()},
-            statistics,
-        )
+        result = self._arithmetic.apply(call, [model.location for model in call.models], statistics)
         answer = self._as_model(result, version)
         self._averaging.derived(function, given, answer)
         return answer
@@ -177,7 +226,7 @@ class Central(ABC):
         self._recorder.note(name, value)
 
     def end(self, why: str) -> None:
-        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        """End the run now. why: "target", "budget" or "horizon"."""
         if not self._ended.done():
             self._ended.set_result(why)
 
@@ -186,7 +235,7 @@ class Central(ABC):
         return self._ended
 
     def _must_be_weights(self, what: str, weights: Sequence[float], count: int) -> None:
-        """Raises StrategyError unless `count` models can be averaged with these."""
+        """Raise StrategyError unless `count` models can be averaged with these weights."""
         if (problem := problem_with(weights, count)) is not None:
             raise StrategyError(f"{what} {self._moment()}: {problem}")
 

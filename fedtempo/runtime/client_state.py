@@ -1,4 +1,4 @@
-"""What the runtime keeps of each client, and of each visit while it lasts."""
+"""State of each client, and of each visit in progress."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fedtempo.federation import Client, Model
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
-from fedtempo.runtime.fair_lock import Turns
+from fedtempo.runtime.fair_lock import FairLock
 
 
-class Stay:
-    """One visit (`Visit.state`). link_factor: this visit's times on the link over their means.
+class VisitState:
+    """State of one visit (`Visit.state`).
 
-    at: the visit's own time, to which its phases have brought it; the clock may be behind. trains: False where the
-    client sends raw examples instead. training: what the executor was given, until the model is sent. patience_s: how
-    much longer the server waits while the client works. silent: the client does not answer any more. faulty: whether a
-    fault of the fleet makes it go wrong. flaw: that of its update, where nothing is trained that could show it.
-    neighbour: to which it sends its model directly.
+    at: time that the visit's phases have reached, seconds; the clock may be behind it. link_factor: transfer times of
+    the visit relative to their means. trains: False if the client sends raw examples instead. training: the pending
+    training until the model is sent. patience_s: seconds of work for which the server still waits. silent: the client
+    no longer answers. faulty: the fleet's faults affect the visit. flaw: flaw of the update in a run without training,
+    where no model can show it. neighbour: the client to which it sends its model directly.
     """
 
     at: float = 0.0
@@ -43,9 +43,9 @@ class Stay:
 
 
 class ClientState:
-    """A client's turns, its mean times, and what it holds.
+    """A client's turns, its mean times, and the models that neighbours have sent it.
 
-    visits: begun so far. rng(purpose, client): makes the client's generators, those of failures when it is first asked.
+    visits: number of trainings begun so far. rng(purpose, client): makes the client's generators.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class ClientState:
         rng: Callable[[str, int], np.random.Generator],
     ) -> None:
         self.client = client
-        self.turns = Turns()
+        self.turns = FairLock()
         self.visits = 0
         self._delivered: set[Model] | None = None
         self.download_s = fleet.links.download_s(client.id, size_bytes)
@@ -84,35 +84,35 @@ class ClientState:
         self._planned = 0, 0.0
 
     def failures(self) -> np.random.Generator:
-        """Says which of the client's visits fail, and when."""
+        """Return the generator that decides which of the client's visits fail, and when."""
         if self._failures is None:
             self._failures = self._rng("failures", self.client.id)
         return self._failures
 
     def takes_delivered(self, model: Model) -> bool:
-        """Whether another client sent `model` to this one directly; it is used up by that."""
+        """Return whether another client sent `model` to this one directly, and forget that it did."""
         if not self._delivered or model not in self._delivered:
             return False
         self._delivered.discard(model)
         return True
 
     def deliver(self, model: Model) -> None:
-        """Another client has sent `model` to this one directly."""
+        """Note that another client has sent `model` to this one directly."""
         if self._delivered is None:
             self._delivered = set()
         self._delivered.add(model)
 
     def planned(self, training: Training) -> tuple[int, float]:
-        """Examples that a visit with this training processes, and the mean seconds to compute on them."""
+        """Return the number of examples that a visit with this training processes, and the mean seconds for them."""
         if training is not self._training:
             examples = training.examples_per_visit(self.client.num_examples)
             self._training, self._planned = training, (examples, self.mean_compute_s(examples))
         return self._planned
 
     def mean_compute_s(self, examples: int | None = None) -> float:
-        """Mean seconds to compute on so many examples, those of a configured visit by default.
+        """Return the mean seconds to compute on `examples` (default: those of a configured visit).
 
-        "s/visit" is the time of a configured visit, so more work takes proportionally longer.
+        With unit "s/visit" the speed is the time of a configured visit, and other work takes proportionally long.
         """
         speed = self._fleet.speed
         examples = self._configured if examples is None else examples
@@ -120,5 +120,5 @@ class ClientState:
         return seconds * examples / self._configured if speed.unit == "s/visit" else seconds
 
     def as_configured_s(self, seconds: float, examples: int) -> float:
-        """What a visit that computed `seconds` on so many examples says of a configured visit."""
+        """Scale the seconds of a visit that processed `examples` to a configured visit."""
         return seconds * self._configured / max(1, examples)

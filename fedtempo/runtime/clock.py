@@ -1,11 +1,11 @@
 """An asyncio event loop whose time is virtual: when nothing is ready, it jumps to the next timer instead of waiting.
 
-Everything of asyncio that needs no input or output works as usual: tasks, TaskGroup, timeout, Lock, cancellation.
-Three things are promised beyond asyncio:
+All of asyncio that needs no input or output works as usual: tasks, TaskGroup, timeout, Lock, cancellation. Beyond
+asyncio the loop guarantees that
 
 - timers of the same instant run in the order in which they were set;
-- time moves to exactly the time of the timer that runs next, so no resolution limits it at any magnitude;
-- when no timer is left and tasks still wait, they would wait for ever: `DeadlockError` names them.
+- time advances to exactly the time of the next timer, without a limit of resolution at any magnitude;
+- if no timer is left and tasks still wait, `DeadlockError` names them: they would wait forever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class _Soon(asyncio.Handle):
-    """A handle that `call_soon` fills in: without the debug mode, which costs half of making one."""
+    """A handle filled in by `call_soon`, without the debug mode, which would double its cost."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class TimerSeries(asyncio.TimerHandle):
 class VirtualLoop(asyncio.BaseEventLoop):
     """Event loop on virtual seconds, from 0. It has no sockets, pipes, signals or threads.
 
-    now: as `time()`, without a call.
+    now: the loop's time; cheaper than `time()`.
     """
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.now
 
     def create_task(self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **settings: Any) -> Task[T]:
-        """As asyncio's, without task factories and the debug mode."""
+        """Create a task as asyncio does, without task factories and the debug mode."""
         return Task(coro, loop=self, **settings)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's, without the debug mode: half of a run's calls are this one."""
+        """Call a function soon, as asyncio does, without the debug mode: half of a run's calls are to this method."""
         if self._closed:  # type: ignore[attr-defined]
             self._check_closed()  # type: ignore[attr-defined]
         handle = _new(_Soon)
@@ -116,7 +116,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return series
 
     def wake_at(self, when: float) -> Future[None]:
-        """A future that is done at virtual time `when`; to await it is a sleep, at less cost than a timer's."""
+        """Return a future that is done at virtual time `when`: a sleep that is cheaper than one with a timer."""
         if not -math.inf < when < math.inf:
             raise ValueError(f"a sleep needs a finite time, not {when!r}")
         future: Future[None] = Future(loop=self)
@@ -129,7 +129,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by a timer when it is cancelled; once half the heap is cancelled timers, drop what is cancelled."""
+        """Count a cancelled timer; once half of the heap is cancelled, remove the cancelled timers."""
         if not handle._scheduled:  # type: ignore[attr-defined]
             return
         self._cancelled_timers += 1
@@ -139,7 +139,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        """One turn, called by `run_forever`: if nothing is ready move to the next timer, then run what is ready."""
+        """Make one iteration of `run_forever`: if nothing is ready, advance to the next timer; run what is ready."""
         ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         if not ready and not self._stopping:  # type: ignore[attr-defined]
             while timers and timers[0][2].cancelled():
@@ -195,38 +195,38 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 def _creation(task: asyncio.Task[Any]) -> tuple[int, str]:
-    """Order of the default names Task-1, Task-2, ..., then other names."""
+    """Return a sort key that orders the default names Task-1, Task-2, ... before other names."""
     head, _, number = task.get_name().rpartition("-")
     return (int(number), head) if number.isdigit() else (1 << 60, task.get_name())
 
 
 def _describe(task: asyncio.Task[Any]) -> str:
-    """A task's name and where it waits."""
+    """Return a task's name and where it waits."""
     frames = task.get_stack(limit=1)
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", repr(coroutine))
-    place = f" at {frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else ""
-    return f"{task.get_name()} ({name}{place})"
+    position = f" at {frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else ""
+    return f"{task.get_name()} ({name}{position})"
 
 
-def run(main: Coroutine[Any, Any, T], *, broken_off: Callable[[], None] = lambda: None) -> T:
-    """Run a coroutine on a fresh virtual clock and return its result; like `asyncio.run`, and within another loop too.
+def run(main: Coroutine[Any, Any, T], *, aborted: Callable[[], None] = lambda: None) -> T:
+    """Run a coroutine on a new virtual clock and return its result, like `asyncio.run`, also inside a running loop.
 
-    broken_off: called where something but the coroutine's own end stops it, before tasks that are left are unwound.
+    aborted: called if an exception ends the run, before remaining tasks are cancelled.
     """
     with set_aside(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
             return runner.run(main)
         except BaseException:
-            broken_off()
+            aborted()
             raise
 
 
 @contextlib.contextmanager
 def set_aside() -> Iterator[None]:
-    """A loop that runs in this thread, as a notebook's does, does not count while the block lasts.
+    """Set aside an event loop running in this thread, like a notebook's, inside the block.
 
-    It would stand still anyway, as it does while any cell computes.
+    That loop stands still anyway, as during any other computation in a cell.
     """
     outer = asyncio._get_running_loop()
     if outer is None:

@@ -1,7 +1,7 @@
-"""When the global model is evaluated, and what came out.
+"""Schedule and results of the global model's evaluations.
 
 An evaluation belongs to a virtual instant, but its real work may finish later: results are collected in order, at the
-latest when a few are outstanding or where the run's end depends on them.
+latest when several are outstanding or when the run's end depends on them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from fedtempo.record.metric import Measure
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8
-"""Evaluations that may wait at once: each keeps a model alive."""
+"""Largest number of outstanding evaluations: each keeps a model in memory."""
 
 
 class Evaluations:
-    """Evaluates the global model every so often, or at each commit, and notices when the target is reached.
+    """Evaluates the global model periodically or at each commit, and detects when the target is reached.
 
-    every: seconds between evaluations, or None for one at each commit. No timer is needed for that: between two commits
-    the model stands still, so the instants that lie between are made up for at the second.
+    every: seconds between evaluations; None for one at each commit. This needs no timer: the model does not change
+    between two commits, so the evaluations due in between are made at the second commit.
 
-    target: accuracy, or what else is measured; `reached` is called once the mean of three consecutive evaluations is at
-    or above it (curves of asynchronous training oscillate: one lucky evaluation is no result). It is called only where
-    `stop` is set, since every evaluation is then waited for at once.
+    target: value of `measure` to reach. If `stop` is set, `reached` is called once the mean of three consecutive
+    evaluations is at or above it (curves of asynchronous training oscillate, so a single evaluation may be luck). Each
+    evaluation is then waited for immediately.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Evaluations:
         reached: Callable[[], None] = lambda: None,
         wait: bool = True,
     ) -> None:
-        """wait: False where the run never waits for a result: whoever evaluates calls `collect` as results come."""
+        """wait: False if the run never waits for results; then `collect` must be called whenever results arrive."""
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
         self._leave = math.inf if not wait else 0 if stop else _OUTSTANDING
@@ -50,11 +50,11 @@ class Evaluations:
         self._tick = 1
         self._recent: deque[float] = deque(maxlen=3)
         self.accuracy: float | None = None
-        """The latest collected accuracy, or what else `measure` says."""
+        """Latest collected value of `measure`; None before the first."""
 
     @property
     def measure(self) -> Measure:
-        """What is measured."""
+        """The measure of evaluations: accuracy, or R^2 for numbers."""
         return self._recorder.measure
 
     def begin(self, model: Model) -> None:
@@ -62,14 +62,14 @@ class Evaluations:
         self._evaluate(0.0, model)
 
     def committed(self, now: float, before: Model, model: Model) -> None:
-        """`model` took the place of `before`."""
+        """Make the evaluations due at a commit that replaced `before` by `model`."""
         if self._every is None:
             self._evaluate(now, model)
         else:
             self._catch_up(now, before, at_now=False)
 
     def finish(self, now: float, model: Model) -> None:
-        """The run is over: evaluate up to its end, and collect all."""
+        """Make the evaluations due up to the run's end, and collect all results."""
         if self._every is not None:
             self._catch_up(now, model, at_now=True)
             if (self._tick - 1) * self._every < now:
@@ -77,7 +77,7 @@ class Evaluations:
         self.collect()
 
     def _catch_up(self, now: float, model: Model, *, at_now: bool) -> None:
-        """Evaluate `model` at the instants that passed, up to now; `at_now`: the one at now belongs to it too."""
+        """Evaluate `model` at the instants due before now; at_now: also at one due exactly now."""
         assert self._every is not None
         while (instant := self._tick * self._every) < now or (at_now and instant == now):
             self._tick += 1
@@ -92,7 +92,7 @@ class Evaluations:
         self.collect(leave=self._leave)
 
     def collect(self, leave: float = 0) -> None:
-        """Record results in order: those that are there, and more until at most `leave` are outstanding."""
+        """Record results in order: those available, and more until at most `leave` are outstanding."""
         while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0][2].done()):
             time, version, pending = self._outstanding.popleft()
             result = pending.result()

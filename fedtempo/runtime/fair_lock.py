@@ -1,4 +1,4 @@
-"""Whose turn it is: a client does one thing at a time, first come, first served."""
+"""A fair lock: a client does one thing at a time, first come, first served."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 
 
-class Turns:
-    """A fair lock that is taken and given back in different places (a visit's first and last phase)."""
+class FairLock:
+    """A fair lock that is acquired and released in different places (the first and last phase of a visit)."""
 
     __slots__ = ("_taken", "_waiting")
 
@@ -16,14 +16,14 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] | None = None
 
     def take_if_free(self) -> bool:
-        """Take the turn where nobody has it or waits for it; says whether that was so."""
+        """Take the turn if nobody has it or waits for it; return whether it was taken."""
         if self._taken:
             return False
         self._taken = True
         return True
 
     def queue(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Queue for a turn that somebody has. The future is done when it comes; cancel it to leave the queue."""
+        """Queue for a turn that is taken; return a future that is done when it comes (cancel it to leave)."""
         turn = loop.create_future()
         if self._waiting is None:
             self._waiting = deque()
@@ -31,7 +31,7 @@ class Turns:
         return turn
 
     async def take(self) -> None:
-        """Wait for all who came before; cancellation gives up the place, and passes the turn on if it had just come."""
+        """Wait for the turn, in order of arrival. If cancelled, leave the queue and pass on a turn just received."""
         if not self.take_if_free():
             await self.taken(self.queue(asyncio.get_running_loop()))
 
@@ -45,7 +45,7 @@ class Turns:
             raise
 
     def give(self) -> None:
-        """Pass the turn to the next who still waits."""
+        """Pass the turn to the next waiter, if there is one."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -1,4 +1,4 @@
-"""Visits at once: as tasks of a TaskGroup, or at half of what a group costs for each."""
+"""Parallel coroutines: visits, of which some may be lost, at half the cost of a TaskGroup, and others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 async def came_back(visit: Callable[[Client], Coroutine[Any, Any, T]], clients: Iterable[Client]) -> list[T]:
-    """What the visits to all clients returned, in their order, without those that ended in ClientUnavailable.
+    """Visit all clients in parallel; return the results in their order, without visits that raised ClientUnavailable.
 
-    The first other error cancels the rest and is raised once that is over, and so does a cancellation from outside.
+    The first other error, or a cancellation from outside, cancels the rest and is raised once these have ended.
     """
     loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
+    ended: asyncio.Future[None] = loop.create_future()
     results: dict[int, T] = {}
     left = 0
 
@@ -27,19 +27,19 @@ async def came_back(visit: Callable[[Client], Coroutine[Any, Any, T]], clients: 
             results[number] = await visit(client)
         except ClientUnavailable:
             pass
-        except Exception as error:  # noqa: BLE001  it is raised where all of them are awaited
-            if not over.done():
-                over.set_exception(error)
+        except Exception as error:  # noqa: BLE001  raised by the caller's await
+            if not ended.done():
+                ended.set_exception(error)
         finally:
             left -= 1
-            if not left and not over.done():
-                over.set_result(None)
+            if not left and not ended.done():
+                ended.set_result(None)
 
     tasks = [loop.create_task(counted(number, client)) for number, client in enumerate(clients)]
     left = len(tasks)
     if tasks:
         try:
-            await over
+            await ended
         except BaseException:
             for task in tasks:
                 task.cancel()
@@ -48,8 +48,8 @@ async def came_back(visit: Callable[[Client], Coroutine[Any, Any, T]], clients: 
     return [results[number] for number in range(len(tasks)) if number in results]
 
 
-async def at_once(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of it returned, in the order given."""
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(each) for each in work]
-    return [task.result() for task in running]
+async def at_once(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines in parallel; return their results in the order given."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    return [task.result() for task in tasks]

@@ -1,37 +1,52 @@
-"""Models among the arguments of a function at the server: found, and replaced by where their parameters lie."""
+"""A function at the server and its arguments, with the models among them taken out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedtempo.federation import Model
 
-
-def models_in(values: Iterable[Any]) -> list[Model]:
-    """The models among `values`, in lists and tuples too."""
-    found: list[Model] = []
-    for value in values:
-        if isinstance(value, Model):
-            found.append(value)
-        elif isinstance(value, list | tuple) and not are_numbers(value):
-            found.extend(models_in(value))
-    return found
+Fill = Callable[[Sequence[Any]], Any]
+"""Builds a value again from what stands for its models, in the order in which `split` took them out."""
 
 
-def are_numbers(values: Iterable[Any]) -> bool:
-    """Whether there is nothing in these but plain numbers, as in weights, of which there may be many."""
-    return set(map(type, values)) <= {float, int}
+def split(value: Any, models: list[Model]) -> Fill:
+    """Append the models in `value` to `models` and return a function that builds `value` with others in their place.
 
-
-def located(value: Any) -> Any:
-    """`value` with each Model replaced by its location, in lists, tuples and dicts too."""
+    Lists, tuples and mappings are searched at any depth; they are built again as lists and dicts.
+    """
     if isinstance(value, Model):
-        return value.location
+        index = len(models)
+        models.append(value)
+        return lambda vectors: vectors[index]
     if isinstance(value, list | tuple):
-        if are_numbers(value):
-            return list(value)
-        return [item.location if isinstance(item, Model) else located(item) for item in value]
+        types = set(map(type, value))
+        if types <= {float, int}:  # weights, of which there may be many
+            return lambda _: list(value)
+        if types == {Model}:
+            start, stop = len(models), len(models) + len(value)
+            models.extend(value)
+            return lambda vectors: list(vectors[start:stop])
+        items = [split(item, models) for item in value]
+        return lambda vectors: [fill(vectors) for fill in items]
     if isinstance(value, Mapping):
-        return {key: located(item) for key, item in value.items()}
-    return value
+        entries = {key: split(item, models) for key, item in value.items()}
+        return lambda vectors: {key: fill(vectors) for key, fill in entries.items()}
+    return lambda _: value
+
+
+class ServerCall:
+    """A call of `function(*positional, **named)`, to be made with the vectors of its models.
+
+    models: those among the arguments, in order; call this object with as many vectors.
+    """
+
+    def __init__(self, function: Callable[..., Any], positional: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.__qualname__: str = getattr(function, "__qualname__", type(function).__qualname__)
+        self.models: list[Model] = []
+        self._function = function
+        self._positional, self._named = split(positional, self.models), split(named, self.models)
+
+    def __call__(self, *vectors: Any) -> Any:
+        return self._function(*self._positional(vectors), **self._named(vectors))

@@ -1,4 +1,4 @@
-"""What a run is at now, in a file beside its records: those hold a visit only once it has ended."""
+"""A file with a run's current state, beside its records, which hold a visit only once it has ended."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from fedtempo.runtime.runner import Driven
 log = logging.getLogger(__name__)
 
 BEAT_S = 1.0
-"""Real seconds between two looks."""
+"""Real seconds between two updates of the file."""
 
-_MOST_VISITS = 20_000
-_SHARE = 0.01
-"""Of the time, at most, that a thread may take from the run."""
+_MAX_VISITS = 20_000
+"""Largest number of visits in the file."""
+
+_MAX_SHARE = 0.01
+"""Largest share of the time that the thread may take from the run."""
 
 
 @contextlib.contextmanager
-def beside(
+def in_background(
     name: str, follow: Callable[[Driven, Evaluations, threading.Event], None]
 ) -> Iterator[Callable[[Driven, Evaluations], None]]:
-    """Let `follow` go along with a run in a thread called `name`; it ends when the event is set, as this block ends.
+    """Run `follow` beside a run in a thread called `name`; the event is set at the end of the block.
 
-    Yields what `simulate` takes as `watch`.
+    Yields a function to pass to `simulate` as `watch`.
     """
     stop = threading.Event()
     threads: list[threading.Thread] = []
@@ -50,14 +52,14 @@ def beside(
 
 
 @contextlib.contextmanager
-def pulse(
+def heartbeat(
     path: Path, watch: Callable[[Driven, Evaluations], None] | None = None, every_s: float = BEAT_S
 ) -> Iterator[Callable[[Driven, Evaluations], None]]:
-    """Keep `path` up to date while the block lasts, from a thread of its own, and delete it then.
+    """Keep the file at `path` up to date inside the block, from a separate thread, and delete it afterwards.
 
-    Yields what `simulate` takes as `watch`, which calls the given one too. The file holds the run's clock (now_s), how
-    many visits were begun, and those in progress: client, group (-1 for none), started, received, computed; what is
-    still to come is null, or lies after now_s.
+    Yields a function to pass to `simulate` as `watch`; it also calls the given `watch`. The file holds the run's clock
+    (now_s), the number of visits begun, and those in progress: client, group (-1 for none), started, received,
+    computed; times still unknown are null, or lie after now_s.
     """
 
     def beat(run: Driven, _: Evaluations, stop: threading.Event) -> None:
@@ -66,13 +68,13 @@ def pulse(
             began = time.perf_counter()
             try:
                 write_text(path, to_json(_state(run)))
-            except RunError as error:  # no reason to end the run, which needs the same disk and will say so
-                log.warning("%s; who watches the run does not see what is in progress", error)
+            except RunError as error:  # the run writes to the same disk and reports the problem itself
+                log.warning("%s; `fedtempo watch` will not show the visits in progress", error)
                 return
-            pause_s = max(every_s, (time.perf_counter() - began) / _SHARE)
+            pause_s = max(every_s, (time.perf_counter() - began) / _MAX_SHARE)
 
     try:
-        with beside("pulse", beat) as begin:
+        with in_background("heartbeat", beat) as begin:
 
             def both(run: Driven, evaluations: Evaluations) -> None:
                 if watch is not None:
@@ -90,11 +92,11 @@ def _state(run: Driven) -> dict[str, Any]:
         "now_s": run.now,
         "visits_begun": run.visits_begun,
         "busy": len(visits),
-        "in_progress": [_row(visit) for visit in visits[:_MOST_VISITS]],
+        "in_progress": [_row(visit) for visit in visits[:_MAX_VISITS]],
     }
 
 
 def _row(visit: Visit) -> tuple[int, int, float, float | None, float | None]:
-    stay = visit.state
-    group = -1 if stay.group is None else stay.group
-    return visit.client.id, group, visit.started, stay.received_at, visit.computed
+    state = visit.state
+    group = -1 if state.group is None else state.group
+    return visit.client.id, group, visit.started, state.received_at, visit.computed

@@ -1,4 +1,4 @@
-"""Random generators that depend on nothing but what they are for."""
+"""Random generators that depend only on the seed, their purpose and their keys."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _HALF = np.uint32(16)
 
 @cache
 def _words(purpose: str) -> tuple[int, int]:
-    """A purpose as two 64-bit words, the same on every machine."""
+    """Return a purpose as two 64-bit words, the same on every machine."""
     digest = hashlib.sha256(purpose.encode()).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
 
 
 def keyed_generator(seed: int, purpose: str, *keys: int) -> np.random.Generator:
-    """A generator for `purpose` and integer `keys` (>= 0) under `seed`: equal arguments, equal draws."""
+    """Return a generator for `purpose` and integer `keys` (>= 0) under `seed`: equal arguments give equal draws."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(_entropy(seed, *_words(purpose), *keys))))
 
 
 class ClientGenerators:
-    """`keyed_generator(seed, purpose, client)` for clients 0 to n_clients - 1, at a tenth of its cost for each.
+    """Makes `keyed_generator(seed, purpose, client)` for clients 0 to n_clients - 1 at a tenth of the cost.
 
-    What a generator starts from is worked out for all clients at once, when a purpose is first asked for.
+    The initial states for all clients are computed together at the first call for a purpose.
     """
 
     def __init__(self, seed: int, n_clients: int) -> None:
@@ -49,11 +49,11 @@ class ClientGenerators:
             clients = np.arange(self._n_clients, dtype=np.uint32)
             entropy = [np.full(self._n_clients, word) for word in fixed] + [clients]
             states = self._states[purpose] = seed_states(entropy)
-        return np.random.Generator(np.random.PCG64(_Known(states[client])))  # type: ignore[arg-type]
+        return np.random.Generator(np.random.PCG64(_PrecomputedState(states[client])))  # type: ignore[arg-type]
 
 
-class _Known(ISeedSequence):
-    """What a seed sequence would generate for a PCG64, worked out before."""
+class _PrecomputedState(ISeedSequence):
+    """A seed sequence with a precomputed state for a PCG64."""
 
     def __init__(self, state: npt.NDArray[np.uint64]) -> None:
         self._state = state
@@ -63,11 +63,11 @@ class _Known(ISeedSequence):
 
 
 def _entropy(*numbers: int) -> Words:
-    """The 32-bit words of these numbers, lowest first, as SeedSequence takes them apart itself, though slowly."""
+    """Return the 32-bit words of these numbers, lowest first, as SeedSequence splits them (but faster)."""
     words = []
     for number in map(int, numbers):
         if number < 0:
-            raise ValueError(f"{number} cannot be the key of a generator: it must be 0 or more")
+            raise ValueError(f"{number} cannot be the key of a generator: must be 0 or more")
         words.append(number & 0xFFFFFFFF)
         while number := number >> 32:
             words.append(number & 0xFFFFFFFF)
@@ -75,7 +75,7 @@ def _entropy(*numbers: int) -> Words:
 
 
 def seed_states(entropy: list[Words]) -> npt.NDArray[np.uint64]:
-    """`SeedSequence(words).generate_state(4, uint64)` of many sequences at once, shape (sequences, 4).
+    """Return `SeedSequence(words).generate_state(4, uint64)` for many sequences, shape (sequences, 4).
 
     entropy: the first word of all sequences, the second, and so on.
     """
@@ -92,8 +92,8 @@ def seed_states(entropy: list[Words]) -> npt.NDArray[np.uint64]:
         value: Words = x * _MIX_L - y * _MIX_R
         return value ^ (value >> _HALF)
 
-    none = np.zeros_like(entropy[0])
-    pool = [hashed(entropy[i] if i < len(entropy) else none) for i in range(_POOL)]
+    zeros = np.zeros_like(entropy[0])
+    pool = [hashed(entropy[i] if i < len(entropy) else zeros) for i in range(_POOL)]
     for source in range(_POOL):
         for target in range(_POOL):
             if source != target:
@@ -102,10 +102,10 @@ def seed_states(entropy: list[Words]) -> npt.NDArray[np.uint64]:
         for target in range(_POOL):
             pool[target] = mixed(pool[target], hashed(word))
     constant = _INIT_B
-    state = np.empty((len(none), 2 * _POOL), dtype="<u4")
-    for place in range(2 * _POOL):
-        value = pool[place % _POOL] ^ np.uint32(constant)
+    state = np.empty((len(zeros), 2 * _POOL), dtype="<u4")
+    for column in range(2 * _POOL):
+        value = pool[column % _POOL] ^ np.uint32(constant)
         constant = constant * _MULT_B & 0xFFFFFFFF
         value = value * np.uint32(constant)
-        state[:, place] = value ^ (value >> _HALF)
+        state[:, column] = value ^ (value >> _HALF)
     return state.view("<u8")

@@ -1,4 +1,4 @@
-"""One run on the virtual clock, from its first instant to its end."""
+"""One run of a strategy, from its first instant to its end."""
 
 from __future__ import annotations
 
@@ -28,36 +28,34 @@ from fedtempo.runtime.executors import Evaluator
 
 @component(frozen=True, config=STRICT)
 class RunSettings:
-    """The `[run]` table: when a run ends, what it aims at, when it is evaluated."""
+    """The `[run]` table: when a run ends, its target, and when it is evaluated."""
 
-    seed: Annotated[int, Ge(0), Doc("every random draw depends on it and on its purpose, nothing else")] = 1
-    horizon: Annotated[Positive | None, Doc("seconds of the run's clock after which it ends")] = None
-    max_commits: Annotated[Count | None, Doc("the run ends with this version of the global model")] = None
-    target_accuracy: Annotated[Share | None, Doc("time to it is reported; R^2 where the data ask for numbers")] = None
+    seed: Annotated[int, Ge(0), Doc("seed of all random draws")] = 1
+    horizon: Annotated[Positive | None, Doc("end of the run, seconds of its clock")] = None
+    max_commits: Annotated[Count | None, Doc("number of commits after which the run ends")] = None
+    target_accuracy: Annotated[Share | None, Doc("accuracy to reach (R^2 for numbers)")] = None
     stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
-    evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every so many seconds, or each commit")] = "time"
+    evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every evaluate_every seconds, or at each commit")] = (
+        "time"
+    )
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
     checkpoint_every: Annotated[
         NonNegative,
         Doc(
-            "real seconds after which what was done is on the disk: no more is lost when the run is killed; 0: a run "
-            "that is resumed begins from its start"
+            "real seconds between checkpoints: a killed run loses at most these; 0: no checkpoints, and a resumed run "
+            "starts over"
         ),
     ] = 30.0
     record: Annotated[
         Literal["all", "totals"],
-        Doc("a row for each visit and commit, or their totals alone: the run's folder does not grow with them then"),
+        Doc("record a row per visit and commit, or only totals, so that the run's folder does not grow"),
     ] = "all"
     track: Annotated[
         tuple[str, ...],
         Field(strict=False),
-        Doc(
-            "where numbers of the run go as well: tensorboard, mlflow, wandb, or module:Class; no result depends on it"
-        ),
+        Doc("trackers that also receive the run's numbers: tensorboard, mlflow, wandb, or module:Class"),
     ] = ()
-    verify: Annotated[
-        bool, Doc("check while it runs that the records hold together; for those who change fedtempo")
-    ] = False
+    verify: Annotated[bool, Doc("check the consistency of records during the run; for developers of fedtempo")] = False
 
     def __post_init__(self) -> None:
         if self.horizon is not None and self.horizon > LARGEST_TIME_S:
@@ -69,28 +67,29 @@ class RunSettings:
 
 
 class Interruptible(Protocol):
-    """Who must know that a run ends before its end, while the strategy's tasks are still as they were."""
+    """Notified before an interrupted run is cancelled, while the strategy's tasks are still intact."""
 
     @property
     def replays(self) -> bool:
-        """Whether a resumed run is not yet where it was: models are names."""
+        """Whether a resumed run is still being replayed, so that models have no parameters."""
         ...
 
     def interrupt(self) -> None:
-        """Between two steps of its tasks."""
+        """The run is interrupted between two steps of its tasks."""
         ...
 
     def stop(self) -> None:
-        """In the midst of one. What tasks ask for from now on is no part of the run."""
+        """The run is interrupted within a step, or cancelled: ignore what its tasks ask for from now on."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: "horizon", "target", "budget" (of commits, or the strategy had no more to do) or "interrupted".
+    """How a run ended.
 
-    end_s: the clock then. model: the global model's flat parameters; None without training, and for a resumed run that
-    was interrupted again before it was where it had been.
+    ended: "horizon", "target", "budget" (of commits, or the strategy returned) or "interrupted". end_s: the clock then.
+    model: the global model's flat parameters; None without training, and for a resumed run that was interrupted again
+    during its replay.
     """
 
     ended: str
@@ -99,11 +98,11 @@ class Outcome:
 
 
 class Driven(Federation, Protocol):
-    """A federation as the runner drives it."""
+    """A federation with what the runner and observers need beyond the strategy's view."""
 
     @property
     def end_s(self) -> float:
-        """The run's end, were it now."""
+        """The run's end if it ended now, seconds."""
         ...
 
     @property
@@ -111,15 +110,15 @@ class Driven(Federation, Protocol):
     @property
     def visits_begun(self) -> int: ...
     def in_progress(self) -> Sequence[Visit]:
-        """Visits that hold their client now, as another thread may ask."""
+        """Return the visits that hold a client now. Thread-safe."""
         ...
 
     def end(self, why: str) -> None:
-        """End the run at this instant: `why` is "target", "budget" or "horizon"."""
+        """End the run now. why: "target", "budget" or "horizon"."""
         ...
 
     def close(self) -> None:
-        """No visit after this: those still held are recorded as cut."""
+        """End the visits in progress as cut; no visit begins after this."""
         ...
 
 
@@ -139,13 +138,14 @@ def simulate(
     play: Callable[[Coroutine[Any, Any, str]], str] | None = None,
     wait: bool = True,
 ) -> Outcome:
-    """Run `strategy` to its end. `make(evaluations=..., horizon=...)` builds the federation inside the clock.
+    """Run `strategy` to its end.
 
-    Ctrl-C ends the run where it is: what was recorded stays, and the outcome says "interrupted". So does SIGTERM where
-    it has a handler, which is called and may raise KeyboardInterrupt. strategy_name: what errors call the strategy; its
-    class by default. `watch` is called once with the objects that a progress display may read from another thread.
-    journal: told of the end of a run that does not end by itself. play: runs the whole of it on a loop whose time is
-    the run's clock; virtual time by default. wait: see Evaluations. Raises UserCodeError if a user's code failed.
+    make: called as `make(evaluations=..., horizon=..., max_commits=...)` inside the run's loop, returns the federation.
+    strategy_name: name of the strategy in errors (default: its class). watch: called once with objects that a progress
+    display may read from another thread. journal: notified if the run is interrupted. play: runs a coroutine on a loop
+    whose time is the run's clock (default: virtual time). wait: see Evaluations. Ctrl-C interrupts the run: records
+    stay, and the outcome is "interrupted". So does SIGTERM if its handler raises KeyboardInterrupt. Raises
+    UserCodeError if a user's code failed.
     """
     state: dict[str, Any] = {}
 
@@ -162,10 +162,10 @@ def simulate(
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
         watch(sim, evaluations)
-        this = asyncio.current_task()
-        assert this is not None
+        task = asyncio.current_task()
+        assert task is not None
         try:
-            with cancelled_by_sigterm(this):
+            with cancelled_by_sigterm(task):
                 ended = await _until_the_end(strategy, settings, sim, evaluations, journal, strategy_name)
         finally:
             state["end_s"] = sim.end_s
@@ -174,7 +174,7 @@ def simulate(
 
     try:
         if play is None:
-            ended = clock.run(main(), broken_off=journal.stop if journal else lambda: None)
+            ended = clock.run(main(), aborted=journal.stop if journal else lambda: None)
         else:
             ended = play(main())
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -196,9 +196,9 @@ async def _until_the_end(
     journal: Interruptible | None,
     strategy_name: str | None,
 ) -> str:
-    """Run the strategy's coroutine until the horizon, the budget or the target; returns which it was."""
+    """Run the strategy's coroutine until the horizon, the budget or the target; return which ended it."""
     if settings.horizon is not None:
-        # Just after the horizon: whatever ends exactly at it still counts.
+        # Just after the horizon: what ends exactly at the horizon still counts.
         asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
     evaluations.begin(sim.model)
     running: asyncio.Future[Any] = asyncio.create_task(strategy.run(sim), name="strategy")
@@ -215,13 +215,13 @@ async def _until_the_end(
         running.cancel()
         await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
-        raise _told(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
+        raise _reported(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
     return sim.ended.result() if sim.ended.done() else "budget"
 
 
 @contextlib.contextmanager
 def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
-    """The first SIGTERM cancels the task where its handler raises KeyboardInterrupt, as asyncio does for Ctrl-C."""
+    """Cancel the task on the first SIGTERM if its handler raises KeyboardInterrupt, as asyncio does on Ctrl-C."""
     handler = signal.getsignal(signal.SIGTERM)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
         yield
@@ -241,20 +241,20 @@ def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def _told(error: BaseException, strategy: Strategy, where: str) -> BaseException:
-    """What is raised for an error of the strategy's: ours as it is, one of a user's code with its lines."""
-    found = error
-    while isinstance(found, BaseExceptionGroup) and (
-        len(found.exceptions) == 1 or found.split(FedtempoError)[1] is None
+def _reported(error: BaseException, strategy: Strategy, where: str) -> BaseException:
+    """Return the error to raise for an error in the strategy: fedtempo's own unchanged, a user's with its lines."""
+    cause = error
+    while isinstance(cause, BaseExceptionGroup) and (
+        len(cause.exceptions) == 1 or cause.split(FedtempoError)[1] is None
     ):
-        found = found.exceptions[0]
-    if isinstance(found, StrategyError):
-        told: BaseException | None = with_lines(found, where)
-    elif isinstance(found, FedtempoError) or not isinstance(found, Exception):
-        return found
+        cause = cause.exceptions[0]
+    if isinstance(cause, StrategyError):
+        reported: BaseException | None = with_lines(cause, where)
+    elif isinstance(cause, FedtempoError) or not isinstance(cause, Exception):
+        return cause
     else:
-        told = user_error(found, where, strategy)
-    if told is None:
-        return found
-    told.__cause__ = found
-    return told
+        reported = user_error(cause, where, strategy)
+    if reported is None:
+        return cause
+    reported.__cause__ = cause
+    return reported

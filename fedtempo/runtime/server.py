@@ -1,4 +1,4 @@
-"""What the server does with time and with updates: the `[server]` table."""
+"""The `[server]` table: time at the server, deadlines, averages and privacy."""
 
 from __future__ import annotations
 
@@ -26,35 +26,37 @@ class ServerSettings:
     deadline: Annotated[
         Annotated[float, Ge(1)] | None,
         Doc(
-            "a visit is given up after this many times the estimate of what it takes, waiting for others not counted; "
-            "the server waits without end where not given"
+            "multiple of a visit's estimated time after which the visit is given up; waiting for other visits does not "
+            "count (default: no deadline)"
         ),
     ] = None
     max_bad_updates: Annotated[
         Annotated[int, Ge(0)] | None,
-        Doc("updates that may be refused (not finite, of a wrong shape or count) before the run ends with an error"),
+        Doc(
+            "number of bad updates (not finite, wrong shape or count) allowed before the run fails (default: no limit)"
+        ),
     ] = None
     aggregation: Annotated[
         Aggregation,
         Doc(
-            "what an average is: mean weighted by examples, or in each parameter the median or the trimmed mean of the "
-            "models, all counting the same (Yin et al. 2018)"
+            "kind of average: mean weighted by examples, or coordinate-wise median or trimmed mean of the models, "
+            "unweighted (Yin et al. 2018)"
         ),
     ] = "mean"
     trim: Annotated[
-        float, Ge(0), Lt(0.5), Doc("trimmed-mean: share of the models left out at each end, rounded down; beta")
+        float, Ge(0), Lt(0.5), Doc("beta of trimmed-mean: share of models left out at each end, rounded down")
     ] = 0.1
     clip_norm: Annotated[
-        Positive | None, Doc("largest L2 norm of a model's change from the global model in an average")
+        Positive | None, Doc("largest L2 norm of a model's change from the global model in an average (default: none)")
     ] = None
     privacy: Annotated[
         Privacy | None,
         BeforeValidator(_privacy_from),
-        Doc("averages that are differentially private of each client: {clip_norm, noise_multiplier, delta}"),
+        Doc("client-level differential privacy of averages: {clip_norm, noise_multiplier, delta}"),
     ] = None
 
     def __post_init__(self) -> None:
         if self.privacy is not None and self.aggregation != "mean":
-            raise ValueError(f"aggregation = {self.aggregation!r}: with privacy it is the mean")
+            raise ValueError(f"aggregation = {self.aggregation!r}: with privacy it must be 'mean'")
         if self.privacy is not None and self.clip_norm is not None:
-            raise ValueError(f"clip_norm = {self.clip_norm}: with privacy it is that of [server.privacy]")
+            raise ValueError(f"clip_norm = {self.clip_norm}: with privacy, set server.privacy.clip_norm instead")

@@ -1,7 +1,7 @@
-"""The federation on a virtual clock: visits take the fleet's time, and training happens on real cores meanwhile.
+"""The federation on a virtual clock: visits take the fleet's time, while training runs on real cores.
 
-A visit's training is handed to the executor at the visit's virtual start of computing; its result is waited for only
-at the virtual end. All visits that overlap on the clock thus overlap on the cores, and no strategy knows of it.
+A visit's training is handed to the executor at its virtual start, and its result is waited for only at the visit's
+virtual end. So visits that overlap on the clock also overlap on the cores, invisibly to strategies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.errors import RunError
-from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
+from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.fleet.variation import Factors
 from fedtempo.learning.training import Training
@@ -30,7 +30,7 @@ from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.keyed import ClientGenerators
-from fedtempo.runtime.limits import Tolerance
+from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.visits import UNLIMITED, Visits
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Simulation(Central):
-    """One run of a strategy (implements `fedtempo.federation.Federation`). Make it inside a running virtual loop."""
+    """One simulated run of a strategy (implements `fedtempo.federation.Federation`). Must be made in a VirtualLoop."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Simulation(Central):
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
     ) -> None:
-        """server: what the server does with time and with updates. max_commits: the run ends with that many.
+        """server: the `[server]` table. max_commits: number of commits after which the run ends.
 
-        size_bytes: what sending a model takes; four bytes a parameter where not given. examples: what clients may
-        upload, None in a run without data.
+        size_bytes: size of a model when it is sent (default: four bytes per parameter). examples: the examples that
+        clients may upload; None in a run without data.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -73,7 +73,8 @@ class Simulation(Central):
         self._max_commits, self._server_s = max_commits, server.seconds
         self._arithmetic = executor
         self._averaging = Averaging(server, recorder, self.rng, executor.sections)
-        self._tolerance = Tolerance(server, fleet.faults, self.rng)
+        self._limits = Limits(server, fleet.faults, self.rng)
+        self._bad_updates = BadUpdates(server.max_bad_updates)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
         generators = ClientGenerators(seed, len(clients))
@@ -90,9 +91,9 @@ class Simulation(Central):
         self._undisturbed = (
             self._visits.undisturbed
             and not (self._uplink or self._downlink)
-            and not (self._tolerance.deadlines or self._tolerance.faulty)
+            and not (self._limits.deadlines or self._limits.faulty)
         )
-        """Whether nothing but an end of the run or an error can make a visit take longer, or end it before."""
+        """Whether nothing can delay a visit or end it early, except the run's end or an error."""
 
     # What a strategy sees -------------------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ class Simulation(Central):
         to: Client | None = None,
     ) -> Update:
         self._averaging.may_send(model)
-        # Mostly nothing but the visit's end must be awaited, and a hundred thousand may wait there: in one frame each.
+        # Usually only the visit's end is awaited, by up to a hundred thousand visits: this takes one frame each.
         visits = self._visits
         visit = visits.begin_if_free(client, model, group) or await visits.begin(client, model, group)
         if waiting := self._receive(visit):
@@ -144,16 +145,10 @@ class Simulation(Central):
         await self._visits.catch_up(visit)
         return visit
 
-    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
-        self._averaging.may_send(model)
-        asked = list(clients)
-        if len(set(asked)) < len(asked):
-            raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
-        begun: dict[Client, Visit] = {}
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        return await self._visits.begin(client, model, group)
 
-        async def begin(client: Client) -> None:
-            begun[client] = await self._visits.begin(client, model, group)
-
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
         async def receive(visit: Visit) -> Visit | None:
             try:
                 if waiting := self._visits.phase(visit, slowest_s, "receiving", None):
@@ -164,20 +159,13 @@ class Simulation(Central):
             visit.state.received_at = self.now
             return visit
 
-        try:
-            await at_once(map(begin, asked))
-            for client, visit in begun.items():  # what its own link needs; what it waits for is the slowest's
-                visit.state.download_s = self._states[client.id].download_s * visit.state.link_factor
-            slowest_s = max((visit.state.download_s for visit in begun.values()), default=0.0)
-            async with self._downlink or UNLIMITED:
-                if begun:
-                    self._recorder.traffic(down=self._size_bytes)
-                received = await at_once(receive(begun[client]) for client in asked)
-        except BaseException:
-            for visit in begun.values():
-                visit.release()
-            raise
-        return [visit for visit in received if visit is not None]
+        for visit in visits:  # observed is the time on its own link, although it waits for the slowest
+            visit.state.download_s = self._states[visit.client.id].download_s * visit.state.link_factor
+        slowest_s = max((visit.state.download_s for visit in visits), default=0.0)
+        async with self._downlink or UNLIMITED:
+            if visits:
+                self._recorder.traffic(down=self._size_bytes)
+            return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         if waiting := self._compute(visit, work):
@@ -193,9 +181,7 @@ class Simulation(Central):
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
-        if not client.shares_examples:
-            raise ConsentError(f"client {client.id} did not agree to share examples")
-        self._averaging.may_gather()
+        self._must_consent(client)
         store = self._raw_examples()
         visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
@@ -206,21 +192,20 @@ class Simulation(Central):
 
         with visit:
             async with self._uplink or UNLIMITED:
-                asked = chosen = store.unsent(client, per_class)
+                requested = chosen = store.unsent(client, per_class)
                 if until is not None:
-                    chosen = asked[: bisect_right(range(1, len(asked) + 1), until - self.now, key=seconds)]
+                    chosen = requested[: bisect_right(range(1, len(requested) + 1), until - self.now, key=seconds)]
                 if len(chosen):
                     if waiting := self._visits.phase(visit, seconds(len(chosen)), "sending examples", None):
                         await waiting
                     await self._visits.catch_up(visit)
-            examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(asked))
+            examples = store.send(client, chosen, len(per_class), cut=len(chosen) < len(requested))
             self._recorder.traffic(up=examples.size_bytes, examples=examples.size_bytes)
             self._visits.end(visit, "done")
             return examples
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
-        if not any(each.size_bytes for each in examples):
-            raise RunError("training at the server needs at least one example")
+        self._must_have_examples(examples)
         training = resolve(self._training, work)
         self._server_visits += 1
         rows = self._raw_examples().rows(examples)
@@ -230,9 +215,9 @@ class Simulation(Central):
         return Model(model.version, pending.result().location)
 
     def estimate_example_s(self, client: Client) -> float:
-        state = self._states[client.id]
+        owner = self._states[client.id]
         true_s = self._fleet.links.upload_s(client.id, self._raw_examples().example_bytes)
-        return true_s * self.estimate(client).upload_s / state.upload_s if state.upload_s else true_s
+        return true_s * self.estimate(client).upload_s / owner.upload_s if owner.upload_s else true_s
 
     async def sleep_until(self, time: float) -> None:
         if time <= self._loop.now:
@@ -243,18 +228,18 @@ class Simulation(Central):
     @contextlib.contextmanager
     def preparation(self) -> Iterator[None]:
         if self._loop.now > 0:
-            raise RunError(f"preparation is possible before the clock runs, not at t = {self.now:g} s")
+            raise RunError(f"preparation is possible only before the clock runs, not at t = {self.now:g} s")
         self._visits.preparing = True
         try:
             yield
         finally:
             self._visits.preparing = False
 
-    # What drives it -------------------------------------------------------------------------------------------------
+    # For the runner and observers ------------------------------------------------------------------------------------
 
     @property
     def end_s(self) -> float:
-        """The run's end, were it now."""
+        """The run's end if it ended now, seconds."""
         return self._visits.end_s
 
     @property
@@ -265,21 +250,21 @@ class Simulation(Central):
         return self._visits.in_progress()
 
     def close(self) -> None:
-        """No visit after this: those still held are recorded as cut."""
+        """End the visits in progress as cut; no visit begins after this."""
         self._visits.close()
 
-    # The phases of a visit, on its own time. Each returns what must be awaited first, as `Visits.phase` does.
+    # The phases of a visit, on its own time. Each returns a coroutine if it can block, else None, like `Visits.phase`.
 
     def _receive(self, visit: Visit) -> Coroutine[Any, Any, None] | None:
-        stay, state = visit.state, self._states[visit.client.id]
-        if not state.takes_delivered(visit.received):
-            stay.download_s = state.download_s * stay.link_factor
+        state, owner = visit.state, self._states[visit.client.id]
+        if not owner.takes_delivered(visit.received):
+            state.download_s = owner.download_s * state.link_factor
             self._recorder.traffic(down=self._size_bytes)
-        if self._tolerance.deadlines:
-            self._tolerance.wait(visit, self.estimate)
-        if waiting := self._visits.phase(visit, stay.download_s, "receiving", self._downlink):
+        if self._limits.deadlines:
+            self._limits.wait(visit, self.estimate)
+        if waiting := self._visits.phase(visit, state.download_s, "receiving", self._downlink):
             return self._receive_late(visit, waiting)
-        stay.received_at = stay.at
+        state.received_at = state.at
         return None
 
     async def _receive_late(self, visit: Visit, waiting: Coroutine[Any, Any, None]) -> None:
@@ -287,37 +272,37 @@ class Simulation(Central):
         visit.state.received_at = visit.state.at
 
     def _compute(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
-        """The executor begins with it at once."""
-        client, stay = visit.client, visit.state
-        state = self._states[client.id]
+        """Start the training and let its time pass."""
+        client, state = visit.client, visit.state
+        owner = self._states[client.id]
         training = resolve(self._training, work)
-        examples, mean_s = state.planned(training)
-        state.visits += 1
+        examples, mean_s = owner.planned(training)
+        owner.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
-        if self._tolerance.faulty:
-            fault = self._tolerance.fault(client, state.visits)
-            seconds *= self._tolerance.compute_factor(fault)
-        stay.compute_s = state.as_configured_s(seconds, examples)
-        if self._tolerance.deadlines:
-            self._tolerance.wait(visit, self.estimate, work=mean_s / state.mean_compute_s())
+        if self._limits.faulty:
+            fault = self._limits.fault(client, owner.visits)
+            seconds *= self._limits.compute_factor(fault)
+        state.compute_s = owner.as_configured_s(seconds, examples)
+        if self._limits.deadlines:
+            self._limits.wait(visit, self.estimate, work=mean_s / owner.mean_compute_s())
         if not self._visits.undisturbed:
-            fails_at = self._fleet.availability.failure_point(client.id, state.failures)
+            fails_at = self._fleet.availability.failure_point(client.id, owner.failures)
             if fails_at is not None:
                 return self._fail(visit, seconds * fails_at)
-        stay.faulty = fault is not None
+        state.faulty = fault is not None
         if fault == "hang":
-            stay.silent = True
+            state.silent = True
             return self._visits.phase(visit, math.inf, "computing", None)
         if fault is not None and not self._executor.trains:
-            stay.flaw = self._tolerance.flaw(fault)
-        stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
+            state.flaw = self._limits.flaw(fault)
+        state.training = self._executor.train(visit.received.location, client.id, owner.visits, training)
         if waiting := self._visits.phase(visit, seconds, "computing", None):
-            return waiting  # the client is gone before it has computed
-        visit.computed = stay.at
+            return waiting  # the client leaves before it has computed
+        visit.computed = state.at
         return None
 
     async def _fail(self, visit: Visit, seconds: float) -> NoReturn:
-        """The client fails after so many seconds of computing."""
+        """End a visit whose client fails after `seconds` of computing. Raises ClientUnavailable."""
         if waiting := self._visits.phase(visit, seconds, "computing", None):
             await waiting
         await self._visits.catch_up(visit)
@@ -325,66 +310,66 @@ class Simulation(Central):
         raise ClientUnavailable(visit.client, f"it failed while computing at t = {self.now:g} s")
 
     def _send(self, visit: Visit, to: Client | None) -> Coroutine[Any, Any, None] | None:
-        client, stay = visit.client, visit.state
-        if stay.training is None or visit.computed is None:
+        client, state = visit.client, visit.state
+        if state.training is None or visit.computed is None:
             raise RunError(f"client {client.id}: upload before compute")
-        stay.upload_s = seconds = self._states[client.id].upload_s * stay.link_factor
+        state.upload_s = seconds = self._states[client.id].upload_s * state.link_factor
         if to is not None:
             neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
             if direct is not None and direct <= seconds + neighbour.download_s:
-                stay.neighbour = neighbour  # else the server relays
+                state.neighbour = neighbour  # else the server relays the model
                 return self._visits.phase(visit, direct, "sending", None)
         return self._visits.phase(visit, seconds, "sending", self._uplink)
 
     def _pass_phases(self, visit: Visit, training: Training) -> None:
-        """`_receive`, `_compute` and `_send` of a visit that nothing can delay or end early."""
-        client, stay = visit.client, visit.state
-        state = self._states[client.id]
-        if not state.takes_delivered(visit.received):
-            stay.download_s = state.download_s * stay.link_factor
+        """Do `_receive`, `_compute` and `_send` for a visit that nothing can delay or end early."""
+        client, state = visit.client, visit.state
+        owner = self._states[client.id]
+        if not owner.takes_delivered(visit.received):
+            state.download_s = owner.download_s * state.link_factor
             self._recorder.traffic(self._size_bytes)
-        examples, mean_s = state.planned(training)
+        examples, mean_s = owner.planned(training)
         seconds = mean_s * self._compute_factors.next(client.id)
-        stay.compute_s = state.as_configured_s(seconds, examples)
-        stay.upload_s = state.upload_s * stay.link_factor
-        state.visits += 1
-        computed = self._visits.pass_all(visit, stay.download_s, seconds, stay.upload_s)
-        stay.training = self._executor.train(visit.received.location, client.id, state.visits, training)
+        state.compute_s = owner.as_configured_s(seconds, examples)
+        state.upload_s = owner.upload_s * state.link_factor
+        owner.visits += 1
+        computed = self._visits.pass_all(visit, state.download_s, seconds, state.upload_s)
+        state.training = self._executor.train(visit.received.location, client.id, owner.visits, training)
         visit.computed = computed
 
     def _arrived(self, visit: Visit) -> Update:
-        """The model was sent, and the clock is where the visit is."""
-        client, stay = visit.client, visit.state
-        trained = stay.training.result()
-        if stay.neighbour is None:
+        """End a visit whose model has arrived at the server, at the present time of the clock."""
+        client, state = visit.client, visit.state
+        trained = state.training.result()
+        if state.neighbour is None:
             self._recorder.traffic(up=self._size_bytes)
         else:
             self._recorder.traffic(relay=self._size_bytes)
-        self._estimator.observe(client.id, stay.download_s, stay.compute_s, stay.upload_s)
-        if (flaw := trained.flaw or stay.flaw) is not None:
+        self._estimator.observe(client.id, state.download_s, state.compute_s, state.upload_s)
+        if (flaw := trained.flaw or state.flaw) is not None:
             self._refuse(visit, flaw)
         model = Model(visit.received.version, trained.location)
-        if stay.neighbour is not None:
-            stay.neighbour.deliver(model)
-        stay.statistics = told = trained.statistics
+        if state.neighbour is not None:
+            state.neighbour.deliver(model)
+        state.statistics = shown = trained.statistics
         if self._averaging.guards:
             self._averaging.arrived(model, client)
-            told = self._averaging.statistics(told)
-        if told:
-            self._recorder.told(statistics=len(told))
+            shown = self._averaging.statistics(shown)
+        if shown:
+            self._recorder.told(statistics=len(shown))
         computed = visit.computed
         assert computed is not None
         now = self._loop.now
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, now)
+        update = Update(client, visit.received, model, client.num_examples, shown, visit.started, computed, now)
         self._visits.end(visit, "done")
         return update
 
     def _refuse(self, visit: Visit, flaw: str) -> NoReturn:
-        """What came back of a visit is no update: it is over, and with too many of these the run is."""
+        """End a visit with a bad update; too many of these end the run. Raises ClientUnavailable."""
         self._visits.end(visit, "refused")
         if flaw.endswith(NOT_FINITE) and not visit.state.faulty:
             self._recorder.health.refused(self.now, visit.client.id, flaw)
-        too_many = self._tolerance.refuse(visit.client, flaw, self.now)
+        too_many = self._bad_updates.add(visit.client, flaw, self.now)
         if too_many is not None and not self._ended.done():
             self._ended.set_exception(too_many)
         raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")

@@ -1,4 +1,4 @@
-"""Checks while a run happens: what is recorded must be possible."""
+"""Consistency checks of records during a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fedtempo.record.recorder import Observer, Recorder, VisitRow
 
 
 class Verified(Recorder):
-    """A recorder that raises RunError where what it is told cannot be.
+    """A recorder that raises RunError for impossible records.
 
-    Time does not go back, and nothing happens after the horizon. A visit ends once, and its phases follow each other; a
-    client does one thing at a time. Versions count up, and no visit or evaluation has one that is yet to come. A model
-    moves for every visit that is done, and nothing else does.
+    Time never goes back, and nothing happens after the horizon. A visit ends once, its phases are in order, and each
+    client makes one visit at a time. Versions increase by one, and no visit or evaluation has a future version. Exactly
+    one model is transferred for each visit that is done.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Verified(Recorder):
         self._version = self._evaluated = 0
         self._free_at = [0.0] * n_clients
         self._all_ended, self._ended = 0, set[int]()
-        """Numbers of visits that have ended: all up to the first, and the others."""
+        """Numbers of visits that have ended: all up to the first number, and the set of others."""
         self._arriving: list[int] = []
         self._model_bytes: int | None = None
 
@@ -46,7 +46,7 @@ class Verified(Recorder):
         if passed != sorted(passed):
             self._impossible(f"the phases of visit {number} are at {passed} s")
         if number <= self._all_ended or number in self._ended:
-            self._impossible(f"visit {number} ends again, {outcome}")
+            self._impossible(f"visit {number} ends twice ({outcome})")
         self._ended.add(number)
         while self._all_ended + 1 in self._ended:
             self._all_ended += 1
@@ -68,7 +68,7 @@ class Verified(Recorder):
         super().commit(version, time, staleness)
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
-        """Recorded later than made."""
+        """Check an evaluation, which may be recorded later than its instant."""
         if not self._evaluated_at <= time <= self._horizon_s or not self._evaluated <= version <= self._version:
             self._impossible(f"version {version} is evaluated at {time!r} s, after {self._evaluated_at!r} s")
         self._evaluated_at, self._evaluated = time, version
@@ -76,7 +76,7 @@ class Verified(Recorder):
 
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
         if min(down, up, relay) < 0:
-            self._impossible(f"{(down, up, relay)} bytes are moved down, up and from client to client")
+            self._impossible(f"{(down, up, relay)} bytes are sent down, up and between clients")
         if not down:
             self._arriving.append(up + relay)
         super().traffic(down, up, relay, examples)
@@ -87,17 +87,19 @@ class Verified(Recorder):
         super().fact(name, value)
 
     def complete(self, in_progress: int) -> None:
-        """The run has ended: so has every visit."""
+        """Check that no visit is in progress after the run's end."""
         if in_progress:
-            self._impossible(f"{in_progress} visits go on after the run's end")
+            self._impossible(f"{in_progress} visits are in progress after the run's end")
 
     def _arrives(self, number: int, *, trains: bool) -> None:
-        """What a visit sent has just been counted."""
+        """Check the traffic of a visit that has just ended."""
         arrived, self._arriving = self._arriving, []
         if self._model_bytes == 0:
-            return  # what goes down cannot be told from what goes up
+            return  # downloads cannot be told from uploads
         if len(arrived) != 1 or (trains and self._model_bytes is not None and arrived[0] != self._model_bytes):
-            self._impossible(f"visit {number} has ended, and {arrived} bytes came; a model has {self._model_bytes}")
+            self._impossible(
+                f"visit {number} has ended after transfers of {arrived} bytes; a model has {self._model_bytes}"
+            )
 
     def _time(self, time: float, what: str) -> None:
         if not self._now <= time <= self._horizon_s:
@@ -107,4 +109,4 @@ class Verified(Recorder):
         self._now = time
 
     def _impossible(self, what: str) -> None:
-        raise RunError(f"the records do not hold together: {what}")
+        raise RunError(f"inconsistent records: {what}")

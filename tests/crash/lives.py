@@ -1,4 +1,4 @@
-"""Runs that are killed: each life of a run is a process, forked by a server that has imported everything already.
+"""Killed runs: each life of a run is a process, forked by a server that has already imported everything.
 
 A run may also be interrupted in this process, at an instant of its own clock.
 """
@@ -52,11 +52,11 @@ def config(strategy: str, changes: dict[str, Any] | None = None) -> Config:
 
 
 build_world(config("fedavg"))  # the server remembers the data
-journalled._SHARE = 0.5  # checkpoints may take half of the time
+journalled._MAX_SHARE = 0.5  # checkpoints may take half of the time
 
 
 def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BaseProcess:
-    """Begin a life."""
+    """Start a life."""
     process: BaseProcess = _SERVER.Process(target=target, args=arguments, kwargs=options)
     process.start()
     return process
@@ -80,8 +80,8 @@ def run(
 
 
 def _checkpoint_always() -> None:
-    """A checkpoint whenever there can be one, on the disk before the run goes on."""
-    journalled._SHARE = math.inf
+    """Make a checkpoint at every opportunity, complete before the run continues."""
+    journalled._MAX_SHARE = math.inf
     begin = journalled.Journalled._checkpoint
 
     def whole(self: journalled.Journalled) -> None:
@@ -131,12 +131,12 @@ def _die_before(name: str, number: int, last: Callable[[], Any]) -> None:
 
 
 def begins() -> Any:
-    """What a life sets when everything is imported and the run begins."""
+    """The event that a life sets when everything is imported and the run begins."""
     return _SERVER.Event()
 
 
 def killed_after(config: Config, folder: Path, seconds: float) -> bool:
-    """One life that is killed so long after it began; whether it was, before its end."""
+    """Run a life and kill it after some time; return whether it was killed before its end."""
     begun = begins()
     life = live(run, config, folder, begun)
     begun.wait(60)
@@ -148,7 +148,7 @@ def killed_after(config: Config, folder: Path, seconds: float) -> bool:
 
 
 def lived_to_its_end(config: Config, folder: Path) -> float:
-    """One life without disturbance; its seconds."""
+    """Run an undisturbed life; return its seconds."""
     begun = begins()
     life = live(run, config, folder, begun)
     begun.wait(60)
@@ -159,7 +159,7 @@ def lived_to_its_end(config: Config, folder: Path) -> float:
 
 
 def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
-    """Begin the run in `folder` or go on with it, in this process; Ctrl-C comes at instants of the run's clock."""
+    """Begin or resume the run in `folder` in this process; Ctrl-C comes at instants of the run's clock."""
 
     def watch(sim: Simulation, evaluations: Evaluations) -> None:
         for instant in instants:
@@ -173,7 +173,7 @@ def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
 
 
 def assert_the_same(folder: Path, other: Path) -> None:
-    """Two runs left the same bits."""
+    """Assert that two runs gave the same bits."""
     one, two = load_run(folder), load_run(other)
     for table in ("visits", "commits", "evaluations"):
         for column, values in getattr(one, table).items():

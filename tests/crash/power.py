@@ -1,4 +1,4 @@
-"""A disk that loses all that it was not told to keep, as the worst of disks may where the power goes."""
+"""A disk that loses everything that was not synced, as may happen in a power failure."""
 
 from __future__ import annotations
 

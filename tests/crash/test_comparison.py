@@ -1,4 +1,4 @@
-"""A comparison that is killed goes on with the run that it was at."""
+"""A killed comparison resumes with the run in progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.crash import lives
 
 
 def compared(folder: Path) -> dict[str, Any]:
-    """What a comparison came to, without wall time."""
+    """Return a comparison's results without wall time."""
     found: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
 
     def timeless(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is damaged is named, what is cut off is left behind, and nobody else may work in the folder."""
+"""Damaged folders: damage is named, an incomplete end is dropped, and a folder has one owner at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run, undisturbed."""
+    """The undisturbed run."""
     folder = tmp_path_factory.mktemp("damage") / "whole"
     Run(CONFIG).complete(folder)
     return folder
@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run, killed after many checkpoints."""
+    """The run killed after many checkpoints."""
     folder = tmp_path_factory.mktemp("damage") / "killed"
     life = lives.live(lives.run, CONFIG, folder, None, "fsync:100")
     life.join()
@@ -43,7 +43,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(killed: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the killed run."""
     return Path(shutil.copytree(killed, tmp_path / "run"))
 
 
@@ -86,7 +86,7 @@ def test_a_model_that_is_missing_is_named(run: Path) -> None:
 
 
 def test_models_are_those_of_two_checkpoints(killed: Path) -> None:
-    """The round's base, the updates so far; those of a checkpoint before."""
+    """The models that a checkpoint keeps: the round's base, its updates so far, and those of the checkpoint before."""
     assert 2 <= len(list((killed / "models").glob("*.safetensors"))) <= 2 * (2 * 10 + 3)
 
 
@@ -175,7 +175,7 @@ def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system with room for the beginning of a run; skips where none can be made."""
+    """A file system that fills up during a run; skips the test if none can be made."""
     place = tmp_path / "disk"
     place.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(place)], check=False).returncode:  # noqa: S607
@@ -205,7 +205,7 @@ def test_a_file_system_that_is_full_is_named_and_the_run_goes_on_elsewhere(
 
 @pytest.fixture
 def read_only(killed: Path) -> Iterator[Path]:
-    """A copy of the killed run in a folder that nobody may write to."""
+    """A copy of the killed run in a read-only folder."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(shutil.copytree(killed, Path(place) / "run"))
         Path(place).chmod(0o755)

@@ -1,4 +1,4 @@
-"""A run that is killed anywhere, again and again, leaves the bits of one that never was."""
+"""A run that is killed repeatedly at random points gives the same bits as an undisturbed one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ everyone = pytest.mark.parametrize("name", sorted(STRATEGIES))
 
 
 def some_seed() -> int:
-    """A new one each time, or that of FEDTEMPO_CRASH_SEED."""
+    """Return a new seed each time, or FEDTEMPO_CRASH_SEED."""
     seed = int(os.environ.get("FEDTEMPO_CRASH_SEED", secrets.randbits(32)))
     print(f"FEDTEMPO_CRASH_SEED={seed}")
     return seed
@@ -134,7 +134,7 @@ LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0,
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that takes a while, undisturbed, beside its configuration."""
+    """An undisturbed run that takes a while, beside its configuration."""
     place = tmp_path_factory.mktemp("long")
     (place / "run.toml").write_text(LONG.dump())
     Run(LONG).complete(place / "whole")
@@ -157,7 +157,7 @@ def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProc
 
 
 def test_a_worker_that_is_killed_is_replaced_without_loss(long: Path, tmp_path: Path) -> None:
-    """As the kernel does where memory runs out."""
+    """Kill a worker, as the kernel does if memory runs out."""
     folder, output = tmp_path / "run", tmp_path / "output"
     life, workers = with_workers(long, folder, output)
     os.kill(workers()[-1], signal.SIGKILL)

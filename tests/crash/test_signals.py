@@ -15,7 +15,7 @@ from tests.crash import lives
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nobody disturbs, in a folder beside its configuration."""
+    """An undisturbed run, in a folder beside its configuration."""
     place = tmp_path_factory.mktemp("signals")
     config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 40})
     (place / "run.toml").write_text(config.dump())
@@ -24,7 +24,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
-    """The same run, on its way."""
+    """The same run, in progress."""
     sets = ["--set", "executor.kind=processes", "--set", f"executor.workers={workers}"] if workers else []
     arguments = ["run", str(whole.parent / "run.toml"), "--out", str(folder), *sets]
     life = lives.live(lives.command, arguments, output, **how)
@@ -36,7 +36,7 @@ def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool
 
 
 def resumed(folder: Path, output: Path) -> int | None:
-    """Exit code of `fedtempo resume`."""
+    """Return the exit code of `fedtempo resume`."""
     life = lives.live(lives.command, ["resume", str(folder)], output)
     life.join()
     return life.exitcode
@@ -54,7 +54,7 @@ def resumed(folder: Path, output: Path) -> int | None:
 def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
     whole: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
 ) -> None:
-    """The whole process group gets it, workers included."""
+    """Send a signal to the whole process group, including workers."""
     folder, output = tmp_path / "run", tmp_path / "output"
     life = begun(whole, folder, output, workers, ctrl_c=ctrl_c)
     assert life.pid is not None

@@ -1,4 +1,4 @@
-"""What several modules of these tests need."""
+"""Fixtures shared by these tests."""
 
 from __future__ import annotations
 

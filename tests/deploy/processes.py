@@ -1,4 +1,4 @@
-"""Real processes of a deployment on this machine: clients, what they log, where they are connected."""
+"""Processes of a deployment on this machine: clients, their logs and their connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedtempo.runs.config import Config
 
 @dataclass(frozen=True)
 class ClientProcess:
-    """A client that was started, and its log."""
+    """A started client and its log."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -56,7 +56,7 @@ class ClientProcess:
 def client(
     folder: Path, name: str, superlink: str, *, before: str = "", part: int = 0, **settings: Any
 ) -> Iterator[ClientProcess]:
-    """A client process while the block lasts. before: Python that it runs first, to make it misbehave."""
+    """Run a client process inside the block. before: Python code that it runs first, to make it misbehave."""
     data = {"source": "digits", "clients": 3, "examples_per_client": 20, "part": part}
     path = folder / f"{name}-{time.monotonic_ns()}.toml"
     path.write_text(tomli_w.dumps({"name": name, "superlink": superlink, **settings, "data": data}))
@@ -82,7 +82,7 @@ def wait_until(what: Callable[[], bool], seconds: float, complaint: Callable[[],
 
 
 def family() -> dict[int, str]:
-    """This process and all that it started, by number, with their command lines."""
+    """Return the command lines of this process and its descendants by process id."""
     parents: dict[int, int] = {}
     lines: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -97,7 +97,7 @@ def family() -> dict[int, str]:
 
 
 def addresses(pids: Iterable[int]) -> set[str]:
-    """Addresses at both ends of these processes' sockets, in /proc's hexadecimal form."""
+    """Return the addresses at both ends of these processes' sockets, in the hexadecimal form of /proc."""
     inodes = set()
     for pid in pids:
         for descriptor in Path("/proc").glob(f"{pid}/fd/*"):
@@ -114,7 +114,7 @@ def addresses(pids: Iterable[int]) -> set[str]:
 
 @dataclass(frozen=True)
 class Place:
-    """A SuperLink with TLS and keys, and where its keys lie."""
+    """A SuperLink with TLS and keys, and the folder of its keys."""
 
     superlink: SuperLink
     keys: Path
@@ -130,7 +130,7 @@ class Place:
 
 @contextlib.contextmanager
 def secured(folder: Path, names: Sequence[str]) -> Iterator[Place]:
-    """A SuperLink with TLS, which lets in clients of these names."""
+    """Run a SuperLink with TLS that accepts clients of these names."""
     keys = folder / "keys"
     make_keys(keys, ["127.0.0.1", "localhost"], names)
     certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml in real containers: a run over TLS, and what becomes of containers whose programs are killed."""
+"""deploy/compose.yaml in real containers: a run over TLS, and containers whose programs are killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _works(*command: str) -> bool:
 
 @dataclass(frozen=True)
 class Composed:
-    """A copy of deploy/ in which compose works, as a project of its own."""
+    """A copy of deploy/ as a separate compose project."""
 
     folder: Path
     environment: dict[str, str]
@@ -86,7 +86,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Composed]:
 
 
 def _reached(compose: Composed, path: str) -> int | None:
-    """What the proxy's port answers to a request without a body, None where nothing does."""
+    """Return the proxy's answer to a request without a body; None if there is no answer."""
     port = compose("port", "proxy", "9443").strip().rpartition(":")[2]
     context = ssl.create_default_context(cafile=compose.folder / "keys" / "ca.crt")
     request = urllib.request.Request(f"https://localhost:{port}{path}", data=b"", method="POST")

@@ -1,4 +1,4 @@
-"""Real SuperLink and clients on 127.0.0.1, with TLS and keys: a run, and what becomes of it when clients fail."""
+"""A real SuperLink and clients on 127.0.0.1 with TLS and keys: a run, also with failing clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedtempo.cli.deploy import keys
 from fedtempo.deploy.flower.grid import joined
 from fedtempo.deploy.flower.keys import make_keys
 from fedtempo.deploy.flower.superlink import end, free_port, started
-from fedtempo.deploy.live.joining import meet
+from fedtempo.deploy.live.joining import wait_for_clients
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.record import load_run
@@ -102,7 +102,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
-    """All clients of these tests, started at once: well-behaved ones, and each kind of trouble, which is used once."""
+    """All clients of these tests, started together: well-behaved ones, and one for each kind of trouble."""
     other = place.folder / "other"
     make_keys(other, ["127.0.0.1"], [])
     options: dict[str, dict[str, Any]] = {name: {"part": part} for part, name in enumerate(NAMES)}
@@ -212,7 +212,7 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert re.search(f"client {name}: its update is refused: .*{why}", caplog.text)
         clients[name].says(f"visit 1: the server refuses the update: .*{why}")
     elif outcome == "late":
-        assert f"client {name} does not answer: nothing came within 12 s" in caplog.text
+        assert f"client {name} does not answer: no reply within 12 s" in caplog.text
     else:
         assert clients[name].process.wait(10) == code
 
@@ -254,7 +254,7 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
         with started(tmp_path, address=address, database=database) as superlink:
             solo.says("no connection(.|\\n)*connected to .* again")
             with joined(superlink, outage_s=60) as grid:
-                assert [each.told.name for each in meet(grid, 1, 60)] == ["solo"]
+                assert [client.description.name for client in wait_for_clients(grid, 1, 60)] == ["solo"]
         assert solo.stop() == 0
 
 
@@ -284,7 +284,7 @@ def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
 
 
 def _with_programs(home: Path) -> dict[str, str]:
-    """An environment in which a SuperNode finds the programs that it starts."""
+    """Return an environment in which a SuperNode finds the programs that it starts."""
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -319,7 +319,7 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
 
 
 def _orphans() -> list[str]:
-    """Command lines of processes that nobody waits for: their parents have ended."""
+    """Return the command lines of orphaned processes."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A deployment from Python, on this machine: numbers, trackers, and a loop that runs already, as in a notebook."""
+"""A deployment from Python on this machine: numeric labels, trackers, and a running event loop, as in a notebook."""
 
 from __future__ import annotations
 

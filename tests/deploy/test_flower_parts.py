@@ -1,4 +1,4 @@
-"""What needs Flower but no processes: messages, keys, the app that a run is submitted as, our client in a ClientApp."""
+"""Parts that need Flower but no processes: messages, keys, the submitted app, and a client in a ClientApp."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedtempo.deploy.flower.app import bundle
 from fedtempo.deploy.flower.client_app import app
 from fedtempo.deploy.flower.grid import FlowerGrid, Session
 from fedtempo.deploy.flower.keys import make_keys
-from fedtempo.deploy.flower.service import _own_superlink
+from fedtempo.deploy.flower.service import _started_superlink
 from fedtempo.deploy.live.messages import Call, GridError
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.learning.networks import Mlp, create
@@ -99,7 +99,7 @@ def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
     authority = (tmp_path / "ca.crt").read_bytes()
     (tmp_path / "ca.key").rename(tmp_path / "elsewhere")
     assert [path.name for path in make_keys(tmp_path, [], ["b"])] == ["b", "b.pub"]
-    with pytest.raises(ConfigError, match=r"ca\.key is not there"):
+    with pytest.raises(ConfigError, match=r"ca\.key does not exist"):
         make_keys(tmp_path, ["example.org"], [], renew_server=True)
     assert (tmp_path / "ca.crt").read_bytes() == authority
     (tmp_path / "elsewhere").rename(tmp_path / "ca.key")
@@ -111,7 +111,7 @@ def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
 def test_no_open_superlink_is_started_where_one_with_a_certificate_is_missing(tmp_path: Path) -> None:
     settings = config(deploy__root_certificates=str(tmp_path / "ca.crt"), deploy__superlink="127.0.0.1:9")
     with pytest.raises(RunError, match=r"no SuperLink with a certificate of .*ca\.crt"):
-        _own_superlink(settings, tmp_path, print).__enter__()
+        _started_superlink(settings, tmp_path, print).__enter__()
 
 
 def test_a_server_that_was_silent_for_too_long_is_told_how_to_go_on() -> None:

@@ -1,4 +1,4 @@
-"""What others see of a run: metrics, health, logs. On a grid in this process; Flower is not needed."""
+"""Monitoring of a run: metrics, health page and logs, on a grid in this process without Flower."""
 
 from __future__ import annotations
 

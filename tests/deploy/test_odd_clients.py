@@ -1,4 +1,4 @@
-"""Clients that ask for nothing, ask without end, or answer twice: nobody is disturbed, and a log tells of each."""
+"""Clients that fetch nothing, fetch endlessly, or answer twice: they disturb nobody and are logged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("flwr")
 
 from fedtempo.deploy.flower.keys import make_keys
 from fedtempo.deploy.flower.superlink import end, free_port
-from fedtempo.deploy.live import reception
+from fedtempo.deploy.live import joining
 from fedtempo.federation import Federation
 from fedtempo.record import load_run
 from tests.deploy.live.deployments import real as config
@@ -62,7 +62,7 @@ def alice(place: Place) -> Iterator[ClientProcess]:
 
 @contextlib.contextmanager
 def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
-    """deploy/nginx.conf before the SuperLink, with less patience; its address, and nginx's log of errors."""
+    """Run nginx with deploy/nginx.conf and shorter timeouts before the SuperLink; its address and error log."""
     port, errors = free_port(), folder / "errors.log"
     text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
     for former, mine in (
@@ -92,11 +92,11 @@ def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reception, "SILENT_S", 1.0)
+    monkeypatch.setattr(joining, "SILENT_S", 1.0)
 
     async def script(fed: Federation) -> None:
         until = time.monotonic() + 60
-        while "asks for nothing" not in caplog.text and time.monotonic() < until:
+        while "has not described its client" not in caplog.text and time.monotonic() < until:
             await fed.sleep_until(fed.now + 0.1)
         for _ in range(3):
             fed.commit(await fed.average(await fed.train_all(fed.clients, fed.model)))
@@ -105,7 +105,7 @@ def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
         node = mute.says(r"connected to \S+ as node \d+").rpartition(" ")[2]
         deployed(place, config(script, data__clients=1, deploy__names=["alice"]), tmp_path / "run")
         assert mute.process.poll() is None
-    assert caplog.text.count(f"node {node} is there and has not said who it is") == 1
+    assert caplog.text.count(f"node {node} is online but has not described its client") == 1
     records = load_run(tmp_path / "run")
     assert records.facts["client_names"] == ["alice"]
     assert records.visits["outcome"].tolist() == ["done"] * 3

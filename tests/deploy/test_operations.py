@@ -1,4 +1,4 @@
-"""What deploy/ holds fits the programs that it starts, and the files that `fedtempo keys` makes."""
+"""The files in deploy/ fit the programs that they start and the files made by `fedtempo keys`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def mounted(service: dict[str, Any]) -> dict[str, str]:
-    """Where a container has what: path in it, and path beside compose.yaml."""
+    """Return a container's mounts: path inside it, and path relative to compose.yaml."""
     pairs = {}
     for volume in service.get("volumes", []):
         if isinstance(volume, str):
@@ -58,7 +58,7 @@ def words(value: str | list[str]) -> list[str]:
 
 
 def unit(path: Path) -> dict[str, list[str]]:
-    """The settings of a unit; of one that is given several times, all."""
+    """Return a unit's settings; settings that occur several times have all their values."""
     found: dict[str, list[str]] = {}
     for line in path.read_text().replace("\\\n", " ").splitlines():
         if not line.startswith(("#", "[")) and "=" in line:

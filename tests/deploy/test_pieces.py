@@ -1,4 +1,4 @@
-"""Messages come piece by piece, and who sends them may be killed in between. A SuperLink of this process's memory."""
+"""Messages that arrive in pieces from senders that may be killed midway, with a SuperLink in this process's memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 
 from fedtempo.deploy.flower import wire
-from fedtempo.deploy.flower.incoming import Incoming
+from fedtempo.deploy.flower.incoming import IncomingReplies
 from fedtempo.deploy.flower.node import _Link
 from fedtempo.deploy.live.messages import Call
 
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 class Pieces:
-    """What a SuperLink has of one message. known: it has not given it up. there: how many pieces have come."""
+    """A message at a SuperLink. known: not abandoned. there: number of pieces received."""
 
     def __init__(self, message: Message) -> None:
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -67,7 +67,7 @@ def call() -> Message:
 def test_a_reply_is_there_when_all_of_it_is() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, (np.ones(3, np.float32),)))
-    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
     name = sent.metadata.message_id
     for _ in superlink.pieces:
         assert incoming.pull([name]) == {}
@@ -83,7 +83,7 @@ def test_a_reply_is_there_when_all_of_it_is() -> None:
 def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, ()))
-    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
     name = sent.metadata.message_id
     superlink.there = 1
     assert incoming.pull([name]) == {}
@@ -91,7 +91,7 @@ def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
     failure = incoming.pull([name])[name].failure
     assert failure is not None
     assert failure.kind == "gone"
-    assert "did not send all" in failure.reason
+    assert "did not send the whole reply" in failure.reason
 
 
 def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
@@ -107,7 +107,7 @@ def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
         return pull_messages(request)
 
     superlink.PullMessages = refusing  # type: ignore[method-assign]
-    incoming = Incoming(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
+    incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
     name = sent.metadata.message_id
     incoming.expect(name)
     replies = incoming.pull(["former", name])
@@ -140,5 +140,5 @@ def test_a_client_gives_up_a_call_that_its_server_did_not_send_whole(caplog: pyt
     assert failure is not None
     assert failure.kind == "gone"
     assert reply.metadata.reply_to_message_id == pieces.proto.metadata.message_id
-    assert "did not come" in caplog.text
+    assert "did not arrive" in caplog.text
     assert pieces.confirmed == []

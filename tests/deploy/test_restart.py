@@ -1,4 +1,4 @@
-"""Servers that are killed: the run's own, and the SuperLink. The run goes on, and no client trains twice."""
+"""Killed servers: the run continues after the death of its server or of the SuperLink, and no client trains twice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def written(folder: Path, config: Config) -> Path:
 
 
 def trainings(clients: list[ClientProcess]) -> list[int]:
-    """How often each client trained, and whether ever for the same visit twice."""
+    """Return how often each client trained, and whether it ever trained twice for the same visit."""
     stays = [re.findall(r"train (\d+) answered in", each.text) for each in clients]
     assert all(count == 1 for each in stays for count in Counter(each).values())
     return [len(each) for each in stays]
@@ -70,7 +70,7 @@ def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("away_s", "given_up"), [(0.0, False), (2 * PACE_S, False), (0.0, True)])
 def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, given_up: bool, tmp_path: Path) -> None:
-    """given_up: the SuperLink does not let it go on with the run that it submitted, as after a minute."""
+    """given_up: the SuperLink has abandoned the submitted run, as it does after a minute."""
     address = f"127.0.0.1:{free_port()}"
     config = real(deploy__superlink=address)
     with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):
@@ -125,7 +125,7 @@ def test_a_killed_server_takes_along_what_it_started_here(tmp_path: Path) -> Non
 
 
 def _sent(folder: Path) -> int:
-    """How many visits' calls have left."""
+    """Return the number of calls sent for visits."""
     try:
         return (folder / "journal.jsonl").read_text().count('["named", ')
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Every strategy that is registered runs on real clients of this machine; what a simulation predicts comes about."""
+"""Every registered strategy runs on real clients on this machine, as a simulation predicts."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from fedtempo import Experiment, open_comparison
 from fedtempo.cli import app
 from fedtempo.cli.logs import RunLog
 from fedtempo.cli.progress import shown
-from fedtempo.deploy.live.event_log import Chronicle, Ended
+from fedtempo.deploy.live.event_log import EventLog, OperationEnded
 from fedtempo.record import load_run
 from fedtempo.record.metric import CLASSES, NUMBERS, TOKENS
 from fedtempo.report import charts, figures, words
@@ -201,11 +201,11 @@ def test_words_for_each_measure() -> None:
 
 
 def test_journals_hold_the_error_and_read_what_had_none() -> None:
-    chronicle = Chronicle(None, None)
-    row = chronicle._event(Ended(3, Evaluation(0.5, 1.25, 0.75)))
-    assert chronicle._read_event(row) == Ended(3, Evaluation(0.5, 1.25, 0.75))
-    earlier = chronicle._read_event(["evaluation", 3, 0.5, 1.25])
-    assert earlier == Ended(3, Evaluation(0.5, 1.25, None))
+    event_log = EventLog(None, None)
+    row = event_log._event(OperationEnded(3, Evaluation(0.5, 1.25, 0.75)))
+    assert event_log._read_event(row) == OperationEnded(3, Evaluation(0.5, 1.25, 0.75))
+    earlier = event_log._read_event(["evaluation", 3, 0.5, 1.25])
+    assert earlier == OperationEnded(3, Evaluation(0.5, 1.25, None))
 
 
 def test_a_folder_of_an_earlier_version_is_read_and_written_again(tmp_path: Path) -> None:

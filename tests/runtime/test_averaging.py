@@ -1,4 +1,4 @@
-"""The server's averages by its settings: what one client can do to a run, and which strategies they fit."""
+"""Averages under the server's settings: the influence of one client, and the strategies that they fit."""
 
 from __future__ import annotations
 
@@ -115,6 +115,8 @@ def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> N
             await fed.mix(fed.model, updates[0].model, 0.5)
         with pytest.raises(ConfigError, match="computes with single clients' models"):
             await fed.on_server(lambda starts: None, starts=[updates[0].model])
+        with pytest.raises(ConfigError, match="computes with single clients' models"):
+            await fed.on_server(lambda starts: None, starts={"nested": (updates[0].model,)})
         with pytest.raises(ConfigError, match="sends one client's model to another"):
             await fed.train(fed.clients[0], updates[1].model)
         with pytest.raises(ConfigError, match="commits models that are no average"):

@@ -20,7 +20,7 @@ LINKS = ["none", {"kind": "fixed", "download_s": 0.5, "upload_s": 0.5}]
 
 
 class Crowd:
-    """Tasks that ask for the same clients at the same instants, and give up at others."""
+    """Run tasks that request the same clients at the same instants and are cancelled at others."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311

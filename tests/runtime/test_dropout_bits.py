@@ -1,4 +1,4 @@
-"""What a network draws while it trains depends on the visit alone: not on the process, nor on who trained before."""
+"""A network's random draws in training depend only on the visit, not on the process or on earlier training."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 import hashlib
 import math
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def digest(executor, location):
 
 
 def small_run(executor):
-    """A chain of visits beside parallel ones, an average and a mixture; everything that came out."""
+    """Run a chain of visits beside parallel ones, an average and a mixture; return all results."""
     model = executor.initial()
     chain = executor.train(model, 0, 1, TRAINING)
     parallel = [executor.train(model, client, 1, TRAINING) for client in (1, 2)]
@@ -38,8 +39,8 @@ def small_run(executor):
     first = chain.result()
     second = executor.train(first.location, 1, 2, TRAINING).result()
     ends = [second, *(pending.result() for pending in parallel)]
-    mean = executor.apply(average, [], {"models": [end.location for end in ends], "weights": [40, 11, 49]})
-    mixed = executor.apply(mix, [model, mean], {"beta": 0.3})
+    mean = executor.apply(lambda *models: average(models, [40, 11, 49]), [end.location for end in ends])
+    mixed = executor.apply(partial(mix, beta=0.3), [model, mean])
     last = executor.evaluate(mixed)
     return (
         [digest(executor, location) for location in (model, first.location, second.location, mean, mixed)],
@@ -82,14 +83,14 @@ def executor(request):
 def test_apply_replaces_locations_and_stores_vectors(executor):
     model = executor.initial()
 
-    def look(first, *, nested, number):
+    def look(first, second):
         assert isinstance(first, np.ndarray)
         assert first.dtype == np.float32
         assert not first.flags.writeable
-        assert np.array_equal(nested["deep"][0], first)
-        return first + number, first.astype(np.float64) * 2, "text", np.arange(3.0), float(first.sum())
+        assert np.array_equal(second, first)
+        return first + 1, first.astype(np.float64) * 2, "text", np.arange(3.0), float(first.sum())
 
-    up, doubled, text, short, total = executor.apply(look, [model], {"nested": {"deep": (model,)}, "number": 1})
+    up, doubled, text, short, total = executor.apply(look, [model, model])
     vector = executor.vector(model)
     assert executor.is_location(up)
     assert executor.is_location(doubled)
@@ -106,7 +107,7 @@ def test_a_location_is_not_the_array_that_was_returned(executor):
         kept.append(vector + 1)
         return kept[0]
 
-    location = executor.apply(keep, [executor.initial()], {})
+    location = executor.apply(keep, [executor.initial()])
     before = executor.vector(location).copy()
     kept[0][:] = 0
     assert np.array_equal(executor.vector(location), before)
@@ -158,8 +159,8 @@ def test_no_training_is_empty_and_immediate():
         assert executor.is_location(pending.result().location)
         assert pending.result().statistics == {}
         assert math.isnan(executor.evaluate(model).result().accuracy)
-        assert executor.is_location(executor.apply(average, [], {"models": [model, model], "weights": [1, 2]}))
-        assert executor.apply(lambda vector: len(vector), [model], {}) == 0
+        assert executor.is_location(executor.apply(lambda *models: average(models, [1, 2]), [model, model]))
+        assert executor.apply(lambda vector: len(vector), [model]) == 0
         assert executor.vector(model).shape == (0,)
         assert executor.size_bytes == 1_689_896
 

@@ -168,7 +168,7 @@ def test_an_executor_that_is_forgotten_cleans_up():
 def test_a_view_that_outlives_the_executor_is_still_readable():
     kept = []
     with Processes(job(), 1) as executor:
-        executor.apply(kept.append, [executor.initial()], {})
+        executor.apply(kept.append, [executor.initial()])
         expected = executor.vector(executor.initial())
     assert np.array_equal(kept[0], expected)
 
@@ -207,7 +207,9 @@ def test_too_little_shared_memory_is_an_error_that_says_so():
     assert not shared_memory()
 
 
-@pytest.mark.parametrize(("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "has fork")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "this system supports fork")]
+)
 def test_bad_settings_of_processes_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         Processes(job(), **options)

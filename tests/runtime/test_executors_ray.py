@@ -55,7 +55,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 class Nodes:
-    """A cluster whose head, where this process is, trains nothing."""
+    """A cluster whose head node, that of this process, trains nothing."""
 
     def __init__(self) -> None:
         imported()  # quietly, and before anything of Ray is
@@ -120,7 +120,7 @@ def process_id(actor: Any) -> int:
 
 
 def chains(executor: Executor, rounds: int, after: Callable[[int], None] = lambda _: None) -> list[Any]:
-    """Two chains of visits side by side, their mean every fourth round, and everything that came out."""
+    """Run two parallel chains of visits with their mean every fourth round; return all results."""
     heads, seen = [executor.initial()] * 2, []
     for number in range(rounds):
         visits = [executor.train(head, client, number, TRAINING) for client, head in enumerate(heads)]
@@ -129,7 +129,7 @@ def chains(executor: Executor, rounds: int, after: Callable[[int], None] = lambd
         seen.append([result.statistics for result in results])
         after(number)
         if number % 4 == 3:
-            mean = executor.apply(average, [], {"models": heads, "weights": [1, 3]})
+            mean = executor.apply(lambda *models: average(models, [1, 3]), heads)
             seen.append(executor.evaluate(mean).result())
             heads = [mean, heads[0]]
     return [seen, [executor.vector(head).tobytes() for head in heads]]
@@ -252,7 +252,7 @@ def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monk
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
         for each in pending:
-            with pytest.raises(WorkerError, match=r"a node of the cluster has .* where this process has torch 1.0: "):
+            with pytest.raises(WorkerError, match=r"a node of the cluster has .*, this process has torch 1.0: "):
                 each.result()
 
 
@@ -277,7 +277,7 @@ def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
 def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(nodes: Nodes) -> None:
     kept: list[Any] = []
     with on(nodes, job(hidden=500)) as executor:
-        executor.apply(kept.append, [executor.initial()], {})
+        executor.apply(kept.append, [executor.initial()])
         first = executor.vector(executor.initial())
         pids = [process_id(actor) for actor in ready(executor)]
         visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(6)]
@@ -332,7 +332,7 @@ def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) ->
 
 
 def rays_processes() -> set[str]:
-    """Of all clusters on this machine, but those that have ended and were not waited for."""
+    """Return Ray's processes on this machine, except zombies."""
     found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

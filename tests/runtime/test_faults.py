@@ -1,4 +1,4 @@
-"""Visits that go wrong although their client stays: what comes back is refused, what is late is given up."""
+"""Faulty visits: bad updates are refused, late visits are given up."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_too_many_bad_updates_end_the_run_with_an_error() -> None:
             await fed.train_all(fed.clients, fed.model)
 
     with pytest.raises(
-        RunError, match=r"3 updates were refused by t = 2 s, server.max_bad_updates = 2; the last was of client 1: "
+        RunError, match=r"3 updates were refused by t = 2 s, server.max_bad_updates = 2; the last was from client 1: "
     ):
         play(script, faults={"nan": 1.0, "clients": [1, 3]}, server={"max_bad_updates": 2})
     for allowed in ({"max_bad_updates": 1000}, {}):
@@ -191,7 +191,7 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
     assert flaw() is None
     assert flaw(good[:4]) == "its parameters have the shape (4,), not (5,)"
     assert flaw(good.reshape(5, 1)) == "its parameters have the shape (5, 1), not (5,)"
-    assert flaw(count=-3) == "it says that it trained on -3 examples and holds 3"
+    assert flaw(count=-3) == "it reports training on -3 examples but holds 3"
     assert flaw(statistics={"loss": np.nan}) == "its loss is nan, not finite"
     for bad in (np.nan, np.inf, -np.inf):
         spoiled = good.copy()

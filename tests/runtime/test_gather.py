@@ -1,4 +1,4 @@
-"""Visits at once: results in order, lost clients left out, errors and cancellation end them all."""
+"""Parallel visits: results in order, lost clients left out, errors and cancellation end all."""
 
 import asyncio
 

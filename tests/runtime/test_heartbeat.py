@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on."""
+"""The file with a run's current state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedtempo.record.recorder import VisitRow
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import Run
 from fedtempo.runtime import heartbeat as pulses
-from fedtempo.runtime.heartbeat import pulse
+from fedtempo.runtime.heartbeat import heartbeat
 
 TABLES: dict[str, Any] = {
     "run": {"horizon": 50.0},
@@ -42,7 +42,7 @@ def wait_for(path: Path, what: str) -> dict[str, Any]:
 
 
 class Waits:
-    """An observer that holds the run at a commit until it has said how it is."""
+    """An observer that holds the run at a commit until the heartbeat file has been written."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.said = folder, {}
@@ -73,7 +73,7 @@ def test_visits_are_told_with_their_phases(tmp_path: Path) -> None:
     visit = SimpleNamespace(client=SimpleNamespace(id=3), started=1.0, computed=None, state=stay)
     run = SimpleNamespace(now=2.0, visits_begun=9, in_progress=lambda: [visit] * 3)
     heard: list[Any] = []
-    with pulse(tmp_path / "now.json", lambda run, _: heard.append(run), every_s=0.02) as begin:
+    with heartbeat(tmp_path / "now.json", lambda run, _: heard.append(run), every_s=0.02) as begin:
         begin(run, None)  # type: ignore[arg-type]
         assert heard == [run]
         told = wait_for(tmp_path / "now.json", "now_s")
@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_once_and_ends_nothing(
 
     monkeypatch.setattr(pulses, "write_text", full)
     run = SimpleNamespace(now=2.0, visits_begun=9, in_progress=list)
-    with pulse(tmp_path / "now.json", every_s=0.01) as begin:
+    with heartbeat(tmp_path / "now.json", every_s=0.01) as begin:
         begin(run, None)  # type: ignore[arg-type]
         time.sleep(0.1)
     assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -1,4 +1,4 @@
-"""Operations that are answered from the journal, and what is done where it does not say."""
+"""Operations answered from the journal, and operations that it does not hold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRAINING = Training(lr=0.1, batch_size=8)
 
 
 class Counted:
-    """An executor that counts what it is really asked for."""
+    """An executor that counts the operations it executes."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor, self.asked = executor, 0
@@ -51,13 +51,13 @@ class Counted:
 
 @pytest.fixture(autouse=True)
 def checkpoints_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedtempo.runtime.executors.journalled._SHARE", math.inf)
+    monkeypatch.setattr("fedtempo.runtime.executors.journalled._MAX_SHARE", math.inf)
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is on the disk before the next operation."""
+    """Make checkpoints complete before the next operation."""
     begin = Journalled._checkpoint
 
     def whole(self: Journalled) -> None:
@@ -86,7 +86,7 @@ def life(counted: Counted, path: Path, every_s: float = 0.0) -> Journalled:
 
 
 def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
-    """Two visits a round, their mean, a function that returns of everything, an evaluation; one visit is given up."""
+    """Per round: two visits, an abandoned one, their mean, a function that returns all kinds, an evaluation."""
     model, seen = executor.initial(), []
     for number in range(1, rounds + 1):
         visits = [executor.train(model, client, number, TRAINING) for client in (0, 1)]
@@ -94,14 +94,14 @@ def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
         trained = [visit.result() for visit in visits]
         extra = executor.train_rows(trained[0].location, np.arange(3), number, TRAINING).result()
         locations = [each.location for each in (*trained, extra)]
-        model = executor.apply(average, [], {"models": locations, "weights": [1.0, 2.0, 3.0]})
-        norms, pair = executor.apply(measures, [model], {"others": locations})
+        model = executor.apply(lambda *models: average(models, [1.0, 2.0, 3.0]), locations)
+        norms, pair = executor.apply(measures, [model, *locations])
         model = pair[0]
         seen.append((norms, [each.statistics for each in trained], executor.evaluate(model).result()))
     return model, seen
 
 
-def measures(vector: np.ndarray, *, others: list[np.ndarray]) -> Any:
+def measures(vector: np.ndarray, *others: np.ndarray) -> Any:
     norms = np.array([np.linalg.norm(vector - other) for other in others])
     return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(others))
 
@@ -135,7 +135,7 @@ def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path)
     def stepped(executor: Journalled, rounds: int) -> bytes:
         model, _ = a_run(executor, rounds)
         rule = Statistics([model, executor.initial()], lambda statistics: average(statistics, [3.0, 1.0]))
-        model = executor.apply(lambda vector: vector * 2, [model], {}, rule)
+        model = executor.apply(lambda vector: vector * 2, [model], rule)
         model = executor.place(lambda: executor.vector(model))
         return executor.vector(model).tobytes()
 
@@ -170,7 +170,7 @@ def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) 
     for visit in (1, 1, 101):
         pending = resumed.train(resumed.initial(), int(visit == 1 and resumed._number == 1), visit, TRAINING)
     assert not pending.done()
-    with pytest.raises(RunError, match="operation 3: its result is wanted now and was not"):
+    with pytest.raises(RunError, match="operation 3: its result is needed now but was not"):
         pending.result()
 
 
@@ -241,8 +241,8 @@ def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
 
 def test_a_function_whose_result_cannot_be_written_down_is_named(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
-    with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be written down: return numbers"):
-        executor.apply(strange, [], {})
+    with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be recorded: return numbers"):
+        executor.apply(strange, [])
 
 
 def strange() -> set[int]:
@@ -283,5 +283,5 @@ def test_scalars_keep_their_types() -> None:
         assert type(back) is type(value)
         assert back == value
     for value in (object(), {1}, np.array([object()]), math.sqrt):
-        with pytest.raises(TypeError, match="cannot be written down"):
+        with pytest.raises(TypeError, match="cannot be recorded"):
             encode(value, lambda _: None)

@@ -1,4 +1,4 @@
-"""Keyed generators: the seeds that NumPy's own SeedSequence would give, however they are worked out."""
+"""Keyed generators have the same seeds as with NumPy's own SeedSequence."""
 
 import numpy as np
 import pytest

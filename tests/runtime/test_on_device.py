@@ -1,10 +1,11 @@
-"""The executor for one device, run here on the processor: all but the recording itself is what runs on a GPU."""
+"""The executor for one device, run on the CPU: everything but the recording itself is as on a GPU."""
 
 import gc
 import logging
 import sys
 import types
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from fedtempo.runtime.executors.device import AHEAD, OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.processes import Processes
-from fedtempo.runtime.executors.streams import HostLane
+from fedtempo.runtime.executors.streams import HostStream
 from tests.precision import DOUBLE, double_precision
 
 TRAINING = Training(lr=2**-4, batch_size=8)
@@ -51,7 +52,7 @@ def job(network=None, shape=(3, 20, 20), faults=None, classes=10):
 
 
 def visits_of(executor, training, rounds=3):
-    """Every client's visits, some rounds of them asked for at once, each round from the average of the last."""
+    """Make several rounds of parallel visits, each round from the average of the last."""
     model, found = executor.initial(), []
     for visit in range(rounds):
         pending = [executor.train(model, client, visit, training) for client in (0, 1, 2, 1)]
@@ -59,7 +60,7 @@ def visits_of(executor, training, rounds=3):
         found += results
         locations = [each.location for each in results if each.flaw is None]
         if locations:
-            model = executor.apply(average, [], {"models": locations, "weights": [1.0] * len(locations)})
+            model = executor.apply(lambda *models: average(models, [1.0] * len(models)), locations)
     return model, found, executor.evaluate(model).result()
 
 
@@ -81,7 +82,7 @@ def test_frozen_parameters_and_running_statistics_are_those_of_inline():
         model, found, _ = visits_of(executor, TRAINING)
         ends = [each.location for each in found[-4:]]
         rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
-        model = executor.apply(lambda w, ends: w + 3 * (ends[0] - w), [model], {"ends": ends}, rule)
+        model = executor.apply(lambda w, end, *_: w + 3 * (end - w), [model, *ends], rule)
         return [executor.vector(each) for each in [executor.initial(), *ends, model]]
 
     network = UserNetwork("tests.strategies.nets:both")
@@ -105,7 +106,7 @@ def test_frozen_parameters_and_running_statistics_are_those_of_inline():
     ("network", "shape"), [(LeNet(), (1, 28, 28)), (Mlp((8,)), (3, 4)), (CharLstm(hidden=8), (7,))]
 )
 def test_every_kind_of_training_agrees_with_inline(network, shape, double):
-    """Visit by visit from the same model, so that no difference grows from one round to the next."""
+    """Compare single visits from the same model, so that differences cannot grow from round to round."""
     settings = [
         Training(lr=0.03, momentum=0.9, nesterov=True, weight_decay=0.01, clip_norm=0.5, proximal=0.1, epochs=2),
         Training(optimizer="adam", lr=0.001, steps=13, statistics=frozenset({"gradient_norm"})),
@@ -115,7 +116,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
         for training in settings:
             model = inline.vector(inline.initial())
             for visit in range(2):
-                start, same_start = (each.apply(np.copy, [], {"a": model}) for each in (inline, executor))
+                start, same_start = (each.apply(partial(np.copy, model), []) for each in (inline, executor))
                 assert np.array_equal(executor.vector(same_start), inline.vector(start))
                 pending = [executor.train(same_start, client, visit, training) for client in (0, 1, 2, 1)]
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]
@@ -162,7 +163,7 @@ def test_step_sizes_share_recordings():
 
 
 class Counts(nn.Module):
-    """Decides by a value."""
+    """A network whose control flow depends on a value."""
 
     def __init__(self):
         super().__init__()
@@ -197,15 +198,15 @@ def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, sha
     assert [reason in record.message for record in caplog.records] == [True]
 
 
-class Refusing(HostLane):
-    """A lane that cannot record."""
+class Refusing(HostStream):
+    """A stream that cannot record."""
 
     def recorded(self, function):
         raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
 
 
 def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
-    with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_lane=lambda urgent: Refusing()) as executor:
+    with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_stream=lambda urgent: Refusing()) as executor:
         expected, _, _ = visits_of(inline, TRAINING)
         model, _, _ = visits_of(executor, TRAINING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
@@ -217,19 +218,19 @@ def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
 
 
 class SlowMark:
-    def __init__(self, lane):
-        self.lane, self.passed = lane, False
+    def __init__(self, stream):
+        self.stream, self.passed = stream, False
 
     def query(self):
         return self.passed
 
     def synchronize(self):
-        for mark in self.lane.marks[: self.lane.marks.index(self) + 1]:
+        for mark in self.stream.marks[: self.stream.marks.index(self) + 1]:
             mark.passed = True
 
 
-class SlowLane(HostLane):
-    """A lane in which nothing is over before somebody waits for it."""
+class SlowStream(HostStream):
+    """A stream whose operations end only when they are waited for."""
 
     def __init__(self, urgent=True):
         self.urgent, self.marks = urgent, []
@@ -239,50 +240,50 @@ class SlowLane(HostLane):
         return self.marks[-1]
 
 
-def slow(streams):
-    lanes = []
+def slow(count):
+    streams = []
 
-    def make_lane(urgent):
-        lanes.append(SlowLane(urgent))
-        return lanes[-1]
+    def make_stream(urgent):
+        streams.append(SlowStream(urgent))
+        return streams[-1]
 
-    return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", streams, make_lane=make_lane), lanes
+    return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", count, make_stream=make_stream), streams
 
 
-def test_lanes_have_work_ahead_and_what_nobody_waits_for_is_dropped():
-    executor, lanes = slow(2)
+def test_streams_have_work_ahead_and_what_nobody_waits_for_is_dropped():
+    executor, streams = slow(2)
     with executor:
         model = executor.initial()
         kept = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
         dropped = [executor.train(model, 1, visit, TRAINING) for visit in range(5)]
         last = executor.train(model, 2, 0, TRAINING)
-        assert [len(lane.marks) for lane in lanes] == [0, AHEAD, AHEAD]
+        assert [len(stream.marks) for stream in streams] == [0, AHEAD, AHEAD]
         assert not kept[0].done()
         del dropped
         assert last.result().statistics["loss"] > 0
         assert kept[0].done()
-        assert sum(len(lane.marks) for lane in lanes) == 2 * AHEAD + 1
+        assert sum(len(stream.marks) for stream in streams) == 2 * AHEAD + 1
 
 
-def test_a_chain_stays_in_one_lane():
-    executor, lanes = slow(4)
+def test_a_chain_stays_in_one_stream():
+    executor, streams = slow(4)
     with executor:
         model = executor.initial()
         for visit in range(5):
             model = executor.train(model, 0, visit, TRAINING).result().location
-        assert [len(lane.marks) for lane in lanes] == [0, 5]
+        assert [len(stream.marks) for stream in streams] == [0, 5]
 
 
 def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
-    executor, lanes = slow(1)
+    executor, streams = slow(1)
     with executor:
         model = executor.initial()
         visits = [executor.train(model, 0, visit, TRAINING) for visit in range(AHEAD + 2)]
         test = executor.evaluate(model)
-        assert [lane.urgent for lane in lanes] == [False, True]
-        assert not lanes[0].marks
+        assert [stream.urgent for stream in streams] == [False, True]
+        assert not streams[0].marks
         assert test.result().loss > 0
-        assert len(lanes[1].marks) == len(visits)
+        assert len(streams[1].marks) == len(visits)
         with Inline(job(Mlp((8,)), (3, 4))) as inline:
             assert inline.evaluate(inline.initial()).result() == test.result()
 
@@ -290,7 +291,7 @@ def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
 def test_a_model_is_kept_while_it_is_read_and_no_longer():
     executor, _ = slow(1)
     with executor:
-        location = executor.apply(lambda vector: vector * 2, [executor.initial()], {})
+        location = executor.apply(lambda vector: vector * 2, [executor.initial()])
         seen = weakref.ref(location.vector)
         pending = executor.train(location, 0, 0, TRAINING)
         del location
@@ -332,7 +333,7 @@ def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch)
     def no_memory(*arguments, **settings):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
-    message = r"no memory left: CUDA out of memory. Tried to allocate 2.00 GiB. Fewer executor.streams need less.$"
+    message = r"out of GPU memory \(CUDA out of memory. Tried to allocate 2.00 GiB\): lower executor.streams$"
     with OnDevice(job(), "cpu", 2) as executor:
         assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
         with monkeypatch.context() as patched:
@@ -345,7 +346,7 @@ def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch)
         assert executor.train(executor.initial(), 0, 2, TRAINING).result().statistics
 
 
-class Broken(SlowLane):
+class Broken(SlowStream):
     def mark(self):
         mark = super().mark()
         mark.query = mark.synchronize = self.fail
@@ -356,7 +357,7 @@ class Broken(SlowLane):
 
 
 def test_a_device_that_fails_is_an_error_of_ours():
-    with OnDevice(job(), "cpu", 1, make_lane=lambda urgent: Broken()) as executor:
+    with OnDevice(job(), "cpu", 1, make_stream=lambda urgent: Broken()) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
         for each in pending:
             with pytest.raises(WorkerError, match="the device failed: CUDA error: device-side assert"):

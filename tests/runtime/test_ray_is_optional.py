@@ -1,4 +1,4 @@
-"""Ray is asked for by name, and only who names it needs it."""
+"""Ray is optional: only runs with executor.kind = 'ray' need it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Examples that clients upload, and a server that trains on them: time, consent, channels, and the same bits."""
+"""Uploaded examples and training at the server: time, consent, channels, and equal bits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def digest(executor: Any, location: Any) -> str:
 
 
 def trained_on_rows(executor: Any) -> list[tuple[str, dict[str, float]]]:
-    """Two of the server's visits, one after the other, beside a client's."""
+    """Train twice at the server, in a row, beside a client's visit."""
     rows = np.array([80, 3, 41, 7, 7, 60, 12, 33, 34, 35, 0])
     first = executor.train_rows(executor.initial(), rows, 1, TRAINING)
     client = executor.train(executor.initial(), 0, 1, TRAINING)

@@ -1,4 +1,4 @@
-"""What a strategy sees of the simulated federation: turns, phases, links, estimates, faults, ends, records."""
+"""The simulated federation as a strategy sees it: turns, phases, links, estimates, faults, ends, records."""
 
 from __future__ import annotations
 

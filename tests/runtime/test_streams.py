@@ -1,4 +1,4 @@
-"""How a CUDA lane uses streams and graphs, told by stand-ins for them: there may be no device here."""
+"""CudaStream's use of CUDA streams and graphs, with stand-ins for them: there may be no device here."""
 
 import gc
 from contextlib import contextmanager
@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from fedtempo.runtime.executors.streams import CudaLane, HostLane
+from fedtempo.runtime.executors.streams import CudaStream, HostStream
 
 
 class Cuda:
-    """Stands for torch.cuda; `log` is what it was asked for, in order."""
+    """Stand-in for torch.cuda; `log` holds the calls in order."""
 
     def __init__(self):
         self.log, self.streams, self.pools = [], 0, 0
@@ -73,10 +73,10 @@ DEVICE = torch.device("cuda", 1)
 
 
 def test_a_lane_records_in_its_own_stream_and_pool_and_keeps_the_pool(cuda):
-    lanes = [CudaLane(DEVICE), CudaLane(DEVICE, urgent=False)]
+    streams = [CudaStream(DEVICE), CudaStream(DEVICE, urgent=False)]
     assert cuda.log == [("stream", 1, DEVICE, -1), ("stream", 2, DEVICE, 0)]
     cuda.log.clear()
-    repeats = [lanes[0].recorded(lambda name=name: cuda.log.append((name, gc.isenabled()))) for name in "ab"]
+    repeats = [streams[0].recorded(lambda name=name: cuda.log.append((name, gc.isenabled()))) for name in "ab"]
     assert gc.isenabled()
     assert cuda.log == [
         ("graph", 1),
@@ -96,23 +96,23 @@ def test_a_lane_records_in_its_own_stream_and_pool_and_keeps_the_pool(cuda):
         repeat()
     assert cuda.log == [("replay", 2), ("replay", 3), ("replay", 2)]
     cuda.log.clear()
-    lanes[1].recorded(lambda: None)
+    streams[1].recorded(lambda: None)
     assert {entry[1:] for entry in cuda.log if entry[0] == "capture"} == {("pool 2", 2)}
 
 
-def test_work_and_marks_are_in_the_lanes_stream(cuda):
-    lane = CudaLane(DEVICE)
+def test_work_and_marks_are_in_the_cuda_stream(cuda):
+    stream = CudaStream(DEVICE)
     cuda.log.clear()
-    with lane.active():
-        lane.mark()
+    with stream.active():
+        stream.mark()
     assert cuda.log == [("enter", 1), ("mark", 1), ("leave", 1)]
 
 
 def test_what_is_sent_or_fetched_on_the_host_is_a_copy():
-    lane = HostLane()
+    stream = HostStream()
     array = torch.arange(3).numpy()
-    sent = lane.sent(array)
-    fetched = lane.fetched(sent)
+    sent = stream.sent(array)
+    fetched = stream.fetched(sent)
     array[0], sent[1] = 7, 8
     assert (sent.tolist(), fetched.tolist()) == ([0, 8, 2], [0, 1, 2])
-    assert lane.mark().query()
+    assert stream.mark().query()

@@ -1,4 +1,4 @@
-"""Numbers, tokens, and a user's loss and optimiser: the same from every executor."""
+"""Numbers, tokens, and a user's loss and optimiser give the same results on every executor."""
 
 from __future__ import annotations
 

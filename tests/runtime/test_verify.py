@@ -1,4 +1,4 @@
-"""Records that cannot be are refused; what the simulation records passes (`tests/runtime/world.py` checks always)."""
+"""Impossible records are rejected; those of simulations pass (`tests/runtime/world.py` always checks them)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def recorder() -> Any:
 
 
 def visit(recorder: Verified, number: int, start: float, end: float, **other: Any) -> None:
-    """A visit of client 0, and what it sends."""
+    """Record a visit of client 0 and its transfer."""
     if other.pop("sends", True):
         recorder.traffic(up=other.pop("size", 8))
     fields = {
@@ -69,22 +69,22 @@ def test_what_can_be_passes(recorder: Verified) -> None:
         (lambda r: visit(r, 1, 0.0, 100.5), "before the horizon at 100.0 s"),
         (lambda r: visit(r, 1, 3.0, 5.0, received=2.0), "the phases of visit 1 are at"),
         (lambda r: visit(r, 1, 3.0, 5.0, queued=4.0), "the phases of visit 1 are at"),
-        (lambda r: (visit(r, 1, 0, 5), visit(r, 1, 5, 6)), "visit 1 ends again, done"),
+        (lambda r: (visit(r, 1, 0, 5), visit(r, 1, 5, 6)), r"visit 1 ends twice \(done\)"),
         (lambda r: (visit(r, 1, 0, 5), visit(r, 2, 4, 6)), "visit 2 of client 0 began at 4 s, before its last"),
         (lambda r: visit(r, 1, 0, 5, base_version=1), "visit 1 started from version 1 of 0"),
-        (lambda r: visit(r, 1, 0, 5, sends=False), r"visit 1 has ended, and \[\] bytes came"),
-        (lambda r: visit(r, 1, 0, 5, size=7), r"visit 1 has ended, and \[7\] bytes came; a model has 8"),
-        (lambda r: (r.traffic(relay=8), visit(r, 1, 0, 5)), r"and \[8, 8\] bytes came"),
-        (lambda r: r.traffic(up=-1), "bytes are moved"),
+        (lambda r: visit(r, 1, 0, 5, sends=False), r"visit 1 has ended after transfers of \[\] bytes"),
+        (lambda r: visit(r, 1, 0, 5, size=7), r"visit 1 has ended after transfers of \[7\] bytes; a model has 8"),
+        (lambda r: (r.traffic(relay=8), visit(r, 1, 0, 5)), r"after transfers of \[8, 8\] bytes"),
+        (lambda r: r.traffic(up=-1), "bytes are sent down"),
         (lambda r: r.commit(2, 1.0, 0), "version 2 follows 0"),
         (lambda r: (visit(r, 1, 0, 5), r.commit(1, 4.0, 0)), "version 1 is committed at 4.0 s, after 5 s"),
         (lambda r: (r.evaluation(5.0, 0, 0, 0), r.evaluation(4.0, 0, 0, 0)), "version 0 is evaluated at 4.0 s"),
         (lambda r: r.evaluation(5.0, 1, 0, 0), "version 1 is evaluated at 5.0 s"),
-        (lambda r: r.complete(2), "2 visits go on after the run's end"),
+        (lambda r: r.complete(2), "2 visits are in progress after the run's end"),
     ],
 )
 def test_what_cannot_be_is_named(recorder: Verified, happens: Any, says: str) -> None:
-    with pytest.raises(RunError, match=f"the records do not hold together: .*{says}"):
+    with pytest.raises(RunError, match=f"inconsistent records: .*{says}"):
         happens(recorder)
 
 

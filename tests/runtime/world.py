@@ -1,4 +1,4 @@
-"""Small federations without training, for tests of the clock's side: who waits for whom, and how long."""
+"""Small federations without training, for tests of timing: who waits for whom, and how long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedtempo.runtime.verify import Verified
 
 @dataclass(frozen=True)
 class Script:
-    """A strategy that is one function."""
+    """A strategy made from a function."""
 
     function: Callable[[Federation], Awaitable[None]]
 

@@ -1,1 +1,1 @@
-"""A client of a deployment: its data, what it agrees to, and its answers to a server's calls. It knows no network."""
+"""A client of a deployment: its settings, its data and its answers to a server's calls, independent of any network."""

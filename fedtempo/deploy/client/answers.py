@@ -1,4 +1,4 @@
-"""A client's answers to a server's calls. Only what is installed here runs; a call brings settings and numbers."""
+"""A client's answers to a server's calls. Only code installed here runs; a call carries settings and arrays."""
 
 from __future__ import annotations
 
@@ -33,20 +33,19 @@ from fedtempo.runtime.keyed import keyed_generator
 log = logging.getLogger("fedtempo.client")
 
 _COPIES = 5
-"""Of a model while it trains: as received, its parameters, their gradients, a copy to send, the copy sent before."""
+"""Copies of a model in memory while it trains: received, parameters, gradients, to be sent, previously sent."""
 
-
-_WORDS = 500
-"""Characters of what a server tells that are logged."""
+_MAX_REASON_CHARS = 500
+"""Maximum length of a server's reason in the log."""
 
 
 class Refusal(FedtempoError):
-    """The client does not do what a call asks."""
+    """The client refuses a call."""
 
 
 @dataclass(frozen=True, eq=False)
-class Stay:
-    """What a client keeps between the phases of a visit. number: the server's. trained: whether compute is over."""
+class HeldVisit:
+    """A visit between two of its phases: the server's number of it, the model, and whether it has trained."""
 
     number: int
     vector: Vector
@@ -55,7 +54,7 @@ class Stay:
 
 @dataclass(frozen=True, eq=False)
 class _Built:
-    """The model of a job, kept for the next visit. described: the job as JSON."""
+    """A job's model and examples, cached for the next visit. described: the job as JSON."""
 
     described: str
     network: Network
@@ -64,24 +63,25 @@ class _Built:
 
 
 class Answers:
-    """Answers calls on this client's own examples, one at a time.
+    """Answers calls with this client's own examples, one call at a time.
 
-    stay: what it keeps between the phases of a visit; whoever runs each call in a new process puts it back.
+    held: the visit in progress; must be restored by whoever runs each call in a new process.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
-        """Reads the client's examples. Raises ConfigError where they are not usable."""
+        """Read the client's examples. Raises ConfigError if they are unusable."""
         self._settings = settings
-        own = settings.data.read()
-        self._own, self._numbered_by = own, own.class_names
-        self._x, self._y, self._n_outputs, self._task = own.x, own.y, own.n_outputs, own.task
+        examples = settings.data.read()
+        self._examples, self._class_order = examples, examples.class_names
+        self._x, self._y = examples.x, examples.y
+        self._n_outputs, self._task = examples.n_outputs, examples.task
         if not len(self._y):
-            raise ConfigError("data: there are no examples to train on")
-        for name, agreed in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
-            if agreed and self._task != "classes":
-                raise ConfigError(f"{name} = true: it is by classes, and {settings.data.source} asks for {self._task}")
+            raise ConfigError("data: the source has no examples for this client")
+        for name, enabled in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
+            if enabled and self._task != "classes":
+                raise ConfigError(f"{name} = true: needs classes, but {settings.data.source} has {self._task}")
         self._built: _Built | None = None
-        self.stay: Stay | None = None
+        self.held: HeldVisit | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
 
     @property
@@ -89,11 +89,11 @@ class Answers:
         return len(self._y)
 
     def answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-        """What to reply to a call; {"refused": why} where the client does not do it.
+        """Return the reply to a call: content and arrays, or {"refused": reason}.
 
-        A call that it has just answered, known by its name, is answered the same again: its server was away.
+        If the call has the name of the last one answered, the same reply is returned: its server was restarted.
         """
-        if kind == "notice":  # nothing is asked: what was answered last may still be asked for again
+        if kind == "notice":  # informs only, so the last reply may still be requested again
             log.warning(
                 "visit %s: the server refuses the update: %s", content.get("stay"), _one_line(content.get("why"))
             )
@@ -102,11 +102,11 @@ class Answers:
         if self._last is not None and self._last[0] == name:
             log.info("%s answered again", _named(kind, content))
             return self._last[1]
-        reply = self._fresh(kind, content, arrays)
+        reply = self._new_reply(kind, content, arrays)
         self._last = (name, reply) if isinstance(name, str) else None
         return reply
 
-    def _fresh(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+    def _new_reply(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
         began = time.perf_counter()
         try:
             reply = self._answer(kind, content, arrays)
@@ -114,8 +114,8 @@ class Answers:
             log.warning("%s refused: %s", kind, "\n".join(filter(None, [str(error), error.frames])))
             return {"refused": str(error)}, ()
         except (KeyError, TypeError, ValueError) as error:
-            log.warning("%s is not a usable call: %r", kind, error)
-            return {"refused": f"the call is not usable: {error!r}"}, ()
+            log.warning("%s is an invalid call: %r", kind, error)
+            return {"refused": f"invalid call: {error!r}"}, ()
         except (MemoryError, RuntimeError) as error:
             log.exception("%s failed", kind)
             return {"refused": f"{type(error).__name__}: {error}"}, ()
@@ -127,40 +127,40 @@ class Answers:
         if kind == "describe":
             return self.description(), ()
         if kind == "train":
-            vector, said = self._train(content, _one(arrays))
-            return said, (vector,)
+            vector, result = self._train(content, _one(arrays))
+            return result, (vector,)
         if kind == "receive":
-            self.stay = Stay(int(content["stay"]), _one(arrays))
+            self.held = HeldVisit(int(content["stay"]), _one(arrays))
             return {}, ()
         if kind == "compute":
-            stay = self._staying(content, trained=False)
-            vector, said = self._train(content, stay.vector)
-            self.stay = Stay(stay.number, vector, trained=True)
-            return said, ()
+            held = self._held_visit(content, trained=False)
+            vector, result = self._train(content, held.vector)
+            self.held = HeldVisit(held.number, vector, trained=True)
+            return result, ()
         if kind == "send":
-            stay, self.stay = self._staying(content, trained=True), None
-            return {}, (stay.vector,)
+            held, self.held = self._held_visit(content, trained=True), None
+            return {}, (held.vector,)
         if kind == "examples":
-            return {}, self._examples(content)
-        raise Refusal(f"there is no {kind!r}")
+            return {}, self._upload(content)
+        raise Refusal(f"unknown kind of call: {kind!r}")
 
     def _number_by(self, names: Any) -> None:
-        """Number the classes as the server does: data that lack some of its classes number the others otherwise.
+        """Number the classes as the server does; data without some of its classes would number them differently.
 
-        Raises Refusal for a class that the server has not.
+        Raises Refusal if the client has a class that the server lacks.
         """
-        own = self._own
-        if not names or not own.class_names or tuple(names) == self._numbered_by:
+        examples = self._examples
+        if not names or not examples.class_names or tuple(names) == self._class_order:
             return
-        place = {str(name): number for number, name in enumerate(names)}
-        if unknown := [name for name in own.class_names if name not in place]:
-            raise Refusal(f"its class {unknown[0]!r} is none of the server's: {', '.join(place)}")
-        numbers = np.array([place[name] for name in own.class_names], dtype=np.int64)
-        self._y, self._n_outputs, self._numbered_by = numbers[own.y], len(place), tuple(place)
+        number_of = {str(name): number for number, name in enumerate(names)}
+        if unknown := [name for name in examples.class_names if name not in number_of]:
+            raise Refusal(f"its class {unknown[0]!r} is not among the server's: {', '.join(number_of)}")
+        numbers = np.array([number_of[name] for name in examples.class_names], dtype=np.int64)
+        self._y, self._n_outputs, self._class_order = numbers[examples.y], len(number_of), tuple(number_of)
         self._built = None
 
     def description(self) -> dict[str, Any]:
-        """What the client tells of itself."""
+        """Return the client's description of itself, for the server."""
         settings = self._settings
         histogram = np.bincount(self._y, minlength=self._n_outputs).tolist() if settings.tell_labels else None
         return {
@@ -173,23 +173,21 @@ class Answers:
             "task": self._task,
         }
 
-    def _staying(self, content: Mapping[str, Any], *, trained: bool) -> Stay:
-        stay = self.stay
-        if stay is None or stay.number != content["stay"] or stay.trained != trained:
-            raise Refusal(f"there is no visit {content['stay']} here in this phase")
-        return stay
+    def _held_visit(self, content: Mapping[str, Any], *, trained: bool) -> HeldVisit:
+        held = self.held
+        if held is None or held.number != content["stay"] or held.trained != trained:
+            raise Refusal(f"no visit {content['stay']} in this phase here")
+        return held
 
     def _train(self, content: Mapping[str, Any], received: Vector) -> tuple[Vector, dict[str, Any]]:
         job, limits = content["job"], self._settings.limits
         training = construct(Training, content["training"], "training")
         for name in {training.loss or "cross-entropy", training.optimizer} - {*LOSSES, *OPTIMIZERS}:
             if name not in self._settings.training:
-                raise Refusal(
-                    f"training: {name!r} is none of fedtempo's, and `training` in this client's TOML has no such"
-                )
-        asked = training.examples_per_visit(len(self._y))
-        if limits.examples is not None and asked > limits.examples:
-            raise Refusal(f"the visit would compute on {asked} examples; limits.examples = {limits.examples}")
+                raise Refusal(f"training: {name!r} is neither fedtempo's nor among `training` in this client's TOML")
+        processed = training.examples_per_visit(len(self._y))
+        if limits.examples is not None and processed > limits.examples:
+            raise Refusal(f"the visit would process {processed} examples; limits.examples = {limits.examples}")
         built = self._build(job)
         if received.shape != (built.model.size,) or received.dtype != np.float32:
             raise Refusal(f"the model is {received.dtype} of shape {received.shape}; it must be ({built.model.size},)")
@@ -198,32 +196,32 @@ class Answers:
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             with network_code(built.network):
                 statistics = train(built.model, built.examples, training, rng, received)
-            pace_s = self._settings.pace_s * asked / len(self._y)
+            pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
-        said = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
-        return built.model.vector.numpy().copy(), said
+        result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
+        return built.model.vector.numpy().copy(), result
 
     def _build(self, job: Mapping[str, Any]) -> _Built:
-        """The job's model, from the last visit where that had the same."""
+        """Return the job's model, cached if the last visit had the same job."""
         described = json.dumps([job["network"], job["n_classes"], job["layout"]], sort_keys=True)
         if self._built is not None and self._built.described == described:
             return self._built
         self._built = None
         n_classes = int(job["n_classes"])
         if self._task == "classes" and self._y.max() >= n_classes:
-            raise Refusal(f"its labels go to {self._y.max()}; the server has {n_classes} classes")
+            raise Refusal(f"its labels go up to {self._y.max()}, but the server has {n_classes} classes")
         if self._task == "tokens" and (most := max(self._x.max(), self._y.max())) >= n_classes:
-            raise Refusal(f"its tokens go to {most}; the server has {n_classes} of them")
+            raise Refusal(f"its tokens go up to {most}, but the server has {n_classes} tokens")
         if self._task == "numbers" and self._n_outputs != n_classes:
-            raise Refusal(f"its labels are {self._n_outputs} numbers each; the server's are {n_classes}")
+            raise Refusal(f"its labels have {self._n_outputs} numbers each, but the server's have {n_classes}")
         network, shape = self._network(job["network"]), self._x.shape[1:]
         self._check_size(network, n_classes)
         keep_freed_memory()
         with network_code(network):
             model = FlatModel(create(network, shape, n_classes, 0), shape)
         if model.layout != job["layout"]:
-            raise Refusal("the same network lies otherwise in memory here than at the server: versions differ")
+            raise Refusal("the network's parameter layout differs from the server's: the versions differ")
         self._built = _Built(described, network, model, Examples(self._x, self._y, model.channels_last))
         return self._built
 
@@ -233,12 +231,12 @@ class Answers:
         if name in self._settings.networks:
             return network_from(name, fields)
         if name not in NETWORKS:
-            raise Refusal(f"network {name!r} is none of fedtempo's, and `networks` in this client's TOML has no such")
+            raise Refusal(f"network {name!r} is neither fedtempo's nor among `networks` in this client's TOML")
         network: Network = construct(NETWORKS[name], fields, "model")
         return network
 
     def _check_size(self, network: Network, n_classes: int) -> None:
-        """Refuse a model that memory would not hold, before any of it is made."""
+        """Refuse a model that exceeds the memory limit, before it is built."""
         limit = self._settings.limits.memory_mb
         if limit is None:
             return
@@ -248,7 +246,8 @@ class Answers:
         if needed > limit:
             raise Refusal(f"the model needs {needed:.0f} MB; limits.memory_mb = {limit:g}")
 
-    def _examples(self, content: Mapping[str, Any]) -> Arrays:
+    def _upload(self, content: Mapping[str, Any]) -> Arrays:
+        """Return the next examples of each class: `take` of them after the first `after`."""
         if not self._settings.share_examples:
             raise Refusal("this client shares no examples")
         rows = [
@@ -260,13 +259,13 @@ class Answers:
 
 
 def limit_memory(limits_mb: float | None) -> None:
-    """Bound the data that this process may hold. Raises ConfigError where the system cannot."""
+    """Limit the data size of this process. Raises ConfigError if the system does not support that."""
     if limits_mb is not None:
         try:
             import resource
         except ImportError as error:
             raise ConfigError(
-                "limits.memory_mb: this system cannot bound what a process holds; leave it out"
+                "limits.memory_mb: this system cannot limit a process's memory; remove the key"
             ) from error
         size = int(limits_mb * 1e6)
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
@@ -274,12 +273,12 @@ def limit_memory(limits_mb: float | None) -> None:
 
 def _one(arrays: Arrays) -> Vector:
     if len(arrays) != 1:
-        raise Refusal(f"the call has {len(arrays)} arrays; it must have the model's")
+        raise Refusal(f"the call has {len(arrays)} arrays; it must have one, the model")
     return arrays[0]
 
 
 def _one_line(text: Any) -> str:
-    return " ".join(str(text).split())[:_WORDS]
+    return " ".join(str(text).split())[:_MAX_REASON_CHARS]
 
 
 def _named(kind: str, content: Mapping[str, Any]) -> str:
@@ -288,7 +287,7 @@ def _named(kind: str, content: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _threads(count: int) -> Iterator[None]:
-    if count == 1:  # as `fixed_numerics` has it
+    if count == 1:  # `fixed_numerics` has set it
         yield
         return
     torch.set_num_threads(count)
@@ -300,15 +299,15 @@ def _threads(count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_longer_than(seconds: float | None) -> Iterator[None]:
-    """Raise Refusal within the block after so many seconds. Only the main thread of a process can be broken off."""
+    """Raise Refusal inside the block after `seconds`. Works only in a process's main thread."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def over(number: int, frame: FrameType | None) -> None:
+    def abort(number: int, frame: FrameType | None) -> None:
         raise Refusal(f"the visit took longer than limits.visit_s = {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, abort)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Flower: its grid, its nodes, its keys. The only package that imports `flwr`, and only where a command needs it.
+"""Deployment over Flower: grid, nodes and keys. Only this package imports `flwr`, and only for commands that need it.
 
-Flower's public interface starts a process for every message and polls every three seconds; what is used here instead
-belongs to one version of it, so that version is pinned.
+Flower's public interface starts a process for every message and polls every three seconds. The internal interfaces used
+here instead belong to one version of Flower, so that version is pinned.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from fedtempo.errors import ConfigError
 
 FLOWER = "1.42.0"
 
-# Flower reads these once, when it is first imported: no program of ours reports to anybody or looks for news.
+# Flower reads these when it is first imported: no telemetry, no update checks.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
 
 def need_flower() -> None:
-    """Raise ConfigError where Flower is not installed, or is another version than the one that is known to work."""
+    """Raise ConfigError if Flower is not installed or has another version than the pinned one."""
     try:
-        found = metadata.version("flwr")
+        installed = metadata.version("flwr")
     except metadata.PackageNotFoundError:
         raise ConfigError("Flower is not installed: `pip install 'fedtempo[flower]'`") from None
-    if found != FLOWER:
-        raise ConfigError(f"Flower {found} is installed; this needs {FLOWER}: `pip install 'fedtempo[flower]'`")
+    if installed != FLOWER:
+        raise ConfigError(f"Flower {installed} is installed, {FLOWER} is required: `pip install 'fedtempo[flower]'`")

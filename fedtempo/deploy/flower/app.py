@@ -1,4 +1,4 @@
-"""What a run is submitted as: two lines for each side, which import the fedtempo that is installed there."""
+"""The Flower app that a run is submitted as; each side only imports the fedtempo installed there."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def main(grid, context):
 
 
 def bundle() -> bytes:
-    """The app as a Flower app bundle."""
+    """Return the app as a Flower app bundle."""
     content: bytes = build_fab_from_files({name: text.encode() for name, text in _FILES.items()})[0]
     return content

@@ -1,4 +1,4 @@
-"""Our client inside Flower's own SuperNode, which starts a process for every message.
+"""A fedtempo client inside Flower's own SuperNode, which starts a process for every message.
 
 flower-supernode --superlink HOST:PORT ... --node-config 'fedtempo="/etc/fedtempo/client.toml"'
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from fedtempo.deploy.client.answers import Answers, Stay, limit_memory
+from fedtempo.deploy.client.answers import Answers, HeldVisit, limit_memory
 from fedtempo.deploy.client.settings import load_client
 from fedtempo.deploy.flower.wire import answer_to, read_call
 from fedtempo.errors import ConfigError
@@ -29,14 +29,14 @@ def _answers(path: str) -> Answers:
 
 
 def answer(message: Message, context: Context) -> Message:
-    """Answer a call; what must outlast this process lies in the context, which the SuperNode keeps."""
+    """Answer a call. The visit in progress is kept in the context, which outlives this process."""
     path = context.node_config.get("fedtempo")
     if not isinstance(path, str):
         raise ConfigError('the SuperNode\'s --node-config names no client: fedtempo="/path/to/client.toml"')
     answers = _answers(path)
-    answers.stay = _kept(context)
+    answers.held = _restored(context)
     reply = answer_to(message, *answers.answer(*read_call(message)))
-    _keep(context, answers.stay)
+    _save(context, answers.held)
     return reply
 
 
@@ -44,17 +44,20 @@ app.train()(answer)
 app.query()(answer)
 
 
-def _kept(context: Context) -> Stay | None:
+def _restored(context: Context) -> HeldVisit | None:
     record, model = context.state.get(_STAY), context.state.get("model")
     if not isinstance(record, ConfigRecord) or not isinstance(model, ArrayRecord) or not record["there"]:
         return None
     (vector,) = model.to_numpy_ndarrays()
-    return Stay(int(str(record["number"])), vector, record["trained"] is True)
+    return HeldVisit(int(str(record["number"])), vector, record["trained"] is True)
 
 
-def _keep(context: Context, stay: Stay | None) -> None:
-    there = stay is not None
+def _save(context: Context, held: HeldVisit | None) -> None:
     context.state[_STAY] = ConfigRecord(
-        {"there": there, "number": stay.number if stay else 0, "trained": stay.trained if stay else False}
+        {
+            "there": held is not None,
+            "number": held.number if held else 0,
+            "trained": held.trained if held else False,
+        }
     )
-    context.state["model"] = ArrayRecord([stay.vector] if stay else [])
+    context.state["model"] = ArrayRecord([held.vector] if held else [])

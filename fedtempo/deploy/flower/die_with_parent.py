@@ -1,8 +1,8 @@
-"""Runs a command whose process ends when the one that started it does, however that comes about (on Linux).
+"""Run a command in a process that ends whenever its parent process ends, for whatever reason (on Linux).
 
-python tied.py PARENT COMMAND ...
+python die_with_parent.py PARENT_PID COMMAND ...
 
-A file of its own that imports nothing of ours: it is gone, replaced by the command, in some milliseconds.
+A separate file without imports from fedtempo, so that it starts fast; the command replaces it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(parent: int, command: list[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            sys.exit(1)  # it has ended already
+            sys.exit(1)  # the parent has ended already
     os.execvp(command[0], command)  # noqa: S606  a list of arguments, no shell
 
 

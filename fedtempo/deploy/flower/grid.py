@@ -1,4 +1,4 @@
-"""A run at a SuperLink, driven from this process: submitted, its server's task taken, calls carried by its grid."""
+"""The grid of a run at a SuperLink: the run is submitted, its server task acquired, and calls are carried over it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from fedtempo.deploy.flower.app import bundle
-from fedtempo.deploy.flower.incoming import Incoming
+from fedtempo.deploy.flower.incoming import IncomingReplies
 from fedtempo.deploy.flower.wire import message_of
 from fedtempo.deploy.live.messages import Call, GridError, Reply
 from fedtempo.errors import ConfigError, RunError
@@ -41,13 +41,13 @@ from fedtempo.errors import ConfigError, RunError
 T = TypeVar("T")
 
 _AWAY = (502, 503, 504)
-_TAKE_S = 30.0
-"""Seconds within which the task of a run that was just submitted must be ours."""
+_ACQUIRE_S = 30.0
+"""Seconds within which the server task of a submitted run must be acquired."""
 
 
 @dataclass(frozen=True)
 class SuperLink:
-    """Where a SuperLink is. root_certificates: PEM file of the authority that signed its certificate; None: no TLS."""
+    """A SuperLink's address. root_certificates: PEM file of the authority that signed its certificate; None: no TLS."""
 
     address: str
     root_certificates: Path | None = None
@@ -58,7 +58,7 @@ class SuperLink:
 
     @property
     def certificates(self) -> bytes | None:
-        """Raises ConfigError where the file cannot be read."""
+        """Content of the PEM file; None without TLS. Raises ConfigError if the file cannot be read."""
         if self.root_certificates is None:
             return None
         try:
@@ -69,9 +69,9 @@ class SuperLink:
 
 @dataclass(frozen=True)
 class Session:
-    """What lets a process act as the server of a run that a SuperLink knows: its token is a secret.
+    """Credentials with which a process acts as the server of a run at a SuperLink; the token is secret.
 
-    run: Flower's description of it, as bytes in base64.
+    run: Flower's description of the run, as bytes in base64.
     """
 
     token: str
@@ -82,35 +82,36 @@ class Session:
 
 
 class FlowerGrid:
-    """Implements `Grid`. Operations are tried again while the SuperLink is away, for as long as `joined` was told."""
+    """Implements `Grid`. Operations are retried while the SuperLink is away, for the `outage_s` of `joined`."""
 
     def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
         self._grid, self._address, self.session = grid, address, session
-        self._incoming = Incoming(grid._runtime_client, grid.node, session.run_id)
+        self._replies = IncomingReplies(grid._runtime_client, grid.node, session.run_id)
 
     def node_ids(self) -> list[int]:
-        return self._tried(lambda: list(self._grid.get_node_ids()))
+        return self._translated(lambda: list(self._grid.get_node_ids()))
 
     def push(self, call: Call) -> str | None:
         message = message_of(call)
-        names: list[str | None] = self._tried(lambda: list(self._grid.push_messages([message])))
+        names: list[str | None] = self._translated(lambda: list(self._grid.push_messages([message])))
         name = names[0] if names else None
         if name is not None:
-            self._incoming.expect(name)
+            self._replies.expect(name)
         return name
 
     def pull(self, names: Sequence[str]) -> dict[str, Reply]:
-        return self._tried(lambda: self._incoming.pull(names))
+        return self._translated(lambda: self._replies.pull(names))
 
     def close(self) -> None:
         self._grid.close()
 
-    def _tried(self, operation: Callable[[], T]) -> T:
+    def _translated(self, operation: Callable[[], T]) -> T:
+        """Perform an operation and raise its network errors as GridError."""
         try:
             return operation()
         except httpx.HTTPError as error:
             if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
-                why = "it has given up the run, whose server was silent for a minute; `fedtempo resume` goes on"
+                why = "it abandoned the run after a minute without its server; continue with `fedtempo resume`"
                 raise GridError(f"SuperLink {self._address}: {why}") from error
             raise GridError(f"SuperLink {self._address}: {error}") from error
         except RunNotRunningException as error:
@@ -119,25 +120,25 @@ class FlowerGrid:
 
 @contextlib.contextmanager
 def joined(superlink: SuperLink, outage_s: float, former: Session | None = None) -> Iterator[FlowerGrid]:
-    """The grid of a run at `superlink`, which must run with `--isolation process`; one at a time in a process.
+    """Yield the grid of a run at `superlink`, which must run with `--isolation process`. One at a time per process.
 
-    outage_s: operations are tried again for so long while the SuperLink is away. former: a run whose server was killed;
-    it is taken up where the SuperLink still has it (for about a minute), else a new one is submitted. Raises RunError
-    where the SuperLink cannot be reached.
+    outage_s: seconds for which operations are retried while the SuperLink is away. former: session of a run whose
+    server was killed; the run is rejoined if the SuperLink still has it (for about a minute), else a new one is
+    submitted. Raises RunError if the SuperLink cannot be reached.
     """
     certificates = superlink.certificates
-    grid, session = (None, None) if former is None else (_taken_up(superlink, certificates, former), former)
+    grid, session = (None, None) if former is None else (_rejoined(superlink, certificates, former), former)
     if grid is None or session is None:
         try:
-            grid, session = _new(superlink, certificates)
+            grid, session = _submitted(superlink, certificates)
         except httpx.HTTPStatusError as error:
-            raise RunError(f"SuperLink {superlink.address} refuses the run: {error.response.text or error}") from error
+            raise RunError(f"SuperLink {superlink.address} rejects the run: {error.response.text or error}") from error
         except httpx.HTTPError as error:
             raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
-    grid._retry_invoker = grid._runtime_client._retry_invoker = _patient(outage_s)
+    grid._retry_invoker = grid._runtime_client._retry_invoker = _retry_invoker(outage_s)
     client = grid._runtime_client
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
-    heartbeat = HeartbeatSender(lambda: _alive(client))
+    heartbeat = HeartbeatSender(lambda: _send_heartbeat(client))
     heartbeat.start()
     status = "failed"
     try:
@@ -153,26 +154,28 @@ def joined(superlink: SuperLink, outage_s: float, former: Session | None = None)
         TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = None
 
 
-def _new(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Session]:
-    """Submit a run and take its server's task."""
+def _submitted(superlink: SuperLink, certificates: bytes | None) -> tuple[HttpGrid, Session]:
+    """Submit a run and acquire its server task."""
     run_id = _submit(superlink)
-    token = _take(superlink, certificates, run_id)
+    token = _acquire(superlink, certificates, run_id)
     grid = _http_grid(superlink, certificates, token)
     task = grid._runtime_client.PullTaskInput(PullTaskInputRequest())
     node_id = context_from_proto(task.context).node_id
     grid.set_run(run_from_proto(task.run))
-    described = base64.b64encode(task.run.SerializeToString()).decode()
-    return grid, Session(token, task.run.run_id, task.task_id, node_id, described)
+    description = base64.b64encode(task.run.SerializeToString()).decode()
+    return grid, Session(token, task.run.run_id, task.task_id, node_id, description)
 
 
 def _http_grid(superlink: SuperLink, certificates: bytes | None, token: str) -> HttpGrid:
     grid = HttpGrid(superlink.address, insecure=superlink.insecure, root_certificates=certificates, token=token)
-    grid._retry_invoker = _patient(_TAKE_S)  # before it connects: Flower's own ends the process where it is refused
+    grid._retry_invoker = _retry_invoker(
+        _ACQUIRE_S
+    )  # before it connects: Flower's own invoker ends the process on a refusal
     return grid
 
 
-def _taken_up(superlink: SuperLink, certificates: bytes | None, former: Session) -> HttpGrid | None:
-    """The grid of a run that was submitted before, None where the SuperLink has ended it or does not know it."""
+def _rejoined(superlink: SuperLink, certificates: bytes | None, former: Session) -> HttpGrid | None:
+    """Return the grid of a run submitted before; None if the SuperLink has ended it or does not know it."""
     grid = _http_grid(superlink, certificates, former.token)
     grid.set_run(run_from_proto(Run.FromString(base64.b64decode(former.run))))
     try:
@@ -184,7 +187,7 @@ def _taken_up(superlink: SuperLink, certificates: bytes | None, former: Session)
 
 
 def control(superlink: SuperLink) -> ControlHttpClient:
-    """The SuperLink's control interface: runs are submitted and keys registered there."""
+    """Return a client of the SuperLink's control interface, where runs are submitted and keys registered."""
     return ControlHttpClient.from_server_address(
         server_address=superlink.address,
         insecure=superlink.insecure,
@@ -194,47 +197,47 @@ def control(superlink: SuperLink) -> ControlHttpClient:
 
 
 def _submit(superlink: SuperLink) -> int:
-    """Submit a run; returns its number."""
+    """Submit a run and return its number."""
     content = bundle()
     fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
     client = control(superlink)
     try:
-        answer = client.StartRun(
+        response = client.StartRun(
             StartRunRequest(fab=fab, override_config=user_config_to_proto({}), federation="", app_spec="")
         )
     finally:
         client.close()
-    return int(answer.run_id)
+    return int(response.run_id)
 
 
-def _take(superlink: SuperLink, certificates: bytes | None, run_id: int) -> str:
-    """Take the server's task of a run; returns the token that lets its grid be used."""
+def _acquire(superlink: SuperLink, certificates: bytes | None, run_id: int) -> str:
+    """Acquire the server task of a run and return its token, with which the run's grid can be used."""
     client = RuntimeHttpClient.from_server_address(
         server_address=superlink.address,
         insecure=superlink.insecure,
         root_certificates=certificates,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
     )
-    until = time.monotonic() + _TAKE_S
+    until = time.monotonic() + _ACQUIRE_S
     try:
         while time.monotonic() < until:
-            got = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
-            if got.HasField("task") and got.token:
-                if got.task.run_id != run_id:
-                    raise RunError(f"SuperLink {superlink.address}: another run waits there; stop it with `flwr stop`")
-                return str(got.token)
+            acquired = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+            if acquired.HasField("task") and acquired.token:
+                if acquired.task.run_id != run_id:
+                    raise RunError(
+                        f"SuperLink {superlink.address}: run {acquired.task.run_id} waits there; `flwr stop` ends it"
+                    )
+                return str(acquired.token)
             time.sleep(0.1)
     finally:
         client.close()
-    raise RunError(
-        f"SuperLink {superlink.address}: something else took the run; it must be started with `--isolation process`"
-    )
+    raise RunError(f"SuperLink {superlink.address}: another process took the run; start it with `--isolation process`")
 
 
-def _patient(outage_s: float) -> RetryInvoker:
-    """Tries again while the SuperLink is away. Unlike Flower's own it never sends this process a signal."""
+def _retry_invoker(outage_s: float) -> RetryInvoker:
+    """Return an invoker that retries while the SuperLink is away. Unlike Flower's own, it sends no signals."""
 
-    def hopeless(error: Exception) -> bool:
+    def is_final(error: Exception) -> bool:
         if isinstance(error, httpx.HTTPStatusError):
             return error.response.status_code not in _AWAY
         return any(word in str(error).lower() for word in ("certificate", "ssl", "tls"))
@@ -244,12 +247,12 @@ def _patient(outage_s: float) -> RetryInvoker:
         recoverable_exceptions=(httpx.TransportError, httpx.HTTPStatusError),
         max_tries=None,
         max_time=outage_s,
-        should_giveup=hopeless,
+        should_giveup=is_final,
     )
 
 
-def _alive(client: RuntimeHttpClient) -> bool:
-    """Tell the SuperLink that the run's server side lives."""
+def _send_heartbeat(client: RuntimeHttpClient) -> bool:
+    """Send the SuperLink a heartbeat of the run's server; return whether it succeeded."""
     try:
         client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
     except httpx.HTTPError:

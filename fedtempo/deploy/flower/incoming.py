@@ -1,4 +1,4 @@
-"""Replies on their way: a SuperLink tells of one as soon as its client begins to send it, piece by piece."""
+"""Replies in transit: a SuperLink announces a reply as soon as its client starts to send it, piece by piece."""
 
 from __future__ import annotations
 
@@ -26,82 +26,84 @@ from fedtempo.deploy.live.messages import Failure, Reply
 
 
 @dataclass
-class _Coming:
-    """A reply: its number at the SuperLink, its pieces, those that have come, and whether one was not there yet."""
+class _PartialReply:
+    """A reply in transit: its id at the SuperLink, its pieces' ids, those received, and whether one was missing."""
 
     name: str
     pieces: list[str]
-    come: dict[str, bytes] = field(default_factory=dict)
+    received: dict[str, bytes] = field(default_factory=dict)
     unfinished: bool = False
 
 
-class Incoming:
-    """Fetches a run's replies without waiting for one.
+class IncomingReplies:
+    """Fetches a run's replies without waiting for any of them.
 
-    Flower's own grid waits until a client has sent all of its reply, for three minutes where that was killed meanwhile,
-    and fetches nobody else's.
+    Flower's own grid waits until a client has sent its whole reply, for three minutes if that client was killed, and
+    fetches no other replies meanwhile.
     """
 
     def __init__(self, client: RuntimeHttpClient, node: Node, run_id: int) -> None:
         self._client, self._node, self._run_id = client, node, run_id
-        self._own: set[str] = set()
-        self._coming: dict[str, _Coming] = {}
+        self._known: set[str] = set()
+        self._partial: dict[str, _PartialReply] = {}
 
     def expect(self, name: str) -> None:
-        """A call of this name has been sent."""
-        self._own.add(name)
+        """Register the name of a call that was sent."""
+        self._known.add(name)
 
     def pull(self, names: Sequence[str]) -> dict[str, Reply]:
-        """Replies to the calls of these names that are there as a whole. One that never will be is a failure."""
-        asked = [name for name in names if name not in self._coming]
-        if own := [name for name in asked if name in self._own]:
-            self._ask(own)
+        """Return the complete replies to the calls of these names; a reply that can never be complete is a failure."""
+        unannounced = [name for name in names if name not in self._partial]
+        if known := [name for name in unannounced if name in self._known]:
+            self._ask(known)
         replies = {}
-        for name in asked:
-            if name not in self._own:  # sent before the run was resumed, in another one perhaps
+        for name in unannounced:
+            if name not in self._known:  # sent before the run was resumed, maybe as part of another Flower run
                 try:
                     self._ask([name])
                 except httpx.HTTPStatusError as error:
                     if error.response.status_code != httpx.codes.INTERNAL_SERVER_ERROR:
                         raise
-                    replies[name] = Reply(failure=Failure("gone", "the run that it was sent in has ended"))
+                    replies[name] = Reply(failure=Failure("gone", "the run in which it was sent has ended"))
                 else:
-                    self._own.add(name)
-        for name, coming in list(self._coming.items()):
-            if (reply := self._reply(coming)) is not None:
-                del self._coming[name]
+                    self._known.add(name)
+        for name, partial_reply in list(self._partial.items()):
+            if (reply := self._reply(partial_reply)) is not None:
+                del self._partial[name]
                 replies[name] = reply
-        self._own -= replies.keys()
+        self._known -= replies.keys()
         return replies
 
     def _ask(self, names: Sequence[str]) -> None:
-        """Hear which replies are on their way."""
-        told = self._client.PullMessages(PullAppMessagesRequest(message_ids=names))
-        for message, tree in zip(told.messages_list, told.message_object_trees, strict=True):
-            pieces = [each.object_id for each in iterate_object_tree(tree)]
-            self._coming[message.metadata.reply_to_message_id] = _Coming(message.metadata.message_id, pieces)
+        """Ask the SuperLink which replies are in transit."""
+        announced = self._client.PullMessages(PullAppMessagesRequest(message_ids=names))
+        for message, tree in zip(announced.messages_list, announced.message_object_trees, strict=True):
+            pieces = [node.object_id for node in iterate_object_tree(tree)]
+            self._partial[message.metadata.reply_to_message_id] = _PartialReply(message.metadata.message_id, pieces)
 
-    def _reply(self, coming: _Coming) -> Reply | None:
-        """The reply, None where it is not there yet."""
-        coming.unfinished = False
+    def _reply(self, partial_reply: _PartialReply) -> Reply | None:
+        """Return the reply if it is complete, else None."""
+        partial_reply.unfinished = False
         try:
-            pieces = pull_objects(coming.pieces, partial(self._piece, coming), max_tries_per_object=1)
+            pieces = pull_objects(partial_reply.pieces, partial(self._piece, partial_reply), max_tries_per_object=1)
         except ObjectPullError as error:
-            if coming.unfinished:
+            if partial_reply.unfinished:
                 return None
-            return Reply(failure=Failure("gone", f"its client did not send all of it: {error}"))
-        confirm = ConfirmMessageReceivedRequest(node=self._node, run_id=self._run_id, message_object_id=coming.name)
+            return Reply(failure=Failure("gone", f"its client did not send the whole reply: {error}"))
+        confirm = ConfirmMessageReceivedRequest(
+            node=self._node, run_id=self._run_id, message_object_id=partial_reply.name
+        )
         self._client.ConfirmMessageReceived(confirm)
-        message = inflate_object_from_contents(coming.name, pieces)
+        message = inflate_object_from_contents(partial_reply.name, pieces)
         assert isinstance(message, Message)
         return reply_of(message)
 
-    def _piece(self, coming: _Coming, name: str) -> bytes:
-        if name not in coming.come:
+    def _piece(self, partial_reply: _PartialReply, name: str) -> bytes:
+        if name not in partial_reply.received:
             pull = make_pull_object_fn_protobuf(self._client.PullObject, self._node, self._run_id)
             try:
-                coming.come[name] = pull(name)
+                partial_reply.received[name] = pull(name)
             except ObjectUnavailableError:
-                coming.unfinished = True
+                partial_reply.unfinished = True
                 raise
-        return coming.come[name]
+        return partial_reply.received[name]

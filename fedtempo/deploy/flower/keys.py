@@ -1,4 +1,4 @@
-"""Certificates and keys of a deployment: an authority, a server's certificate, a key for each client."""
+"""Certificates and keys of a deployment: an authority, a server certificate, and a key for each client."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ _SLACK = datetime.timedelta(days=1)
 
 
 def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, renew_server: bool = False) -> list[Path]:
-    """Make what is missing in `folder`; returns the files that were made. What is there stays.
+    """Create the missing files in `folder` and return them; existing files are not changed.
 
-    ca.crt, ca.key: the authority. server.crt, server.key: the server's, for these host names and addresses, and for
-    localhost and 127.0.0.1, where a proxy and a run's server reach it. <client>, <client>.pub: each client's pair, in
-    OpenSSH's form. renew_server: make a new server certificate and key. Raises ConfigError for names that are not
-    usable, and where ca.key is needed and kept elsewhere.
+    ca.crt, ca.key: the authority. server.crt, server.key: the server's, valid for `hosts` (names or addresses) and for
+    localhost and 127.0.0.1, through which a proxy and a run's server reach it. <client>, <client>.pub: each client's
+    key pair, in OpenSSH format. renew_server: create a new server certificate and key. Raises ConfigError for invalid
+    names, and if ca.key is required but not in `folder`.
     """
     for name in clients:
         if not re.fullmatch(r"[\w.-]{1,64}", name) or name in ("ca", "server") or name.startswith((".", "-")):
-            raise ConfigError(f"client {name!r}: a name has letters, digits, '.', '_' and '-', and is not ca or server")
+            raise ConfigError(f"client {name!r}: use letters, digits, '.', '_' and '-'; ca and server are reserved")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = [*_authority(folder), *_server(folder, hosts, renew_server)]
+    created = [*_authority(folder), *_server(folder, hosts, renew_server)]
     for name in clients:
         if not (folder / name).exists():
             pair = ec.generate_private_key(ec.SECP384R1())
             private = pair.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
             public = pair.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-            made += [_secret(folder / name, private), _open(folder / f"{name}.pub", public + b"\n")]
-    return made
+            created += [_secret(folder / name, private), _open(folder / f"{name}.pub", public + b"\n")]
+    return created
 
 
 def register(superlink: SuperLink, folder: Path) -> list[str]:
-    """Let in the clients whose public keys (*.pub) lie in `folder`; returns the names of those that are new.
+    """Register the clients whose public keys (*.pub) are in `folder`; return the names of newly registered ones.
 
-    Raises ConfigError for a key that is not usable, RunError where the SuperLink does not answer.
+    Raises ConfigError for an invalid key, RunError if the SuperLink does not answer.
     """
     new = []
     client = control(superlink)
@@ -69,9 +69,9 @@ def register(superlink: SuperLink, folder: Path) -> list[str]:
             try:
                 client.RegisterNode(request)
             except httpx.HTTPStatusError as error:
-                told = FlowerError.from_json(error.response.text)
-                if told is None or told.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
-                    raise RunError(f"SuperLink {superlink.address} does not take {path}: {told or error}") from error
+                reason = FlowerError.from_json(error.response.text)
+                if reason is None or reason.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
+                    raise RunError(f"SuperLink {superlink.address} rejects {path}: {reason or error}") from error
             else:
                 new.append(path.stem)
     except httpx.TransportError as error:
@@ -85,18 +85,18 @@ def _public(path: Path) -> bytes:
     try:
         key = load_ssh_public_key(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is no public key in OpenSSH's form: {error}") from error
+        raise ConfigError(f"{path}: not a public key in OpenSSH format: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey):
-        raise ConfigError(f"{path}: it must be an elliptic-curve key, as `fedtempo keys` makes")
+        raise ConfigError(f"{path}: must be an elliptic-curve key, like those of `fedtempo keys`")
     return bytes(public_key_to_bytes(key))
 
 
 def _authority(folder: Path) -> list[Path]:
     certificate, key = folder / "ca.crt", folder / "ca.key"
-    if certificate.exists():  # its key may well be kept elsewhere
+    if certificate.exists():  # its key may be stored elsewhere
         return []
     if key.exists():
-        raise ConfigError(f"{key} is there without its certificate {certificate.name}: put that beside it")
+        raise ConfigError(f"{key} exists without its certificate {certificate.name}: put the certificate beside it")
     pair = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedtempo authority")])
     builder = _builder(name, name, pair.public_key(), pair.public_key(), _AUTHORITY_DAYS)
@@ -121,15 +121,15 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
     if certificate.exists() and key.exists() and not renew:
         return []
     if not hosts:
-        raise ConfigError("--host: name the hosts and addresses by which clients reach the server")
+        raise ConfigError("--host: give the host names or addresses through which clients reach the server")
     if not (folder / "ca.key").exists():
         raise ConfigError(
-            f"{folder / 'ca.key'} is not there: the server's certificate is made where the authority's key is"
+            f"{folder / 'ca.key'} does not exist: the server certificate must be made where the authority's key is"
         )
     authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
     signer = load_pem_private_key((folder / "ca.key").read_bytes(), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"{folder / 'ca.key'}: it must be an elliptic-curve key, as `fedtempo keys` makes")
+        raise ConfigError(f"{folder / 'ca.key'}: must be an elliptic-curve key, like those of `fedtempo keys`")
     pair = ec.generate_private_key(ec.SECP384R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
     signed = (
@@ -158,7 +158,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)  # clocks differ
+        .not_valid_before(now - _SLACK)  # the clocks of server and clients may differ
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
@@ -177,7 +177,7 @@ def _pem(pair: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _secret(path: Path, content: bytes) -> Path:
-    """Write a file that only its owner may read, from its first byte on."""
+    """Write a file that is readable by its owner only, from the start."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

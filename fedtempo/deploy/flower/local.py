@@ -1,4 +1,4 @@
-"""Clients as processes of this machine: each with a part of the configuration's data, as a simulation deals them."""
+"""Clients as processes on this machine, each with the part of the data that a simulation would give it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from fedtempo.runs.world import dealt_by, load_data
 from fedtempo.runtime.keyed import keyed_generator
 
 _SHARED = ("source", "options", "transform", "examples_per_client", "partition")
-"""Keys of [data] that clients have too."""
+"""Keys of [data] that a client's TOML has too."""
 
 
 def client_tables(config: Config, part: int, superlink: SuperLink) -> dict[str, Any]:
-    """The settings of the client that holds a part of a configuration's data."""
+    """Return the settings of the client that holds part number `part` of a configuration's data."""
     data = config.tables["data"]
     network = config.tables["model"]["network"]
     partition, n_clients = dealt_by(config, load_data(config))
-    natural = {"partition": "by-owner"} if isinstance(partition, ByOwner) else {}
-    agreement = keyed_generator(config.run.seed, "consent").permutation(n_clients)
+    by_owner = {"partition": "by-owner"} if isinstance(partition, ByOwner) else {}
+    consent_order = keyed_generator(config.run.seed, "consent").permutation(n_clients)
     return {
         "name": f"client-{part}",
         "superlink": superlink.address,
         **({"insecure": True} if superlink.insecure else {"root_certificates": str(superlink.root_certificates)}),
         "tell_labels": config.data.tell_labels,
-        "share_examples": bool(agreement[part] < round(config.data.share_examples * n_clients)),
+        "share_examples": bool(consent_order[part] < round(config.data.share_examples * n_clients)),
         "networks": [network] if ":" in network else [],
         "training": [name for name in (config.training.loss, config.training.optimizer) if name and ":" in name],
         "data": {
-            **natural,
+            **by_owner,
             **{name: data[name] for name in _SHARED if name in data},
             "clients": n_clients,
             "part": part,
@@ -51,7 +51,7 @@ def client_tables(config: Config, part: int, superlink: SuperLink) -> dict[str, 
 
 @contextlib.contextmanager
 def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A process for each of the configuration's clients while the block lasts; settings and logs lie in `folder`."""
+    """Run a process for each client of the configuration inside the block; settings and logs go to `folder`."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for part in range(dealt_by(config, load_data(config))[1]):
@@ -64,7 +64,7 @@ def clients(config: Config, superlink: SuperLink, folder: Path) -> Iterator[list
 
 
 def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
-    """A client's process, which finds a user's modules where this one does."""
+    """Start a client's process, with the same module search path as this process."""
     path = dict.fromkeys([*search_path(), *sys.path])
     with logfile.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  a list of arguments, no shell
@@ -73,5 +73,5 @@ def start_client(settings: Path, logfile: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))},
-            start_new_session=True,  # Ctrl-C is for the run, which ends its clients itself
+            start_new_session=True,  # Ctrl-C goes to the run, which ends its clients itself
         )

@@ -1,4 +1,4 @@
-"""A fleet as it is: each client makes a few visits, and what they took becomes a `[fleet]` table."""
+"""Measurement of a fleet: each client makes a few visits, and their times become a `[fleet]` table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fedtempo.record import Records
 
 @dataclass(frozen=True)
 class Measure:
-    """A strategy that learns nothing: every client makes so many visits, all at once, one after another at each."""
+    """A strategy that only measures: all clients make `visits` visits each, in parallel, and nothing is committed."""
 
     visits: int
 
     async def run(self, fed: Federation) -> None:
-        async def ask(client: Client) -> None:
+        async def visit(client: Client) -> None:
             for _ in range(self.visits):
                 try:
                     await fed.train(client, fed.model)
@@ -30,22 +30,22 @@ class Measure:
 
         async with asyncio.TaskGroup() as tasks:
             for client in fed.clients:
-                tasks.create_task(ask(client))
+                tasks.create_task(visit(client))
 
 
 def fleet_table(records: Records) -> dict[str, Any]:
-    """The `[fleet]` of a run's visits: medians of each client's seconds; the server knows what was measured.
+    """Return the `[fleet]` table of a run's visits: each client's median times, which the server estimates exactly.
 
-    Raises RunError naming the clients without a visit.
+    Raises RunError if a client made no visits.
     """
     visits, names = records.visits, records.facts["client_names"]
     download, compute, upload = [], [], []
     for client in range(len(names)):
-        own = (visits["client"] == client) & (visits["outcome"] == "done")
-        if not own.any():
-            raise RunError(f"client {names[client]} made no visit; its times are not known")
+        done = (visits["client"] == client) & (visits["outcome"] == "done")
+        if not done.any():
+            raise RunError(f"client {names[client]} made no visits, so its times are unknown")
         started, received, computed, finished = (
-            visits[name][own] for name in ("started", "received", "computed", "finished")
+            visits[name][done] for name in ("started", "received", "computed", "finished")
         )
         download.append(_median(received - started))
         compute.append(_median(computed - received))
@@ -58,7 +58,7 @@ def fleet_table(records: Records) -> dict[str, Any]:
 
 
 def as_toml(records: Records) -> str:
-    """The measured fleet as TOML, with the clients' names."""
+    """Return the measured fleet as TOML, with the clients' names in a comment."""
     names = ", ".join(records.facts["client_names"])
     return f"# Measured on live clients, in this order: {names}.\n{tomli_w.dumps({'fleet': fleet_table(records)})}"
 

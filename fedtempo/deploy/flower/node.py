@@ -1,4 +1,4 @@
-"""A client in one process: it keeps its data and its model in memory and asks the SuperLink for work."""
+"""A client in one process, which keeps its data and model in memory and polls the SuperLink for calls."""
 
 from __future__ import annotations
 
@@ -68,24 +68,24 @@ Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 _POLL_S, _POLL_MAX_S = 0.05, 0.4
 _RETRY_S, _RETRY_MAX_S = 0.5, 30.0
 _GONE = 3
-"""Flower's code for a message that is not there."""
+"""Flower's error code for a missing message."""
 _REFUSED_S = 120.0
-"""A key whose client was killed is refused for a minute: refusals are borne for longer than that, then they count."""
+"""Seconds of refusals after which a client gives up; the key of a killed client is refused for a minute."""
 
 
 class _Ended(BaseException):
-    """The process was told to end."""
+    """The process received a signal to end."""
 
 
 class _Refused(Exception):
-    """The SuperLink does not want this client."""
+    """The SuperLink refuses this client."""
 
 
 def serve(settings: ClientSettings) -> None:
-    """Serve a SuperLink until SIGTERM or Ctrl-C. Connects again, with back-off, for as long as it takes.
+    """Serve a SuperLink until SIGTERM or Ctrl-C. Reconnects with back-off, without a limit.
 
-    Raises ConfigError where the settings cannot work (data, key, certificate), RunError where the SuperLink goes on
-    refusing the client. Run it in the main thread.
+    Raises ConfigError for unusable settings (data, key, certificate), RunError if the SuperLink keeps refusing the
+    client. Must run in the main thread.
     """
     limit_memory(settings.limits.memory_mb)
     answers = Answers(settings)
@@ -94,7 +94,7 @@ def serve(settings: ClientSettings) -> None:
     try:
         ssl.create_default_context(cafile=settings.root_certificates)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"root_certificates = {settings.root_certificates}: no usable PEM file: {error}") from error
+        raise ConfigError(f"root_certificates = {settings.root_certificates}: invalid PEM file: {error}") from error
     delay, refused_since = _RETRY_S, None
     with contextlib.suppress(_Ended), _ended_by_signals():
         while True:
@@ -119,13 +119,13 @@ def serve(settings: ClientSettings) -> None:
 
 
 class _Link:
-    """A node that is registered and active at a SuperLink, whose address is for the log."""
+    """A registered and active node at a SuperLink. address: of the SuperLink, for the log."""
 
     def __init__(self, client: FleetHttpClient, node: Node, address: str) -> None:
         self._client, self._node, self._address = client, node, address
 
     def work(self, answers: Answers) -> None:
-        """Answer calls, one at a time, until the SuperLink does not know the node any more."""
+        """Answer calls, one at a time, until the SuperLink no longer knows the node."""
         delay = _POLL_S
         while True:
             if self._answer_one(answers):
@@ -141,11 +141,11 @@ class _Link:
         head, tree = message_from_proto(response.messages_list[0]), response.message_object_trees[0]
         run_id, message_id = head.metadata.run_id, head.metadata.message_id
         pull = make_pull_object_fn_protobuf(self._client.PullObject, self._node, run_id)
-        wanted = [each.object_id for each in iterate_object_tree(tree)]
+        object_ids = [node.object_id for node in iterate_object_tree(tree)]
         try:
-            objects = self._patiently(lambda: pull_objects(wanted, pull_object_fn=pull))
-        except ObjectPullError as error:  # the server was killed while it sent: the SuperLink waits for three minutes
-            log.warning("a call is given up, what it brings did not come: %s", error)
+            objects = self._patiently(lambda: pull_objects(object_ids, pull_object_fn=pull))
+        except ObjectPullError as error:  # the server was killed while sending: the SuperLink has waited three minutes
+            log.warning("dropped a call whose content did not arrive: %s", error)
             gone = Message(Error(_GONE, str(error)), reply_to=head)
             self._patiently(lambda: self._send(gone, 0.0, run_id))
             return True
@@ -158,7 +158,7 @@ class _Link:
         began = time.perf_counter()
         try:
             reply = answer_to(message, *answers.answer(*read_call(message)))
-        except Exception as error:  # whatever a message holds, the next one is answered
+        except Exception as error:  # an invalid message must not stop the client
             log.exception("a call failed")
             reply = Message(Error(2, f"{type(error).__name__}: {error}"), reply_to=message)
         took_s = time.perf_counter() - began
@@ -166,7 +166,7 @@ class _Link:
         return True
 
     def _patiently(self, operation: Callable[[], T]) -> T:
-        """Try again while the SuperLink is away: one that keeps its state knows the node, and its call, afterwards."""
+        """Retry while the SuperLink is away: one that keeps its state still knows the node and its call afterwards."""
         delay, away = _RETRY_S, False
         while True:
             try:
@@ -197,15 +197,15 @@ class _Link:
             push = make_push_object_fn_protobuf(self._client.PushObject, self._node, run_id, response.session_id)
             try:
                 push_objects(objects, push, object_ids_to_push=set(response.objects_to_push))
-            except ObjectPushError as error:  # the run has ended meanwhile, or the SuperLink has lost its state
-                log.warning("an answer is given up, the SuperLink does not take it: %s", error)
+            except ObjectPushError as error:  # the run has ended, or the SuperLink has lost its state
+                log.warning("dropped an answer that the SuperLink does not accept: %s", error)
 
 
 @contextlib.contextmanager
 def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
-    """Register (without a key of its own) and activate a node; take it back at the end."""
+    """Activate a node inside the block; without keys, also register it and unregister it at the end."""
     private, public = keys or generate_key_pairs()
-    known = public_key_to_bytes(public)
+    public_key = public_key_to_bytes(public)
     with FleetHttpClient.from_server_address(
         settings.superlink,
         settings.insecure,
@@ -217,16 +217,16 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
     ) as client:
         try:
             if keys is None:
-                client.RegisterNode(RegisterNodeFleetRequest(public_key=known))
+                client.RegisterNode(RegisterNodeFleetRequest(public_key=public_key))
             activated = client.ActivateNode(
-                ActivateNodeRequest(public_key=known, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
+                ActivateNodeRequest(public_key=public_key, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
             )
         except httpx.HTTPStatusError as error:
-            told = FlowerError.from_json(error.response.text)
-            raise _Refused(f"[code: {told.code}] {told.message}" if told else str(error)) from error
+            reason = FlowerError.from_json(error.response.text)
+            raise _Refused(f"[code: {reason.code}] {reason.message}" if reason else str(error)) from error
         node = Node(node_id=activated.node_id)
         log.info("connected to %s as node %d", settings.superlink, node.node_id)
-        heartbeat = HeartbeatSender(lambda: _alive(client, node))
+        heartbeat = HeartbeatSender(lambda: _send_heartbeat(client, node))
         heartbeat.start()
         try:
             yield _Link(client, node, settings.superlink)
@@ -240,7 +240,7 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
 
 
 def _pause(address: str, error: Exception, delay_s: float) -> None:
-    """Wait before the next try. Clients of one server must not all return at once."""
+    """Wait before the next try, with jitter so that a server's clients do not all return at the same time."""
     if isinstance(error, _Refused):
         what = "refused"
     elif isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.TOO_MANY_REQUESTS:
@@ -256,14 +256,14 @@ def _is_unsafe(error: httpx.HTTPError) -> bool:
 
 
 def _is_away(error: httpx.HTTPError) -> bool:
-    """Whether there is no answer, or a proxy's: that nobody is behind it, or that this client asks too often."""
+    """Return whether there is no answer, or only a proxy's: no server behind it, or too many requests."""
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in (429, 502, 503, 504)
     return not _is_unsafe(error)
 
 
-def _alive(client: FleetHttpClient, node: Node) -> bool:
-    """Tell the SuperLink that the node lives. Where it is not known any more, its next call finds out."""
+def _send_heartbeat(client: FleetHttpClient, node: Node) -> bool:
+    """Send a heartbeat; return whether it succeeded. If the node is no longer known, its next call fails."""
     try:
         client.SendNodeHeartbeat(SendNodeHeartbeatRequest(node=node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL))
     except httpx.HTTPError:
@@ -279,26 +279,26 @@ def _read_key(path: str | None) -> Keys | None:
     except OSError as error:
         raise ConfigError(f"private_key = {path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(f"private_key = {path}: it is no key in OpenSSH's form: {error}") from error
+        raise ConfigError(f"private_key = {path}: not a key in OpenSSH format: {error}") from error
     if not isinstance(private, ec.EllipticCurvePrivateKey):
-        raise ConfigError(f"private_key = {path}: it must be an elliptic-curve key, as `fedtempo keys` makes")
+        raise ConfigError(f"private_key = {path}: must be an elliptic-curve key, like those of `fedtempo keys`")
     return private, private.public_key()
 
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and Ctrl-C raise _Ended, once, wherever the block is: in the middle of a visit too."""
+    """Raise _Ended inside the block on SIGTERM or Ctrl-C, once, even in the middle of a visit."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        for each in former:
-            signal.signal(each, signal.SIG_IGN)
+        for handled in former:
+            signal.signal(handled, signal.SIG_IGN)
         raise _Ended
 
     former: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
-    for each in (signal.SIGTERM, signal.SIGINT):
-        former[each] = signal.signal(each, end)
+    for handled in (signal.SIGTERM, signal.SIGINT):
+        former[handled] = signal.signal(handled, end)
     try:
         yield
     finally:
-        for each, handler in former.items():
-            signal.signal(each, handler)
+        for handled, handler in former.items():
+            signal.signal(handled, handler)

@@ -1,4 +1,4 @@
-"""A run on real clients as others watch it: metrics for Prometheus, a health page."""
+"""Monitoring of a run on real clients: metrics for Prometheus and a health page."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000)
 
 
 class Metrics:
-    """Counts what happens in one run."""
+    """Prometheus metrics of one run."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        made: dict[str, Any] = {"registry": self.registry, "namespace": "fedtempo"}
-        self._visits = Counter("visits", "Visits that ended, by outcome.", ["outcome"], **made)
+        options: dict[str, Any] = {"registry": self.registry, "namespace": "fedtempo"}
+        self._visits = Counter("visits", "Visits that ended, by outcome.", ["outcome"], **options)
         for outcome in OUTCOMES:
             self._visits.labels(outcome)
-        self._took_s = Histogram("visit_seconds", "Time of a visit that brought a model.", buckets=_SECONDS, **made)
-        self._staleness = Histogram("staleness", "Commits since a commit's base.", buckets=_STALENESS, **made)
-        self._not_finite = Counter("evaluations_not_finite", "Evaluations whose loss is not finite.", **made)
+        self._took_s = Histogram("visit_seconds", "Seconds of a visit with a model.", buckets=_SECONDS, **options)
+        self._staleness = Histogram("staleness", "Commits since a commit's base.", buckets=_STALENESS, **options)
+        self._not_finite = Counter("evaluations_not_finite", "Evaluations whose loss is not finite.", **options)
         self._scores: list[Gauge] = []
-        self._bytes = Counter("bytes", "Bytes of models and examples.", ["direction"], **made)
+        self._bytes = Counter("bytes", "Bytes of models and examples.", ["direction"], **options)
         self._run: LiveFederation | None = None
         for name, meaning, value in (
-            ("clients_connected", "Clients that are there.", lambda run: run.present),
+            ("clients_connected", "Clients online.", lambda run: run.present),
             ("clients_busy", "Clients in a visit.", lambda run: run.busy),
-            ("run_seconds", "The run's clock.", lambda run: run.now),
+            ("run_seconds", "Seconds on the run's clock.", lambda run: run.now),
             ("model_version", "Version of the global model.", lambda run: run.model.version),
             ("superlink_away", "1 while the SuperLink does not answer.", lambda run: float(run.away)),
         ):
-            Gauge(name, meaning, **made).set_function(self._of_run(value))
+            Gauge(name, meaning, **options).set_function(self._of_run(value))
 
     def watch(self, run: LiveFederation, evaluations: Evaluations) -> None:
         self._run = run
@@ -70,13 +70,13 @@ class Metrics:
         self._bytes.labels("up").inc(up)
 
     def fact(self, name: str, value: Any) -> None:
-        if name == "data":  # what it asks for says what is measured
+        if name == "data":  # the task decides what evaluations measure
             measure = measure_of(value)
             about = f"The latest evaluation: {measure.name}, at most 1."
             self._scores = [Gauge(measure.key, about, namespace="fedtempo", registry=self.registry)]
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """Whether all is well, and how the run stands."""
+        """Return whether the run is healthy, and its state."""
         run = self._run
         if run is None:
             return True, {"state": "waiting for clients"}
@@ -93,20 +93,20 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
-        """A page that is read every few seconds is nothing to tell of."""
+        """Log nothing: the pages are read every few seconds."""
 
 
 @contextlib.contextmanager
 def served(metrics: Metrics, address: str) -> Iterator[int]:
-    """/metrics and /health at host:port while the block lasts; yields the port. Raises ConfigError if it is taken."""
+    """Serve /metrics and /health at host:port inside the block; yield the port. Raises ConfigError if it is in use."""
     of_metrics = make_wsgi_app(metrics.registry)
 
     def page(environ: Any, start_response: Any) -> Any:
         if environ["PATH_INFO"] == "/metrics":
             return of_metrics(environ, start_response)
         if environ["PATH_INFO"] == "/health":
-            well, state = metrics.health()
-            status = "200 OK" if well else "503 Service Unavailable"
+            healthy, state = metrics.health()
+            status = "200 OK" if healthy else "503 Service Unavailable"
             start_response(status, [("Content-Type", "application/json")])
             return [json.dumps(state).encode()]
         start_response("404 Not Found", [("Content-Type", "text/plain")])

@@ -1,4 +1,4 @@
-"""The grid of a run: a SuperLink that is joined or started, and clients on this machine where they are asked for."""
+"""The grid of a run: a SuperLink that is joined or started and, if wanted, clients on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedtempo.runs.config import Config
 
 
 def to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
-    """What a deployment's folder must remember, so that it can be gone on with."""
+    """Return the values that a deployment's folder must remember for the run to be resumed."""
     return {"local": local, "session": dataclasses.asdict(grid.session)}
 
 
@@ -32,10 +32,10 @@ def grid(
     *,
     say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[FlowerGrid]:
-    """The grid of a run. What is started for it ends with the block, and its logs go to the run's folder.
+    """Yield the grid of a run. Processes started for it end with the block, and their logs go to the run's folder.
 
-    local: start so many clients and a SuperLink on this machine. former: see `grid.joined`. say: told which SuperLink
-    it is. Raises ConfigError where none answers, and none can be started.
+    local: start this many clients and a SuperLink on this machine. former: see `grid.joined`. say: receives a line
+    about the SuperLink in use. Raises ConfigError if no SuperLink answers and none can be started.
     """
     settings = config.deploy
     with contextlib.ExitStack() as stack:
@@ -43,26 +43,26 @@ def grid(
         stack.callback(_keep_logs, work, folder)
         if local is not None:
             superlink = SuperLink(f"127.0.0.1:{free_port()}")
-            processes = stack.enter_context(clients(config, superlink, work))  # they load while the SuperLink starts
+            processes = stack.enter_context(clients(config, superlink, work))  # clients load while the SuperLink starts
             stack.enter_context(started(work, address=superlink.address))
-            stack.callback(end, processes)  # and end before it does
+            stack.callback(end, processes)  # clients end before the SuperLink
         else:
             authority = settings.root_certificates
             superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
             if answers(superlink):
                 say(f"joining the SuperLink at {superlink.address}")
             else:
-                superlink = stack.enter_context(_own_superlink(config, work, say))
+                superlink = stack.enter_context(_started_superlink(config, work, say))
         yield stack.enter_context(joined(superlink, settings.outage_s, former))
 
 
 @contextlib.contextmanager
-def _own_superlink(config: Config, work: Path, say: Callable[[str], None]) -> Iterator[SuperLink]:
+def _started_superlink(config: Config, work: Path, say: Callable[[str], None]) -> Iterator[SuperLink]:
     """Start the SuperLink that `[deploy]` describes."""
     settings = config.deploy
     host, colon, port = settings.superlink.rpartition(":")
     if not colon or not port.isdigit():
-        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: write it as host:port")
+        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: must be host:port")
     certificates = None
     if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
         files = (settings.root_certificates, settings.certificate, settings.key)
@@ -70,12 +70,12 @@ def _own_superlink(config: Config, work: Path, say: Callable[[str], None]) -> It
     elif settings.root_certificates is not None:
         raise RunError(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
-            f"{settings.root_certificates} answers there; give deploy.certificate and deploy.key to have one started"
+            f"{settings.root_certificates} answers there; set deploy.certificate and deploy.key to have one started"
         )
     elif host not in ("127.0.0.1", "localhost"):
         raise ConfigError(
-            f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and one is started without TLS on "
-            "127.0.0.1 only; give deploy.certificate and deploy.key, which `fedtempo keys` makes"
+            f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and without TLS one is started "
+            "on 127.0.0.1 only; set deploy.certificate and deploy.key (made by `fedtempo keys`)"
         )
     with started(
         work,
@@ -84,7 +84,7 @@ def _own_superlink(config: Config, work: Path, say: Callable[[str], None]) -> It
         keys=settings.client_keys is not None,
         database=None if settings.database is None else Path(settings.database),
     ) as superlink:
-        say(f"a SuperLink is started at {settings.superlink}")
+        say(f"started a SuperLink at {settings.superlink}")
         if settings.client_keys is not None:
             register(superlink, Path(settings.client_keys).expanduser())
         yield superlink

@@ -1,4 +1,4 @@
-"""A SuperLink of one's own as a child process, and whether one answers."""
+"""Start a SuperLink as a child process, and check whether one answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _END_S = 10.0
 
 @dataclass(frozen=True)
 class Certificates:
-    """PEM files of a server: its authority's certificate, its own, and its key."""
+    """PEM files of a server: the authority's certificate, the server's certificate, and its key."""
 
     authority: Path
     certificate: Path
@@ -33,7 +33,7 @@ class Certificates:
 
 
 def free_port() -> int:
-    """A port of this machine that nothing listens on."""
+    """Return a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -49,11 +49,11 @@ def started(
     keys: bool = False,
     database: Path | None = None,
 ) -> Iterator[SuperLink]:
-    """A SuperLink while the block lasts; its log and state lie in `folder`.
+    """Run a SuperLink inside the block; its log and state are in `folder`.
 
-    address: host:port to listen at; a free port of 127.0.0.1 where not given.
-    certificates: for TLS; without them it speaks plainly. keys: only clients whose keys are registered are let in.
-    database: what it must remember beyond its end; in memory where not given. Raises RunError where it does not start.
+    address: host:port to listen at (default: a free port of 127.0.0.1). certificates: for TLS (default: no TLS). keys:
+    accept only clients with registered keys. database: file for state that outlives the SuperLink (default: in memory).
+    Raises RunError if it does not start.
     """
     address = address or f"127.0.0.1:{free_port()}"
     host, _, port = address.rpartition(":")
@@ -68,7 +68,7 @@ def started(
         command.append("--enable-supernode-auth")
     if database is not None:
         command += ["--database", str(database)]
-    reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"  # noqa: S104  whoever gave the address chose it
+    reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"  # noqa: S104  the user chose the address
     superlink = SuperLink(reached, None if certificates is None else certificates.authority)
     home = folder / "flower"
     home.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def started(
             stdout=output,
             stderr=output,
             env={**os.environ, "FLWR_HOME": str(home)},
-            start_new_session=True,  # Ctrl-C is for the run, which ends its SuperLink itself
+            start_new_session=True,  # Ctrl-C goes to the run, which ends its SuperLink itself
         )
     try:
         _wait_until_ready(superlink, process, logfile)
@@ -90,12 +90,12 @@ def started(
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """The command, so that its process ends when this one does, killed or not."""
+    """Wrap a command so that its process ends when this one ends, even if this one is killed."""
     return [sys.executable, str(Path(__file__).with_name("die_with_parent.py")), str(os.getpid()), *command]
 
 
 def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask processes to end, and make them end."""
+    """Terminate processes; kill those that do not end in time."""
     for process in processes:
         process.terminate()
     for process in processes:
@@ -107,12 +107,12 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def answers(superlink: SuperLink) -> bool:
-    """Whether a SuperLink answers there. Raises ConfigError for a file of certificates that is not usable."""
+    """Return whether a SuperLink answers. Raises ConfigError if the file of certificates is invalid."""
     scheme = "http" if superlink.insecure else "https"
     try:
         context = ssl.create_default_context(cafile=superlink.root_certificates)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"root_certificates = {superlink.root_certificates}: no usable PEM file: {error}") from error
+        raise ConfigError(f"root_certificates = {superlink.root_certificates}: invalid PEM file: {error}") from error
     try:
         return bool(httpx.get(f"{scheme}://{superlink.address}/health", verify=context, timeout=5.0).is_success)
     except httpx.HTTPError:
@@ -124,14 +124,14 @@ def _wait_until_ready(superlink: SuperLink, process: subprocess.Popen[bytes], lo
     while not answers(superlink):
         if process.poll() is not None or time.monotonic() > until:
             lines = logfile.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RunError(f"the SuperLink did not start, see {logfile}: {lines[-1] if lines else 'it says nothing'}")
+            raise RunError(f"the SuperLink did not start, see {logfile}: {lines[-1] if lines else 'the log is empty'}")
         time.sleep(0.1)
 
 
 def _program(name: str) -> str:
-    """One of Flower's programs: beside this Python, or on the path."""
+    """Return the path of one of Flower's programs, beside this Python or on PATH."""
     beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if found is None:
-        raise ConfigError(f"{name} is not there: `pip install 'fedtempo[flower]'`")
-    return found
+    path = str(beside) if beside.exists() else shutil.which(name)
+    if path is None:
+        raise ConfigError(f"{name} is not installed: `pip install 'fedtempo[flower]'`")
+    return path

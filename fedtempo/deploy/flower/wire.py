@@ -1,4 +1,4 @@
-"""Calls and replies as Flower's messages: settings as one JSON string, arrays as an array record."""
+"""Calls and replies as Flower messages: JSON content in one string, arrays in an array record."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _CRASHED = 8
 
 
 def message_of(call: Call) -> Message:
-    """A call as a message."""
+    """Return a call as a message."""
     kind = MessageType.TRAIN if call.kind in ("train", "compute") else MessageType.QUERY
     content = _records({"kind": call.kind, "content": call.content}, call.arrays)
-    # A message's id is the hash of what it holds: without a name of its own, a call that is repeated would be the same.
+    # A message's id is the hash of its content: without a unique group id, a repeated call would be the same message.
     return Message(content, call.node, kind, ttl=call.ttl_s, group_id=uuid.uuid4().hex)
 
 
 def read_call(message: Message) -> tuple[str, dict[str, Any], Arrays]:
-    """A call's kind, content and arrays. Raises ValueError for a message that holds no call."""
-    told, arrays = _read(message.content)
-    kind, content = told.get("kind"), told.get("content")
+    """Return a call's kind, content and arrays. Raises ValueError if the message holds no call."""
+    values, arrays = _read(message.content)
+    kind, content = values.get("kind"), values.get("content")
     if not isinstance(kind, str) or not isinstance(content, dict):
         raise ValueError("the message holds no call")
     return kind, content, arrays
 
 
 def answer_to(message: Message, content: Mapping[str, Any], arrays: Arrays) -> Message:
-    """The message that answers another."""
+    """Return the message that answers another."""
     return Message(_records(content, arrays), reply_to=message)
 
 
 def reply_of(message: Message) -> Reply:
-    """What came back, failures included."""
+    """Return a message as a reply, which may be a failure."""
     if message.has_error():
         code, reason = message.error.code, message.error.reason or ""
         if code in _GONE:
@@ -52,15 +52,15 @@ def reply_of(message: Message) -> Reply:
         return Reply(failure=Failure("failed", f"its reply cannot be read: {error!r}"))
 
 
-def _records(told: Mapping[str, Any], arrays: Arrays) -> RecordDict:
-    records = RecordDict({"told": ConfigRecord({"json": json.dumps(told)})})
+def _records(values: Mapping[str, Any], arrays: Arrays) -> RecordDict:
+    records = RecordDict({"told": ConfigRecord({"json": json.dumps(values)})})
     if arrays:
         records["arrays"] = ArrayRecord(list(arrays))
     return records
 
 
 def _read(content: RecordDict) -> tuple[dict[str, Any], Arrays]:
-    told = json.loads(content.config_records["told"]["json"])
-    if not isinstance(told, dict):
-        raise TypeError(f"it tells a {type(told).__name__}")
-    return told, tuple(content.array_records["arrays"].to_numpy_ndarrays()) if "arrays" in content else ()
+    values = json.loads(content.config_records["told"]["json"])
+    if not isinstance(values, dict):
+        raise TypeError(f"its JSON is a {type(values).__name__}, not an object")
+    return values, tuple(content.array_records["arrays"].to_numpy_ndarrays()) if "arrays" in content else ()

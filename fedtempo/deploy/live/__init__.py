@@ -1,4 +1,4 @@
-"""A run on real clients: the same strategy object, real time, messages over a grid instead of a simulated fleet.
+"""A run on real clients: the same strategies, in real time, with messages over a grid in place of a simulated fleet.
 
-Nothing here knows Flower; `fedtempo.deploy.flower` brings its grid.
+Nothing here depends on Flower; `fedtempo.deploy.flower` provides its grid.
 """

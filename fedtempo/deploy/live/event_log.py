@@ -1,8 +1,8 @@
-"""What came to a run on real clients from outside, written down before anything follows from it.
+"""The log of events from outside the event loop of a run on real clients, written before anything follows from them.
 
-A killed run is its strategy once more, from its start, with the instants of its journal: the same readings of the
-clock, the same replies. Replies' models lie in files named by their hash, as all models of a journal do; what the
-server made of them is in the journal's checkpoints.
+A killed run is resumed by running its strategy again from the start with the instants of its journal: the same readings
+of the clock and the same replies. The models in replies are stored in files named by their hash, as are all models of a
+journal; what the server computed from them is in the journal's checkpoints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.deploy.live.loop import Instant
-from fedtempo.deploy.live.messages import Answer, Failure, Sent
+from fedtempo.deploy.live.messages import Answer, Failure, TrainingResult
 from fedtempo.errors import RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
@@ -25,30 +25,36 @@ from fedtempo.runtime.executors.journalled import Journalled
 
 
 @dataclass(frozen=True)
-class Ended:
-    """Operation `number` is over. result: an Answer, an Evaluation, or a Sent of the server's own; or an exception."""
+class OperationEnded:
+    """The end of operation `number`.
+
+    result: an Answer, an Evaluation, a TrainingResult of the server's own training, or an exception.
+    """
 
     number: int
     result: Any
 
 
 @dataclass(frozen=True)
-class Named:
-    """The call that is operation `number` was sent, and has this name at the grid."""
+class CallSent:
+    """The call of operation `number` was sent; `name` identifies it at the grid."""
 
     number: int
     name: str
 
 
 @dataclass(frozen=True)
-class Seen:
-    """These nodes are there now; None: the same as before."""
+class NodesOnline:
+    """The nodes now online; None if they have not changed."""
 
     nodes: tuple[int, ...] | None
 
 
-class Kept:
-    """A model that came from outside. sha256: its file's name where the run has a journal."""
+class ReceivedModel:
+    """A model received from a client or from the server's own training.
+
+    sha256: the name of its file, if the run has a journal.
+    """
 
     __slots__ = ("__weakref__", "_files", "_vector", "sha256")
 
@@ -56,7 +62,7 @@ class Kept:
         self._files, self.sha256, self._vector = files, sha256, vector
 
     def read(self) -> Vector:
-        """The model. Raises RunError where its file is missing or damaged."""
+        """Return the model's vector. Raises RunError if its file is missing or damaged."""
         if self._vector is None:
             assert self._files is not None
             assert self.sha256 is not None
@@ -64,18 +70,18 @@ class Kept:
         return self._vector
 
 
-class LiveFiles(ModelFiles):
-    """The models of a deployment: to be used from several threads.
+class ReceivedModelFiles(ModelFiles):
+    """The model files of a deployment; safe to use from several threads.
 
-    A checkpoint deletes none that nobody took up yet, nor any that came since the checkpoint before: the instants that
-    brought them may be all that is left of a journal that lost its end.
+    A checkpoint deletes neither models that are still referenced nor models received since the previous checkpoint: if
+    a journal loses its end, the instants in which they were received may be all that is left.
     """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._lock = threading.RLock()
-        self._known: weakref.WeakSet[Kept] = weakref.WeakSet()
-        self._arrived: set[str] = set()
+        self._referenced: weakref.WeakSet[ReceivedModel] = weakref.WeakSet()
+        self._since_checkpoint: set[str] = set()
 
     def add(self, model: Vector) -> str:
         with self._lock:
@@ -85,36 +91,36 @@ class LiveFiles(ModelFiles):
         with self._lock:
             super().sync()
 
-    def arrived(self, model: Vector) -> Kept:
-        """Put a model that has just come on the disk."""
+    def receive(self, model: Vector) -> ReceivedModel:
+        """Write a model that was just received to disk."""
         with self._lock:
             sha256 = self.add(model)
             self.sync()
-            self._arrived.add(sha256)
-            return self.known(sha256, model)
+            self._since_checkpoint.add(sha256)
+            return self.reference(sha256, model)
 
-    def known(self, sha256: str, model: Vector | None = None) -> Kept:
-        """A model that came, now or before."""
+    def reference(self, sha256: str, model: Vector | None = None) -> ReceivedModel:
+        """Return a received model by its hash; its file is kept while the result exists."""
         with self._lock:
-            kept = Kept(self, sha256, model)
-            self._known.add(kept)
-            return kept
+            received = ReceivedModel(self, sha256, model)
+            self._referenced.add(received)
+            return received
 
     def keep(self, hashes: Collection[str]) -> None:
         with self._lock:
-            waiting = {kept.sha256 for kept in self._known if kept.sha256 is not None}
-            super().keep({*hashes, *self._arrived, *waiting})
-            self._arrived.clear()
+            referenced = {model.sha256 for model in self._referenced if model.sha256 is not None}
+            super().keep({*hashes, *self._since_checkpoint, *referenced})
+            self._since_checkpoint.clear()
 
 
-class Chronicle:
-    """The instants of a run, in its journal where it has one. past: those of a run that was resumed; whoever lets them
-    happen again takes them.
+class EventLog:
+    """The instants of a run, written to its journal if it has one.
 
-    ended: numbers of operations that are over in the past.
+    past: instants of a resumed run that are still to be replayed; the replayer takes them out. ended: numbers of the
+    operations that ended in the past.
     """
 
-    def __init__(self, journal: Journal | None = None, files: LiveFiles | None = None) -> None:
+    def __init__(self, journal: Journal | None = None, files: ReceivedModelFiles | None = None) -> None:
         self._journal, self._files = journal, files
         self._rows: list[Mapping[str, Any]] = []
         self._written = 0
@@ -124,10 +130,10 @@ class Chronicle:
             self._written = len(self.past)
             journal.came.clear()
         events = [event for instant in self.past for event in instant.events]
-        self.ended = frozenset(event.number for event in events if isinstance(event, Ended))
+        self.ended = frozenset(event.number for event in events if isinstance(event, OperationEnded))
 
     def add(self, instant: Instant) -> None:
-        """A new instant; on the disk when this returns, if anything came in it."""
+        """Add a new instant. If it has events, it is on disk when this returns."""
         if self._journal is None:
             return
         self._written += 1
@@ -137,7 +143,7 @@ class Chronicle:
             self.flush()
 
     def flush(self) -> None:
-        """All instants so far are on the disk; needed before anything leaves that follows from them."""
+        """Write all instants so far to disk; required before sending anything that follows from them."""
         if self._journal is not None and self._rows:
             if self._files is not None:
                 self._files.sync()
@@ -145,32 +151,32 @@ class Chronicle:
             self._rows.clear()
 
     def stop(self) -> None:
-        """Write down nothing any more."""
+        """Write nothing from now on."""
         self._journal = None
 
-    def keep(self, sent: Any) -> Any:
-        """What a client sent, its model on the disk where the run has a journal. From any thread."""
-        if not isinstance(sent, Sent) or sent.model is None:
-            return sent
-        files = self._files
-        return replace(sent, model=Kept(None, None, sent.model) if files is None else files.arrived(sent.model))
+    def store(self, result: Any) -> Any:
+        """Return a result with its model as a ReceivedModel, on disk if the run has a journal. Thread-safe."""
+        if not isinstance(result, TrainingResult) or result.model is None:
+            return result
+        files, vector = self._files, result.model
+        return replace(result, model=ReceivedModel(None, None, vector) if files is None else files.receive(vector))
 
     # As rows --------------------------------------------------------------------------------------------------------
 
     def _event(self, event: Any) -> list[Any] | None:
-        """An event as JSON values; None for what is in no record, since it ends the run or is done again."""
+        """Return an event as JSON values; None if it is not recorded since it ends the run or happens again anyway."""
         match event:
-            case Ended(number, Answer() as answer):
-                sent, models = _packed(answer.sent)
+            case OperationEnded(number, Answer() as answer):
+                result, models = _packed(answer.result)
                 failure = None if answer.failure is None else [answer.failure.kind, answer.failure.reason]
-                return ["answer", number, sent, models, answer.refusal, answer.flaw, failure]
-            case Ended(number, Evaluation(accuracy, loss, mae)):
+                return ["answer", number, result, models, answer.refusal, answer.flaw, failure]
+            case OperationEnded(number, Evaluation(accuracy, loss, mae)):
                 return ["evaluation", number, *(encode(value, _no_model) for value in (accuracy, loss, mae))]
-            case Ended(number, Sent() as trained):
+            case OperationEnded(number, TrainingResult() as trained):
                 return ["trained", number, *_packed(trained)]
-            case Named(number, name):
+            case CallSent(number, name):
                 return ["named", number, name]
-            case Seen(nodes):
+            case NodesOnline(nodes):
                 return ["seen", nodes]
         return None
 
@@ -182,43 +188,44 @@ class Chronicle:
 
     def _read_event(self, row: list[Any]) -> Any:
         match row:
-            case ["answer", number, sent, models, refusal, flaw, failure]:
+            case ["answer", number, result, models, refusal, flaw, failure]:
                 failed = None if failure is None else Failure(*failure)
-                return Ended(number, Answer(self._unpacked(sent, models), refusal, flaw, failed))
+                return OperationEnded(number, Answer(self._unpacked(result, models), refusal, flaw, failed))
             case ["evaluation", number, *scores]:
-                return Ended(number, Evaluation(*(decode(score, []) for score in scores)))
-            case ["trained", number, sent, models]:
-                return Ended(number, self._unpacked(sent, models))
+                return OperationEnded(number, Evaluation(*(decode(score, []) for score in scores)))
+            case ["trained", number, result, models]:
+                return OperationEnded(number, self._unpacked(result, models))
             case ["named", number, name]:
-                return Named(number, name)
+                return CallSent(number, name)
             case ["seen", nodes]:
-                return Seen(None if nodes is None else tuple(nodes))
-        raise ValueError(f"there is no event {row[0]!r}")
+                return NodesOnline(None if nodes is None else tuple(nodes))
+        raise ValueError(f"unknown event {row[0]!r}")
 
-    def _unpacked(self, sent: Any, models: list[str]) -> Any:
+    def _unpacked(self, packed: Any, models: list[str]) -> Any:
         assert self._files is not None
-        value = decode(sent, list(map(self._files.known, models)))
+        value = decode(packed, list(map(self._files.reference, models)))
         match value:
             case ("training", statistics, compute_s, model):
-                return Sent(statistics, compute_s, model)
+                return TrainingResult(statistics, compute_s, model)
             case ("other", other):
                 return other
-        raise ValueError(f"{value!r} is nothing that a client sends")
+        raise ValueError(f"unknown kind of result: {value!r}")
 
 
-def _packed(sent: Any) -> tuple[Any, list[str]]:
-    """What a client sent as JSON values, and the models in it."""
+def _packed(result: Any) -> tuple[Any, list[str]]:
+    """Return an operation's result as JSON values, and the hashes of the models in it."""
     models: list[str] = []
 
     def model(value: Any) -> int | None:
-        if not isinstance(value, Kept):
+        if not isinstance(value, ReceivedModel):
             return None
         assert value.sha256 is not None
         models.append(value.sha256)
         return len(models) - 1
 
-    value = ("training", sent.statistics, sent.compute_s, sent.model) if isinstance(sent, Sent) else ("other", sent)
-    return encode(value, model), models
+    if isinstance(result, TrainingResult):
+        return encode(("training", result.statistics, result.compute_s, result.model), model), models
+    return encode(("other", result), model), models
 
 
 def _no_model(value: Any) -> None:
@@ -226,20 +233,20 @@ def _no_model(value: Any) -> None:
 
 
 class Interruption:
-    """Who must know that a deployment ends before its end; see `fedtempo.runtime.runner.Interruptible`."""
+    """Notified before an interrupted deployment is cancelled; see `fedtempo.runtime.runner.Interruptible`."""
 
-    def __init__(self, chronicle: Chronicle, arithmetic: Journalled) -> None:
-        self._chronicle, self._arithmetic = chronicle, arithmetic
+    def __init__(self, event_log: EventLog, arithmetic: Journalled) -> None:
+        self._event_log, self._arithmetic = event_log, arithmetic
 
     @property
     def replays(self) -> bool:
         return self._arithmetic.replays
 
     def interrupt(self) -> None:
-        self._chronicle.flush()
+        self._event_log.flush()
         self._arithmetic.interrupt()
         self.stop()
 
     def stop(self) -> None:
-        self._chronicle.stop()
+        self._event_log.stop()
         self._arithmetic.stop()

@@ -1,4 +1,4 @@
-"""The federation on real clients: visits are messages over a grid, and time is real."""
+"""The federation on real clients: visits are messages over a grid, and time is real time."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import asyncio
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.deploy.live.event_log import Chronicle
+from fedtempo.deploy.live.event_log import EventLog
+from fedtempo.deploy.live.joining import LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Reply, Sent, nothing, read_training, read_update, read_vector
-from fedtempo.deploy.live.operations import Outside
-from fedtempo.deploy.live.reception import Reception
-from fedtempo.deploy.live.requests import Asking, Question
-from fedtempo.deploy.live.roster import Members
-from fedtempo.deploy.live.transport import Lines
+from fedtempo.deploy.live.messages import Reply, TrainingResult, nothing, read_training, read_update, read_vector
+from fedtempo.deploy.live.operations import Operations
+from fedtempo.deploy.live.requests import Request, Requests
+from fedtempo.deploy.live.roster import Roster
+from fedtempo.deploy.live.transport import Transport
 from fedtempo.deploy.live.uploads import Uploads, read_examples
-from fedtempo.deploy.live.visits import LiveStay, Stays
+from fedtempo.deploy.live.visits import LiveVisits
 from fedtempo.errors import FedtempoError, RunError
-from fedtempo.federation import Client, ClientUnavailable, ConsentError, Examples, Model, Update, Visit, Work
+from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
@@ -37,13 +37,13 @@ from fedtempo.runtime.work import resolve
 if TYPE_CHECKING:
     from fedtempo.deploy.live.server import Server
 
-MakeLines = Callable[[Callable[[Any], None], Callable[[Any], Any]], Lines]
+MakeTransport = Callable[[Callable[[Any], None], Callable[[Any], Any]], Transport]
 
 
 class LiveFederation(Central):
-    """One run of a strategy on real clients (implements `fedtempo.federation.Federation`). Make it inside a RunLoop.
+    """One run of a strategy on real clients (implements `fedtempo.federation.Federation`). Must be made in a RunLoop.
 
-    A client that is given up (its visit was cancelled, or late) stays busy until its answer or its end is known.
+    A client whose visit was given up (cancelled or late) stays busy until its call has ended.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class LiveFederation(Central):
         *,
         clients: Sequence[Client],
         nodes: Sequence[int],
-        lines: MakeLines,
-        chronicle: Chronicle,
+        transport: MakeTransport,
+        event_log: EventLog,
         fleet: Fleet,
         server: Server,
         network: Mapping[str, Any],
@@ -67,11 +67,12 @@ class LiveFederation(Central):
         horizon: float = math.inf,
         max_commits: int | None = None,
     ) -> None:
-        """nodes: where the clients are when the run begins. lines: see Outside. chronicle: what came before, and comes.
+        """Connect to the clients and, for a resumed run, prepare the replay of its log.
 
-        fleet: what is believed of the clients' times before any is seen. network: the `[model]` table, and n_classes,
-        by which clients build their models; class_names: by which they number classes. rules: how the server averages,
-        and how many bad updates it bears.
+        nodes: the clients' nodes when the run begins. transport: see Operations. event_log: past and new events. fleet:
+        prior estimates of the clients' times. network: the `[model]` table, from which clients build their models
+        together with n_classes. class_names: the order in which clients number the classes. rules: the `[server]`
+        table (averaging, deadline, limit on bad updates).
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
@@ -85,19 +86,19 @@ class LiveFederation(Central):
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
         self._ended: asyncio.Future[str] = loop.create_future()
-        self._named = {"class_names": list(class_names)}
+        self._class_names = {"class_names": list(class_names)}
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
-        self._members = Members(clients, nodes)
-        self._stays = Stays(loop, self._states, self._members, recorder, horizon, settings.patience_s)
-        self._reception = Reception(loop, self._members)
-        self._outside = Outside(loop, chronicle, lines, on_nodes=self._reception.look)
-        self._reception.outside = server.outside = self._outside
+        self._roster = Roster(clients, nodes)
+        self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
+        self._late_joiners = LateJoiners(loop, self._roster)
+        self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
+        self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
-        self._asking = Asking(
+        self._requests = Requests(
             loop,
-            self._outside,
-            self._stays,
-            self._members,
+            self._operations,
+            self._visits,
+            self._roster,
             recorder,
             settings=settings,
             rules=rules,
@@ -120,38 +121,31 @@ class LiveFederation(Central):
         to: Client | None = None,
     ) -> Update:
         self._averaging.may_send(model)
-        visit = await self._stays.begin(client, model, group)
+        visit = await self._visits.begin(client, model, group)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
         expected_s = expected.download_s + expected_compute_s + expected.upload_s
         self._recorder.traffic(down=self._server.size_bytes)
         check = partial(read_update, num_examples=client.num_examples, sections=self._server.sections)
-        sent, took_s = await self._asking.ask(visit, Question("train", content, check, expected_s, visit.received))
-        self._note_training(visit, sent, took_s, work)
-        stay: LiveStay = visit.state
-        on_the_way_s = (took_s - stay.compute_s) / 2  # the two ways carry the same bytes; nobody can tell them apart
-        stay.download_s = on_the_way_s
-        stay.received_at = visit.started + on_the_way_s
-        visit.computed = stay.received_at + stay.compute_s
-        return self._done(visit, self._server.hold(sent.model), on_the_way_s)
+        result, took_s = await self._requests.send(visit, Request("train", content, check, expected_s, visit.received))
+        self._note_training(visit, result, took_s, work)
+        state = visit.state
+        transfer_s = (took_s - state.compute_s) / 2  # both directions carry the same bytes and cannot be told apart
+        state.download_s = transfer_s
+        state.received_at = visit.started + transfer_s
+        visit.computed = state.received_at + state.compute_s
+        return self._done(visit, self._server.place(result.model), transfer_s)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
-        visit = await self._stays.begin(client, model, group)
+        visit = await self._visits.begin(client, model, group)
         await self._receive(visit)
         return visit
 
-    async def multicast(self, clients: Iterable[Client], model: Model, *, group: int | None = None) -> list[Visit]:
-        self._averaging.may_send(model)
-        asked = list(clients)
-        if len(set(asked)) < len(asked):
-            raise RunError(f"a client is named twice in a multicast to {[client.id for client in asked]}")
-        begun: list[Visit] = []
+    async def _begin(self, client: Client, model: Model, group: int | None) -> Visit:
+        return await self._visits.begin(client, model, group)
 
-        async def begin(client: Client) -> None:
-            with contextlib.suppress(ClientUnavailable):
-                begun.append(await self._stays.begin(client, model, group))
-
+    async def _send_to_all(self, visits: Sequence[Visit]) -> list[Visit | None]:
         async def receive(visit: Visit) -> Visit | None:
             try:
                 await self._receive(visit)
@@ -159,21 +153,13 @@ class LiveFederation(Central):
                 return None
             return visit
 
-        try:
-            await at_once(map(begin, asked))
-            begun.sort(key=lambda visit: asked.index(visit.client))
-            received = await at_once(map(receive, begun))
-        except BaseException:
-            for visit in begun:
-                visit.release()
-            raise
-        return [visit for visit in received if visit is not None]
+        return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         content, expected_s = self._work(visit, work)
         check = partial(read_training, num_examples=visit.client.num_examples)
-        sent, took_s = await self._asking.ask(visit, Question("compute", content, check, expected_s))
-        self._note_training(visit, sent, took_s, work)
+        result, took_s = await self._requests.send(visit, Request("compute", content, check, expected_s))
+        self._note_training(visit, result, took_s, work)
         visit.computed = self.now
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
@@ -181,40 +167,38 @@ class LiveFederation(Central):
             raise RunError(f"client {visit.client.id}: upload before compute")
         expected_s = self.estimate(visit.client).upload_s
 
-        def check(reply: Reply) -> Sent:
-            return Sent({}, 0.0, read_vector(reply, self._server.sections))
+        def check(reply: Reply) -> TrainingResult:
+            return TrainingResult({}, 0.0, read_vector(reply, self._server.sections))
 
-        sent, took_s = await self._asking.ask(visit, Question("send", {"stay": visit.state.number}, check, expected_s))
-        return self._done(visit, self._server.hold(sent.model), took_s)
+        request = Request("send", {"stay": visit.state.number}, check, expected_s)
+        result, took_s = await self._requests.send(visit, request)
+        return self._done(visit, self._server.place(result.model), took_s)
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
     ) -> Examples:
-        if not client.shares_examples:
-            raise ConsentError(f"client {client.id} did not agree to share examples")
-        self._averaging.may_gather()
-        visit = await self._stays.begin(client, self._model, group, trains=False)
+        self._must_consent(client)
+        visit = await self._visits.begin(client, self._model, group, trains=False)
         visit.state.received_at = visit.computed = self.now
-        wanted = self._uploads.begin(client, per_class)
+        upload = self._uploads.begin(client, per_class)
         with visit:
-            while (content := wanted.next_call()) is not None:
+            while (content := upload.next_call()) is not None:
                 check = partial(
                     read_examples, asked=content, input_shape=self._server.input_shape, n_classes=len(per_class)
                 )
-                question = Question("examples", {**content, **self._named}, check, self.estimate(client).upload_s)
+                request = Request("examples", {**content, **self._class_names}, check, self.estimate(client).upload_s)
                 try:
                     async with asyncio.timeout_at(None if until is None else until):
-                        sent, _ = await self._asking.ask(visit, question)
+                        batch, _ = await self._requests.send(visit, request)
                 except TimeoutError:
-                    return wanted.close(cut=True)  # what is on its way is asked for again
-                size_bytes = wanted.add(*sent)
+                    return upload.close(cut=True)  # the batch in transit will be requested again
+                size_bytes = upload.add(*batch)
                 self._recorder.traffic(up=size_bytes, examples=size_bytes)
-            self._stays.end(visit, "done")
-        return wanted.close(cut=False)
+            self._visits.end(visit, "done")
+        return upload.close(cut=False)
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
-        if not any(each.size_bytes for each in examples):
-            raise RunError("training at the server needs at least one example")
+        self._must_have_examples(examples)
         training = resolve(self._training, work)
         self._server_visits += 1
         x, y = self._uploads.gathered(examples)
@@ -236,89 +220,91 @@ class LiveFederation(Central):
         finally:
             self._loop.begin()
 
-    # What drives it -------------------------------------------------------------------------------------------------
+    # For the runner and observers -----------------------------------------------------------------------------------
 
     @property
     def end_s(self) -> float:
-        """The run's end, were it now."""
-        return self._stays.end_s
+        """The run's end if it ended now, seconds."""
+        return self._visits.end_s
 
     @property
     def visits_begun(self) -> int:
-        return self._stays.begun
+        return self._visits.begun
 
     def in_progress(self) -> list[Visit]:
-        return self._stays.in_progress()
+        return self._visits.in_progress()
 
     @property
     def busy(self) -> int:
-        """How many clients are in a visit now."""
+        """Number of clients in a visit now."""
         return len(self.in_progress())
 
     @property
     def away(self) -> bool:
-        """Whether the grid's server does not answer now."""
-        return self._outside.away
+        """Whether the grid's server is not answering now."""
+        return self._operations.away
 
     @property
     def present(self) -> int:
-        """How many clients are there now."""
-        return sum(self._members.node(client) is not None for client in self._clients)
+        """Number of clients that are online and responsive now."""
+        return sum(self._roster.node(client) is not None for client in self._clients)
 
     def close(self) -> None:
-        """No visit after this: those still held are recorded as cut, and nobody waits for an answer."""
-        self._stays.close()
-        self._reception.close()
-        self._outside.close()
+        """End the visits in progress as cut and stop waiting for answers; no visit begins after this."""
+        self._visits.close()
+        self._late_joiners.close()
+        self._operations.close()
 
-    # A visit's parts ------------------------------------------------------------------------------------------------
+    # Parts of a visit ------------------------------------------------------------------------------------------------
 
     async def _receive(self, visit: Visit) -> None:
-        stay: LiveStay = visit.state
+        state = visit.state
         self._recorder.traffic(down=self._server.size_bytes)
-        question = Question(
-            "receive", {"stay": stay.number}, nothing, self.estimate(visit.client).download_s, visit.received
+        request = Request(
+            "receive", {"stay": state.number}, nothing, self.estimate(visit.client).download_s, visit.received
         )
-        _, stay.download_s = await self._asking.ask(visit, question)
-        stay.received_at = self.now
+        _, state.download_s = await self._requests.send(visit, request)
+        state.received_at = self.now
 
     def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], float]:
-        """What a client must know to train, and how long that is expected to take, seconds."""
+        """Return the content of a training call, and the expected seconds of training."""
         state = self._states[visit.client.id]
         state.visits += 1
         training = resolve(self._training, work)
         content = {
             "stay": visit.state.number,
             "job": self._job,
-            **self._named,
+            **self._class_names,
             "client": visit.client.id,
             "visit": state.visits,
             "training": _plain(training),
         }
-        configured, asked = (each.examples_per_visit(visit.client.num_examples) for each in (self._training, training))
-        return content, self.estimate(visit.client).compute_s * asked / max(1, configured)
+        n = visit.client.num_examples
+        configured, requested = self._training.examples_per_visit(n), training.examples_per_visit(n)
+        return content, self.estimate(visit.client).compute_s * requested / max(1, configured)
 
-    def _note_training(self, visit: Visit, sent: Sent, took_s: float, work: Work | None) -> None:
-        visit.state.statistics, visit.state.compute_s = sent.statistics, min(sent.compute_s, took_s)
+    def _note_training(self, visit: Visit, result: TrainingResult, took_s: float, work: Work | None) -> None:
+        visit.state.statistics, visit.state.compute_s = result.statistics, min(result.compute_s, took_s)
         visit.state.examples = resolve(self._training, work).examples_per_visit(visit.client.num_examples)
 
     def _done(self, visit: Visit, location: Any, upload_s: float) -> Update:
-        """The visit has brought back a model."""
-        client, stay, computed = visit.client, visit.state, visit.computed
+        """End a visit that returned a model."""
+        client, state, computed = visit.client, visit.state, visit.computed
         assert computed is not None
         self._recorder.traffic(up=self._server.size_bytes)
-        compute_s = self._states[client.id].as_configured_s(stay.compute_s, stay.examples)
-        self._estimator.observe(client.id, stay.download_s, compute_s, upload_s)
+        compute_s = self._states[client.id].as_configured_s(state.compute_s, state.examples)
+        self._estimator.observe(client.id, state.download_s, compute_s, upload_s)
         model = Model(visit.received.version, location)
         self._averaging.arrived(model, client)
-        told = self._averaging.statistics(stay.statistics)
-        self._recorder.told(statistics=len(told))
-        update = Update(client, visit.received, model, client.num_examples, told, visit.started, computed, self.now)
-        self._stays.end(visit, "done")
+        statistics = self._averaging.statistics(state.statistics)
+        self._recorder.told(statistics=len(statistics))
+        n, started = client.num_examples, visit.started
+        update = Update(client, visit.received, model, n, statistics, started, computed, self.now)
+        self._visits.end(visit, "done")
         return update
 
     def _collect(self) -> None:
-        """Record evaluations that are over; one that failed ends the run."""
+        """Record evaluations that have ended; an error in one ends the run."""
         try:
             self._evaluations.collect(math.inf)
         except FedtempoError as error:
@@ -327,7 +313,7 @@ class LiveFederation(Central):
 
 
 def _plain(training: Training) -> dict[str, Any]:
-    """The fields of a training as JSON values."""
+    """Return the fields of a training as JSON values."""
     return {
         name: sorted(value) if isinstance(value, frozenset) else value
         for name, value in dataclasses.asdict(training).items()

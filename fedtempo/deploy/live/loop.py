@@ -1,7 +1,8 @@
-"""Real time for a run, in instants: the clock of a deployment moves only where nothing is left to do.
+"""Real time for a run, in instants: the clock of a deployment advances only when nothing is left to do.
 
-An instant is a reading of the clock and what had come from outside by then. Everything that follows from it happens
-before the next: so a run is a function of its instants, and happens again, to the bit, where they are given to it.
+An instant is a reading of the clock together with the events that had arrived from outside by then. Everything that
+follows from it happens before the next instant. So a run is a function of its instants, and replaying them repeats the
+run bit for bit.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _STANDSTILL_S = 1e6
-"""How far before time 0 the loop's clock runs during preparation: no timer of the run comes into reach there."""
+"""Start of the loop's clock during preparation, in seconds before time 0: no timer of the run can be due there."""
 
 _TURNS = 1000
-"""A strategy that never waits gets no further than this within one instant: then time moves, and what came is seen."""
+"""Iterations of the loop within one instant; after these, time advances and events are received in any case."""
 
 _LONGEST_S, _SHORTEST_S = 1.0, 0.002
-"""Bounds of one wait: what a signal's handler did is seen, and a clock that stands still is not read without end."""
+"""Bounds of one wait, seconds: signal handlers take effect in time, and a stopped clock is not polled too often."""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """time: on the loop's clock. events: what came from outside, in order."""
+    """A time on the loop's clock, and the events from outside that had arrived by then, in order."""
 
     time: float
     events: tuple[Any, ...] = ()
 
 
 class RunLoop(VirtualLoop):
-    """An event loop whose time is seconds since the run began, without those in which the server of the grid was away.
+    """An event loop whose time is seconds since the run began, not counting outages of the grid's server.
 
-    away_s: seconds in which it was, all together. live: False while recorded instants happen again.
+    away_s: returns the total length of outages in seconds. live: False while recorded instants are replayed.
     """
 
     def __init__(self) -> None:
@@ -66,10 +67,10 @@ class RunLoop(VirtualLoop):
         record: Callable[[Instant], None],
         go_live: Callable[[], None],
     ) -> None:
-        """Let these instants happen again, then go on with new ones.
+        """Replay the instants of `past`, then continue with new ones.
 
         deliver: called in the loop for each event. record: called for each new instant, before anything follows from
-        it. go_live: called once, after the last recorded instant.
+        it. go_live: called once, after the last replayed instant.
         """
         self._past.extend(past)
         self._deliver, self._record, self._go_live = deliver, record, go_live
@@ -78,24 +79,24 @@ class RunLoop(VirtualLoop):
             go_live()
 
     def post(self, event: Any) -> None:
-        """Something has come from outside; from any thread."""
+        """Add an event from outside. Thread-safe."""
         self._inbox.put(event)
 
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's, which ends a run by it; it is in no record."""
+        """Run a callback in the loop, as in asyncio, which uses it to cancel a run; it is not recorded."""
         handle = asyncio.Handle(callback, args, self, context)
         self._inbox.put(handle)
         return handle
 
     def stand_still(self) -> None:
-        """From now on the run's time is 0. Timers that were set for the run wait; those that are set meanwhile work."""
+        """Hold the run's time at 0. Timers set before wait for the run; those set from now on work."""
         self.preparing = True
         self._set(-_STANDSTILL_S)
 
     def begin(self) -> None:
-        """The run begins: it is 0 s."""
+        """Begin the run at 0 s."""
         self.preparing = False
         self._set(0.0)
 
@@ -118,7 +119,7 @@ class RunLoop(VirtualLoop):
         super()._run_once()
 
     def _move_on(self) -> None:
-        """Come to the next instant in which there is something to do."""
+        """Advance to the next instant in which there is something to do."""
         self._turns = 0
         while True:
             instant = self._next_instant()
@@ -141,7 +142,7 @@ class RunLoop(VirtualLoop):
         return instant
 
     def _due(self) -> float | None:
-        """When the next timer is due, None where there is none."""
+        """Return when the next timer is due; None if there is no timer."""
         timers = self._timers
         while timers and timers[0][2].cancelled():
             if not isinstance(heapq.heappop(timers)[2], asyncio.Future):
@@ -149,22 +150,22 @@ class RunLoop(VirtualLoop):
         return timers[0][0] if timers else None
 
     def _wait(self) -> Instant:
-        """The next instant: a timer is due, something has come, or something is ready."""
+        """Wait for the next instant: a timer is due, an event has arrived, or a callback is ready."""
         due, events = self._due(), []
         while True:
             now = self._reading()
             left = _LONGEST_S if due is None else due - now
             try:
                 if self._ready or left <= 0:  # type: ignore[attr-defined]
-                    came = self._inbox.get_nowait()
+                    event = self._inbox.get_nowait()
                 else:
-                    came = self._inbox.get(timeout=min(max(left, _SHORTEST_S), _LONGEST_S))
+                    event = self._inbox.get(timeout=min(max(left, _SHORTEST_S), _LONGEST_S))
                 while True:
-                    if isinstance(came, asyncio.Handle):
-                        self._ready.append(came)  # type: ignore[attr-defined]
+                    if isinstance(event, asyncio.Handle):
+                        self._ready.append(event)  # type: ignore[attr-defined]
                     else:
-                        events.append(came)
-                    came = self._inbox.get_nowait()
+                        events.append(event)
+                    event = self._inbox.get_nowait()
             except queue.Empty:
                 pass
             now = self._reading()
@@ -173,6 +174,6 @@ class RunLoop(VirtualLoop):
 
 
 def play(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` on a loop of its own, within another too; Ctrl-C cancels it and raises KeyboardInterrupt."""
+    """Run `main` on a new RunLoop, also inside a running loop; Ctrl-C cancels it and raises KeyboardInterrupt."""
     with set_aside(), asyncio.Runner(loop_factory=RunLoop) as runner:
         return runner.run(main)

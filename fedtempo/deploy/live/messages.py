@@ -1,4 +1,4 @@
-"""What goes over a grid: calls to clients, their replies, and which replies are no update."""
+"""Messages between server and clients: calls, replies, and the checks on replies."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.screening import NEGATIVE_VARIANCE, NOT_FINITE
 
 PROTOCOL = 1
-"""Version of what calls and replies hold; a client and a server of different ones do not work together."""
+"""Version of the message format; client and server must have the same."""
 
 Kind = Literal["describe", "train", "receive", "compute", "send", "examples", "notice"]
-"""What a client is asked for. "notice": for nothing, it is told of something."""
+"""What a call asks of a client. "notice": nothing, it only informs."""
 
 Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A message to a client's node. content: JSON values. ttl_s: seconds after which nobody waits for the reply.
+    """A message to a client's node.
 
-    model: what it carries, read when it is sent. check: makes of the reply what is wanted of it, in another thread;
-    raises BadUpdate.
+    content: JSON values. ttl_s: seconds after which the reply is no longer wanted. model: returns the model to attach;
+    called when the call is sent. check: converts the reply to the call's result; runs in another thread and raises
+    BadUpdate.
     """
 
     node: int
@@ -44,8 +45,8 @@ class Call:
 class Failure:
     """Why a call has no answer.
 
-    "gone": the node is not there, or the message expired. "failed": the client's program raised an error. "crashed":
-    its process ended; worth one more try.
+    "gone": the node is offline, or the message expired. "failed": the client's program raised an error. "crashed": its
+    process ended; such calls are retried once.
     """
 
     kind: Literal["gone", "failed", "crashed"]
@@ -54,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back of a call; with a failure, nothing else."""
+    """A client's reply to a call: content and arrays, or a failure."""
 
     content: Mapping[str, Any] = field(default_factory=dict)
     arrays: Arrays = ()
@@ -62,106 +63,106 @@ class Reply:
 
 
 class GridError(RunError):
-    """The server of the grid cannot be reached, and will not be."""
+    """The grid's server cannot be reached and will not come back."""
 
 
 class Grid(Protocol):
-    """Carries calls to nodes and replies back. Used from one thread at a time; calls return at once."""
+    """Carries calls to nodes and replies back. Used from one thread at a time; its methods do not wait for replies."""
 
     def node_ids(self) -> Sequence[int]:
-        """Nodes that are there now."""
+        """Return the nodes now online."""
         ...
 
     def push(self, call: Call) -> str | None:
-        """Send a call; returns the name that its reply will have, None where there is no such node."""
+        """Send a call and return the name of its reply; None if the node is unknown."""
         ...
 
     def pull(self, names: Sequence[str]) -> Mapping[str, Reply]:
-        """Replies that have come to these calls. Each is given once."""
+        """Return the replies received to these calls. Each is returned once."""
         ...
 
     def close(self) -> None: ...
 
 
 class BadUpdate(FedtempoError):
-    """What a client sent is no update: wrong shape, wrong count, numbers that are not finite, or no numbers."""
+    """A client sent no usable update: wrong shape, wrong count, or values that are not finite numbers."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a call: what its check made of the reply, or why there is nothing of use.
+    """The outcome of a call: its result, or why there is none.
 
-    refusal: in the client's words. flaw: why the reply is no update.
+    result: what the call's check returned. refusal: the client's reason for refusing. flaw: why the reply is unusable.
     """
 
-    sent: Any = None
+    result: Any = None
     refusal: str | None = None
     flaw: str | None = None
     failure: Failure | None = None
 
 
-_WORDS = 500
-"""Characters that are kept of what a client says of a call in its own words."""
+_REASON_CHARS = 500
+"""Maximum length of a client's reason or error that is kept."""
 
 
 def answer_of(call: Call, reply: Reply) -> Answer:
-    """What a reply to a call is; of what was not asked for nothing is kept."""
+    """Check the reply to a call. Nothing that the call did not ask for is kept."""
     if reply.failure is not None:
-        return Answer(failure=replace(reply.failure, reason=reply.failure.reason[:_WORDS]))
+        return Answer(failure=replace(reply.failure, reason=reply.failure.reason[:_REASON_CHARS]))
     if (refusal := reply.content.get("refused")) is not None:
-        return Answer(refusal=str(refusal)[:_WORDS])
+        return Answer(refusal=str(refusal)[:_REASON_CHARS])
     try:
         return Answer(call.check(reply))
     except BadUpdate as error:
-        return Answer(flaw=str(error)[:_WORDS])
+        return Answer(flaw=str(error)[:_REASON_CHARS])
 
 
 @dataclass(frozen=True)
-class Sent:
-    """What a client says of its training: statistics, and seconds of computing. model: where it was sent too."""
+class TrainingResult:
+    """Result of a client's training: statistics, seconds of computing, and the model if it came in the same reply."""
 
     statistics: dict[str, float]
     compute_s: float
     model: Any = None
 
 
-_STATISTICS, _NAME = 100, 100
+_MAX_STATISTICS, _MAX_NAME_CHARS = 100, 100
 
 
 def nothing(reply: Reply) -> None:
-    """Of some replies nothing is wanted but that they came."""
+    """Ignore a reply's content: only its arrival matters."""
 
 
-def read_training(reply: Reply, num_examples: int) -> Sent:
-    """What a client says of its training. Raises BadUpdate."""
+def read_training(reply: Reply, num_examples: int) -> TrainingResult:
+    """Read the result of a client's training, without a model. Raises BadUpdate."""
     content = reply.content
     statistics, compute_s = content.get("statistics"), content.get("compute_s")
     if not isinstance(statistics, Mapping) or "loss" not in statistics:
-        raise BadUpdate("it has no statistics with a loss")
-    if len(statistics) > _STATISTICS:
-        raise BadUpdate(f"it has {len(statistics)} statistics; no strategy asks for more than {_STATISTICS}")
+        raise BadUpdate("its statistics have no loss")
+    if len(statistics) > _MAX_STATISTICS:
+        raise BadUpdate(f"it has {len(statistics)} statistics; at most {_MAX_STATISTICS} are accepted")
     for name, value in {**statistics, "compute_s": compute_s}.items():
-        if len(str(name)) > _NAME:
-            raise BadUpdate(f"it has a statistic with a name of {len(str(name))} characters")
+        if len(str(name)) > _MAX_NAME_CHARS:
+            raise BadUpdate(f"a statistic's name has {len(str(name))} characters; the limit is {_MAX_NAME_CHARS}")
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise BadUpdate(f"its {name} is {value!r}, not a finite number")
         if not math.isfinite(value):
             raise BadUpdate(f"its {name} is {value!r}, {NOT_FINITE}")
     if content.get("num_examples") != num_examples:
-        raise BadUpdate(f"it trained on {content.get('num_examples')!r} examples and had told of {num_examples}")
+        raise BadUpdate(f"it trained on {content.get('num_examples')!r} examples instead of {num_examples}")
     assert isinstance(compute_s, int | float)
-    return Sent({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
+    return TrainingResult({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
 
 
-def read_update(reply: Reply, num_examples: int, sections: Sections) -> Sent:
-    """What a client says of its training, and the model that it sent. Raises BadUpdate."""
+def read_update(reply: Reply, num_examples: int, sections: Sections) -> TrainingResult:
+    """Read the result of a client's training and its model. Raises BadUpdate."""
     return replace(read_training(reply, num_examples), model=read_vector(reply, sections))
 
 
 def read_vector(reply: Reply, sections: Sections) -> Vector:
-    """The model that a client sent, as a flat vector. Raises BadUpdate."""
+    """Read the model that a client sent, as a flat vector. Raises BadUpdate."""
     if len(reply.arrays) != 1:
-        raise BadUpdate(f"it has {len(reply.arrays)} arrays, not one")
+        raise BadUpdate(f"it has {len(reply.arrays)} arrays instead of one")
     array, size = reply.arrays[0], sections.size
     if array.dtype != np.float32 or array.shape != (size,):
         raise BadUpdate(f"its model is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")

@@ -1,4 +1,4 @@
-"""All that a run on real clients asks of the world outside its event loop, numbered in the order of asking."""
+"""External operations of a run on real clients, numbered in the order of their start so that they can be replayed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedtempo.deploy.live.event_log import Chronicle, Ended, Named, Seen
+from fedtempo.deploy.live.event_log import CallSent, EventLog, NodesOnline, OperationEnded
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import Answer, Call, Failure, GridError, nothing
-from fedtempo.deploy.live.transport import Lines
+from fedtempo.deploy.live.transport import Transport
 
 Start = Callable[[int], None]
-"""Begins an operation, given its number; `Outside.ended` is told of its end."""
+"""Starts an operation, given its number; its end is reported to `Operations.ended`."""
 
 
 @dataclass(eq=False)
-class Asked:
-    """An operation that was asked for. wanted: False where nobody waits for it any more.
+class Operation:
+    """An operation in progress. wanted: False if nobody waits for its result any more.
 
-    The future ends with the result, whether or not anybody waits; never cancel it.
+    The future always ends with the result, whether or not anybody waits for it; never cancel it.
     """
 
     number: int
@@ -30,120 +30,126 @@ class Asked:
     wanted: bool = True
 
 
-class Outside:
-    """Operations of one run: calls over the lines, and what the server's own thread computes.
+class Operations:
+    """Operations of one run: calls over the transport, and computations in the server's own thread.
 
-    While a resumed run happens again, what is over in its record is not begun, and the rest waits until the run is
-    where it was: replies to calls whose names are known are fetched, what does not come is asked again. A client
-    answers a call that it has answered already from memory.
+    While a resumed run is replayed, operations that ended in its log are not started, and the others wait until the
+    replay has caught up. Then the replies to calls whose names are known are fetched, and calls without a reply are
+    sent again; a client repeats its latest answer from memory.
     """
 
     def __init__(
         self,
         loop: RunLoop,
-        chronicle: Chronicle,
-        lines: Callable[[Callable[[Any], None], Callable[[Any], Any]], Lines],
+        event_log: EventLog,
+        transport: Callable[[Callable[[Any], None], Callable[[Any], Any]], Transport],
         *,
         on_nodes: Callable[[Sequence[int]], None],
     ) -> None:
-        """lines: makes the lines, given where events go and what keeps models. on_nodes: hears who is there."""
-        self._loop, self._chronicle, self._on_nodes = loop, chronicle, on_nodes
+        """Connect the operations to the run's loop.
+
+        transport: makes the transport, given a function that receives events and one that stores results. on_nodes:
+        called with the nodes online whenever they are looked up.
+        """
+        self._loop, self._event_log, self._on_nodes = loop, event_log, on_nodes
         self._number = 0
-        self._open: dict[int, Asked] = {}
+        self._open: dict[int, Operation] = {}
         self._names: dict[int, str] = {}
         self._nodes: tuple[int, ...] = ()
         self._error: GridError | None = None
         self._closed = False
-        self._lines = lines(loop.post, chronicle.keep)
-        loop.away_s = lambda: self._lines.stalled_s
-        past, chronicle.past = chronicle.past, []
-        loop.follow(past, deliver=self._deliver, record=chronicle.add, go_live=self._go_live)
+        self._transport = transport(loop.post, event_log.store)
+        loop.away_s = lambda: self._transport.stalled_s
+        past, event_log.past = event_log.past, []
+        loop.follow(past, deliver=self._deliver, record=event_log.add, go_live=self._go_live)
 
-    def call(self, call: Call) -> Asked:
-        """Send a call; its future ends with an Answer, or raises GridError: the grid's server is gone for good."""
-        return self._ask(lambda number: self._lines.ask(number, call), call)
+    def call(self, call: Call) -> Operation:
+        """Send a call. Its future ends with an Answer, or with GridError if the grid's server is lost for good."""
+        return self._ask(lambda number: self._transport.send(number, call), call)
 
-    def compute(self, start: Start) -> Asked:
-        """Have something computed beside the loop."""
+    def compute(self, start: Start) -> Operation:
+        """Start a computation outside the loop."""
         return self._ask(start)
 
-    def keep(self, sent: Any) -> Any:
-        """What came, its model kept; from any thread."""
-        return self._chronicle.keep(sent)
+    def store(self, result: Any) -> Any:
+        """Return a result with its model stored, see `EventLog.store`. Thread-safe."""
+        return self._event_log.store(result)
 
     def ended(self, number: int, result: Any) -> None:
-        """An operation is over; from any thread."""
-        self._loop.post(Ended(number, result))
+        """Report the end of an operation. Thread-safe."""
+        self._loop.post(OperationEnded(number, result))
 
     def hang_up(self, node: int) -> None:
-        """A node has left for good: calls to it end as "gone"."""
-        for asked in [asked for asked in self._open.values() if asked.call is not None and asked.call.node == node]:
-            self._end(asked.number, Answer(failure=Failure("gone", "its node was replaced by another")))
+        """End all calls to a node as "gone": it has been replaced."""
+        for operation in list(self._open.values()):
+            if operation.call is None or operation.call.node != node:
+                continue
+            self._end(operation.number, Answer(failure=Failure("gone", "its node was replaced by another")))
 
     @property
     def away(self) -> bool:
-        """Whether the grid's server does not answer now; for other threads."""
-        return self._lines.stalled
+        """Whether the grid's server is not answering now. Thread-safe."""
+        return self._transport.stalled
 
     def close(self) -> None:
-        """Nothing is asked or written down any more, and nobody waits for an answer."""
+        """Start and log nothing from now on, and stop waiting for results."""
         self._closed = True
-        self._chronicle.stop()
-        self._lines.close()
-        for asked in self._open.values():
-            asked.future.cancel()
+        self._event_log.stop()
+        self._transport.close()
+        for operation in self._open.values():
+            operation.future.cancel()
         self._open.clear()
 
-    def _ask(self, start: Start, call: Call | None = None) -> Asked:
+    def _ask(self, start: Start, call: Call | None = None) -> Operation:
         self._number += 1
-        asked = Asked(self._number, self._loop.create_future(), start, call)
+        operation = Operation(self._number, self._loop.create_future(), start, call)
         if self._closed:
-            return asked  # of a task that is being unwound
+            return operation  # asked for by a task that is being cancelled
         if self._error is not None:
-            asked.future.set_exception(self._error)
-            return asked
-        self._open[asked.number] = asked
+            operation.future.set_exception(self._error)
+            return operation
+        self._open[operation.number] = operation
         if self._loop.live:
-            self._begin(asked)
-        return asked
+            self._begin(operation)
+        return operation
 
-    def _begin(self, asked: Asked) -> None:
-        self._chronicle.flush()
-        asked.start(asked.number)
+    def _begin(self, operation: Operation) -> None:
+        self._event_log.flush()
+        operation.start(operation.number)
 
     def _go_live(self) -> None:
-        """The run is where it was: begin what was in progress then."""
-        self._lines.start()
-        for asked in list(self._open.values()):
-            if asked.call is None:
-                asked.start(asked.number)
+        """Start the operations that were in progress when the run was killed: the replay has caught up."""
+        self._transport.start()
+        for operation in list(self._open.values()):
+            if operation.call is None:
+                operation.start(operation.number)
                 continue
-            # Of a call that nobody waits for, only its end matters: the client answers the next one after it.
-            again = asked.call if asked.wanted else Call(asked.call.node, "describe", {}, check=nothing)
-            self._lines.take_up(asked.number, self._names.get(asked.number), again)
+            # Of an unwanted call only the end matters: the client answers the next call after it.
+            again = operation.call if operation.wanted else Call(operation.call.node, "describe", {}, check=nothing)
+            self._transport.take_up(operation.number, self._names.get(operation.number), again)
 
     def _deliver(self, event: Any) -> None:
         match event:
-            case Ended(number, GridError() as error) if number == 0:
+            case OperationEnded(number, GridError() as error) if number == 0:
                 self._fail(error)
-            case Ended(number, result):
+            case OperationEnded(number, result):
                 self._end(number, result)
-            case Named(number, name):
+            case CallSent(number, name):
                 self._names[number] = name
-            case Seen(nodes):
+            case NodesOnline(nodes):
                 self._nodes = self._nodes if nodes is None else nodes
                 self._on_nodes(self._nodes)
 
     def _end(self, number: int, result: Any) -> None:
         self._names.pop(number, None)
-        asked = self._open.pop(number, None)
-        if asked is None or asked.future.done():
+        operation = self._open.pop(number, None)
+        if operation is None or operation.future.done():
             return
         if isinstance(result, BaseException):
-            asked.future.set_exception(result)
-            asked.future.exception()  # where nobody waits any more, nobody needs to be told
+            operation.future.set_exception(result)
+            operation.future.exception()  # marks it as retrieved, so that asyncio does not log it
         else:
-            asked.future.set_result(result)
+            operation.future.set_result(result)
 
     def _fail(self, error: GridError) -> None:
         self._error = error

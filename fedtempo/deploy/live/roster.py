@@ -1,4 +1,4 @@
-"""Which node stands for which client: nodes come, go, and come back, perhaps under another number."""
+"""The node of each client: nodes go offline and return, possibly under another number."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fedtempo.parts.natural_order import natural
 
 @dataclass(frozen=True)
 class Description:
-    """What a client tells of itself.
+    """A client's description of itself.
 
-    label_histogram: examples of each class, None where it does not tell. shares_examples: whether it agrees to upload
-    raw examples. input_shape: of one example. task: what its labels ask for.
+    label_histogram: examples of each class; None if the client does not reveal it. shares_examples: whether it agrees
+    to upload raw examples. input_shape: shape of one example. task: what its labels are (classes, tokens, numbers).
     """
 
     name: str
@@ -31,9 +31,11 @@ class Description:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Description:
-        """A description from a reply. Raises ConfigError for one that is not usable."""
+        """Read a description from a reply. Raises ConfigError if it is invalid."""
         if content.get("protocol") != PROTOCOL:
-            raise ConfigError(f"a client speaks version {content.get('protocol')!r}; this server needs {PROTOCOL}")
+            raise ConfigError(
+                f"protocol version {content.get('protocol')!r}, but the server has {PROTOCOL}: install its fedtempo"
+            )
         try:
             histogram = content["label_histogram"]
             read = cls(
@@ -45,22 +47,22 @@ class Description:
                 task=str(content.get("task", "classes")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"a client's description is not usable: {error!r}") from error
+            raise ConfigError(f"a client's description is invalid: {error!r}") from error
         if not re.fullmatch(r"[\w.-]{1,64}", read.name):
-            raise ConfigError(f"a client calls itself {read.name[:80]!r}; a name has 1 to 64 letters, digits, . _ -")
+            raise ConfigError(f"client name {read.name[:80]!r}: must have 1 to 64 letters, digits, . _ or -")
         if read.num_examples < 1 or min(read.label_histogram or (0,)) < 0:
-            raise ConfigError(f"client {read.name}: it tells of {read.num_examples} examples; it needs at least one")
+            raise ConfigError(f"client {read.name}: invalid numbers of examples; it needs at least one")
         return read
 
     @classmethod
-    def known(cls, told: Mapping[str, Any]) -> Description:
-        """A description that was read before, from a record's JSON values."""
-        histogram, shape = told["label_histogram"], tuple(told["input_shape"])
-        return cls(**{**told, "label_histogram": histogram and tuple(histogram), "input_shape": shape})
+    def restored(cls, description: Mapping[str, Any]) -> Description:
+        """Return the description that a journal holds as JSON values."""
+        histogram, shape = description["label_histogram"], tuple(description["input_shape"])
+        return cls(**{**description, "label_histogram": histogram and tuple(histogram), "input_shape": shape})
 
 
 def read_description(reply: Reply) -> dict[str, Any]:
-    """A description as JSON values. Raises BadUpdate for one that is not usable."""
+    """Read a description as JSON values. Raises BadUpdate if it is invalid."""
     try:
         return asdict(Description.read(reply.content))
     except ConfigError as error:
@@ -68,74 +70,72 @@ def read_description(reply: Reply) -> dict[str, Any]:
 
 
 def as_clients(descriptions: Iterable[Description]) -> tuple[Client, ...]:
-    """The clients of a run, numbered by name: client-2 comes before client-10."""
+    """Return the clients of a run, numbered in natural order of their names: client-2 before client-10."""
     return tuple(
-        Client(i, told.num_examples, told.label_histogram, told.shares_examples, told.name)
-        for i, told in enumerate(sorted(descriptions, key=lambda told: natural(told.name)))
+        Client(i, description.num_examples, description.label_histogram, description.shares_examples, description.name)
+        for i, description in enumerate(sorted(descriptions, key=lambda description: natural(description.name)))
     )
 
 
-class Members:
-    """The clients of a run and the nodes that they are at. Use within a running event loop.
-
-    nodes: number of each client's node when the run begins.
-    """
+class Roster:
+    """The clients of a run and their nodes. Must be made inside a running event loop."""
 
     def __init__(self, clients: Sequence[Client], nodes: Sequence[int]) -> None:
+        """nodes: number of each client's node when the run begins."""
         self._clients = {client.name: client for client in clients}
         self._nodes = list(nodes)
         self._online = set(nodes)
-        self._doubted: set[int] = set()
+        self._unresponsive: set[int] = set()
         self._strangers: set[int] = set()
         self._changed = asyncio.Event()
 
     def node(self, client: Client) -> int | None:
-        """Where the client is, None where it is not there."""
+        """Return the client's node; None if it is offline or unresponsive."""
         node = self._nodes[client.id]
-        return node if node in self._online and node not in self._doubted else None
+        return node if node in self._online and node not in self._unresponsive else None
 
-    def doubt(self, client: Client) -> None:
-        """The client did not answer: it counts as not there until it shows itself."""
-        self._doubted.add(self._nodes[client.id])
+    def mark_unresponsive(self, client: Client) -> None:
+        """Treat a client that did not answer as absent until it answers something."""
+        self._unresponsive.add(self._nodes[client.id])
 
-    def heard(self, client: Client) -> None:
-        """The client answered."""
-        if self._nodes[client.id] in self._doubted:
-            self._doubted.discard(self._nodes[client.id])
+    def mark_responsive(self, client: Client) -> None:
+        """Treat a client that answered as present."""
+        if self._nodes[client.id] in self._unresponsive:
+            self._unresponsive.discard(self._nodes[client.id])
             self._wake()
 
-    def seen(self, nodes: Iterable[int]) -> list[int]:
-        """These nodes are there now. Returns those to ask who they are: new ones, and those that did not answer."""
+    def update(self, nodes: Iterable[int]) -> list[int]:
+        """Set the nodes now online; return those to ask for a description: new and unresponsive ones."""
         before, self._online = self._online, set(nodes)
-        self._doubted &= self._online  # one that left and comes back starts anew
-        news = self._online - before
-        if news & set(self._nodes):
+        self._unresponsive &= self._online  # a node that left is responsive again when it returns
+        new = self._online - before
+        if new & set(self._nodes):
             self._wake()
         self._strangers &= self._online
-        return sorted((self._online - set(self._nodes) - self._strangers) | (self._online & self._doubted))
+        return sorted((self._online - set(self._nodes) - self._strangers) | (self._online & self._unresponsive))
 
-    def introduce(self, node: int, told: Description) -> int | None:
-        """A node says who it is. Returns the number of the node that it replaces, None where it replaces none.
+    def introduce(self, node: int, description: Description) -> int | None:
+        """Make `node` the client's node if the description fits a client whose node is offline or unresponsive.
 
-        It takes a client's place where that client's node has left or does not answer; a name that is in use, or is
-        none of the run's, is not taken up, and is asked again only if the node leaves and returns.
+        Returns the number of the node that it replaces; None if it replaces none. A node whose description fits no
+        client of the run is ignored until it leaves and returns.
         """
-        client = self._clients.get(told.name)
-        if client is None or told.num_examples != client.num_examples:
+        client = self._clients.get(description.name)
+        if client is None or description.num_examples != client.num_examples:
             self._strangers.add(node)
             return None
         if node == self._nodes[client.id]:
-            self.heard(client)
+            self.mark_responsive(client)
             return None
         if self.node(client) is not None:
             return None
-        former, self._nodes[client.id] = self._nodes[client.id], node
-        self._doubted.discard(former)
+        replaced, self._nodes[client.id] = self._nodes[client.id], node
+        self._unresponsive.discard(replaced)
         self._wake()
-        return former
+        return replaced
 
     async def present(self, client: Client, patience_s: float) -> int | None:
-        """Where the client is, once it is there; None where it does not come within `patience_s`."""
+        """Wait until the client is present and return its node; None if that takes longer than `patience_s` seconds."""
         try:
             async with asyncio.timeout(patience_s):
                 while (node := self.node(client)) is None:

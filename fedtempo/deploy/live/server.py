@@ -1,16 +1,16 @@
-"""What the server computes itself: arithmetic at once, evaluations and its own training in a thread beside the run."""
+"""The server's own computations: arithmetic in the loop, evaluations and its own training in a separate thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from fedtempo.deploy.live.event_log import Kept
-from fedtempo.deploy.live.messages import Sent
-from fedtempo.deploy.live.operations import Asked, Outside
+from fedtempo.deploy.live.event_log import ReceivedModel
+from fedtempo.deploy.live.messages import TrainingResult
+from fedtempo.deploy.live.operations import Operation, Operations
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
@@ -18,25 +18,25 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
-from fedtempo.runtime.executors.inline import Held, Inline
+from fedtempo.runtime.executors.inline import Inline, InlineModel
 from fedtempo.runtime.executors.job import Array, Job
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.keyed import keyed_generator
 
 
 class Server:
-    """Evaluates, does arithmetic, and trains on examples that were uploaded; clients train elsewhere.
+    """Evaluates models, computes with them, and trains on uploaded examples. Clients train on their own machines.
 
-    The job's training examples are never used. outside: where evaluations and trainings are asked for; it is there
-    before the first of them. evaluated: called in the loop when an evaluation has come.
+    The job's training examples are never used. operations: through which evaluations and trainings are started; set
+    before the first of them. evaluated: called in the loop when an evaluation has ended.
     """
 
     trains = True
-    outside: Outside
+    operations: Operations
     evaluated: Callable[[], None]
 
     def __init__(self, job: Job, journalled: Callable[[Inline], Journalled] | None = None) -> None:
-        """journalled: puts the arithmetic into the run's journal, where it has one."""
+        """journalled: wraps the arithmetic in the run's journal, if it has one."""
         inline = Inline(job)
         self._inline, self._job, self._seed = inline, job, job.seed
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
@@ -50,9 +50,9 @@ class Server:
     def initial(self) -> Any:
         return self._arithmetic.initial()
 
-    def hold(self, kept: Kept) -> Any:
-        """A model that came from outside; its frozen parameters are the server's own, whatever a client sent."""
-        return self._arithmetic.place(lambda: self._with_own_frozen(kept.read()))
+    def place(self, received: ReceivedModel) -> Any:
+        """Return the location of a received model. Its frozen parameters are replaced by the server's own."""
+        return self._arithmetic.place(lambda: self._with_own_frozen(received.read()))
 
     def _with_own_frozen(self, vector: Vector) -> Vector:
         if not self.sections.frozen:
@@ -60,41 +60,44 @@ class Server:
         frozen = self._inline.vector(self._inline.initial())[self.sections.moving :]
         return np.concatenate([vector[: self.sections.moving], frozen])
 
-    def evaluate(self, location: Any) -> Evaluating:
-        evaluating = Evaluating(self, location)
-        evaluating.asked.future.add_done_callback(lambda _: self.evaluated())
-        return evaluating
+    def evaluate(self, location: Any) -> PendingEvaluation:
+        pending = PendingEvaluation(self, location)
+        pending.operation.future.add_done_callback(lambda _: self.evaluated())
+        return pending
 
     def evaluate_now(self, location: Any) -> Future[Evaluation]:
-        """Evaluate, in the thread."""
-        held = Held(self.vector(location))
+        """Evaluate in the server's thread."""
+        held = InlineModel(self.vector(location))
         return self._thread.submit(self._inline.evaluate(held).result)
 
     async def train_on(self, location: Any, x: Array, y: Array, visit: int, training: Training) -> Any:
-        """Train the model at `location` on these examples. visit: number of this training, for random draws."""
+        """Train the model at `location` on these examples and return the result's location.
 
-        def operation(vector: Vector) -> Sent:
+        visit: number of this training, for random draws.
+        """
+
+        def operation(vector: Vector) -> TrainingResult:
             with fixed_numerics():
                 rng = keyed_generator(self._seed, "server training", visit)
                 examples = Examples(x, y, self._model.channels_last)
                 statistics = train(self._model, examples, training, rng, vector)
-                trained: Sent = self.outside.keep(Sent(statistics, 0.0, self._model.vector.numpy().copy()))
-                return trained
+                result = TrainingResult(statistics, 0.0, self._model.vector.numpy().copy())
+                stored: TrainingResult = self.operations.store(result)
+                return stored
 
         def start(number: int) -> None:
             self._post(number, self._thread.submit(operation, self.vector(location)))
 
-        trained: Sent = await self.outside.compute(start).future
-        return self.hold(trained.model)
+        trained: TrainingResult = await self.operations.compute(start).future
+        return self.place(trained.model)
 
     def apply(
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
-        return self._arithmetic.apply(function, locations, arguments, statistics)
+        return self._arithmetic.apply(function, locations, statistics)
 
     def is_location(self, value: object) -> bool:
         return self._arithmetic.is_location(value)
@@ -112,33 +115,33 @@ class Server:
         self.close()
 
     def _post(self, number: int, future: Future[Any]) -> None:
-        """Tell of an operation's end when it comes."""
+        """Report an operation's end when its future is done."""
 
-        def over(done: Future[Any]) -> None:
+        def report(done: Future[Any]) -> None:
             if not done.cancelled():
                 error = done.exception()
-                self.outside.ended(number, done.result() if error is None else self._failure(error))
+                self.operations.ended(number, done.result() if error is None else self._failure(error))
 
-        future.add_done_callback(over)
+        future.add_done_callback(report)
 
     def _failure(self, error: BaseException) -> FedtempoError:
-        """What is raised for an error in the thread."""
-        told = self._job.failure(error) if isinstance(error, Exception) else WorkerError(f"at the server: {error}")
-        if told is not error:
-            told.__cause__ = error
-        return told
+        """Return the error to raise for an error in the thread."""
+        raised = self._job.failure(error) if isinstance(error, Exception) else WorkerError(f"at the server: {error}")
+        if raised is not error:
+            raised.__cause__ = error
+        return raised
 
 
-class Evaluating:
-    """An evaluation that was asked for. Its result comes as an event of the run, or is waited for once that is over."""
+class PendingEvaluation:
+    """An evaluation in progress. Its result arrives as an event of the run, or is waited for after the run's end."""
 
     def __init__(self, server: Server, location: Any) -> None:
         self._server, self._location = server, location
         self._computing: Future[Evaluation] | None = None
-        self.asked: Asked = server.outside.compute(self._start)
+        self.operation: Operation = server.operations.compute(self._start)
 
     def result(self) -> Evaluation:
-        future = self.asked.future
+        future = self.operation.future
         if future.done() and not future.cancelled():
             evaluation: Evaluation = future.result()
             return evaluation
@@ -147,7 +150,7 @@ class Evaluating:
         return self._computing.result()
 
     def done(self) -> bool:
-        future = self.asked.future
+        future = self.operation.future
         return future.done() and not future.cancelled()
 
     def _start(self, number: int) -> None:

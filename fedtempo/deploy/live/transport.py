@@ -1,4 +1,4 @@
-"""The lines to the clients: one thread owns the grid, sends calls, fetches replies, and looks who is there."""
+"""Transport of calls to clients: one thread owns the grid, sends calls, fetches replies and looks up nodes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fedtempo.deploy.live.event_log import Ended, Named, Seen
+from fedtempo.deploy.live.event_log import CallSent, NodesOnline, OperationEnded
 from fedtempo.deploy.live.messages import Answer, Call, Failure, Grid, GridError, answer_of
 
 T = TypeVar("T")
 
 _SLOW_S = 5.0
-"""An operation of the grid that takes longer than this is an outage: the run's clock stands still."""
-
+"""If an operation of the grid takes longer than this, the rest of it is an outage, in which the run's clock stops."""
 
 _GRACE_S = 1.0
-"""The reply to a call that an earlier server sent may be lost with it: after this long it is asked for anew."""
+"""Seconds after which a call is sent again whose reply may have been lost with the server process that sent it."""
 
 
 @dataclass(frozen=True)
-class _Going:
-    """A call on its way. name: under which an earlier server sent it. resend_at: when to send it once more."""
+class _PendingCall:
+    """A call without a reply yet. name: if an earlier server process sent it. resend_at: when to send it once more."""
 
     number: int
     call: Call
@@ -34,58 +33,60 @@ class _Going:
     resend_at: float = math.inf
 
 
-class Lines:
-    """Calls go out at once; replies are fetched every `poll_s`, less often up to `poll_max_s` while none come.
+class Transport:
+    """Sends calls immediately and polls for replies every `poll_s` to `poll_max_s` seconds, less often while none come.
 
-    post: told of what happens, from the thread. keep: of what a client sent, before that. run: a name for this run,
-    by which clients know calls that they answered already. refresh_s: seconds between looks at who is there.
+    post: receives the events, in the transport's thread. store: stores the model in a result before its event is
+    posted. run: name of this run, by which clients recognise calls that they have answered already. refresh_s: seconds
+    between two lookups of the nodes online.
     """
 
     def __init__(
         self,
         grid: Grid,
         post: Callable[[Any], None],
-        keep: Callable[[Any], Any],
+        store: Callable[[Any], Any],
         *,
         run: str,
         poll_s: float = 0.05,
         poll_max_s: float = 0.25,
         refresh_s: float = 5.0,
     ) -> None:
-        self._grid, self._post, self._keep, self._run = grid, post, keep, run
+        self._grid, self._post, self._store, self._run = grid, post, store, run
         self._poll_s, self._poll_max_s, self._refresh_s = poll_s, poll_max_s, refresh_s
-        self._outbox: queue.SimpleQueue[_Going | None] = queue.SimpleQueue()
-        self._waiting: dict[str, _Going] = {}
+        self._outbox: queue.SimpleQueue[_PendingCall | None] = queue.SimpleQueue()
+        self._waiting: dict[str, _PendingCall] = {}
         self._nodes: tuple[int, ...] | None = None
         self._stalled_s = 0.0
         self._operation_began: float | None = None
         self._thread = threading.Thread(target=self._work, name="grid", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
-    def ask(self, number: int, call: Call) -> None:
-        """Send a call, which is operation `number` of the run."""
-        self._outbox.put(_Going(number, _sealed(call)))
+    def send(self, number: int, call: Call) -> None:
+        """Send the call of operation `number`."""
+        self._outbox.put(_PendingCall(number, _with_model(call)))
 
     def take_up(self, number: int, name: str | None, call: Call) -> None:
-        """Fetch the reply to a call that was sent before this process began; where it does not come, send it again."""
-        self._outbox.put(_Going(number, _sealed(call), name, time.monotonic() + _GRACE_S))
+        """Fetch the reply to a call that an earlier process sent under `name`; send it again if no reply comes."""
+        self._outbox.put(_PendingCall(number, _with_model(call), name, time.monotonic() + _GRACE_S))
 
     @property
     def stalled_s(self) -> float:
-        """Seconds in which the grid's server did not answer, all together."""
+        """Total length of the outages of the grid's server so far, seconds."""
         began = self._operation_began
         return self._stalled_s + (0.0 if began is None else max(0.0, time.monotonic() - began - _SLOW_S))
 
     @property
     def stalled(self) -> bool:
-        """Whether the grid's server does not answer now."""
+        """Whether the grid's server is not answering now."""
         began = self._operation_began
         return began is not None and time.monotonic() - began > _SLOW_S
 
     def close(self) -> None:
-        """Send and fetch nothing any more."""
+        """Stop sending and fetching."""
         self._outbox.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout=_SLOW_S)
@@ -94,71 +95,72 @@ class Lines:
 
     def _work(self) -> None:
         try:
-            self._carry()
-        except Exception as error:  # noqa: BLE001  whatever it is, whoever waits must hear of it
-            self._post(Ended(0, error if isinstance(error, GridError) else GridError(f"the grid failed: {error!r}")))
+            self._loop()
+        except Exception as error:  # noqa: BLE001  the run waits for replies and must learn of any error
+            fatal = error if isinstance(error, GridError) else GridError(f"the grid failed: {error!r}")
+            self._post(OperationEnded(0, fatal))
 
-    def _carry(self) -> None:
-        self._look()
-        delay, looked_at = self._poll_s, time.monotonic()
+    def _loop(self) -> None:
+        self._look_up_nodes()
+        delay, looked_up_at = self._poll_s, time.monotonic()
         while True:
             try:
-                going = self._outbox.get(timeout=delay if self._waiting else self._refresh_s)
+                pending = self._outbox.get(timeout=delay if self._waiting else self._refresh_s)
             except queue.Empty:
                 pass
             else:
-                if going is None:
+                if pending is None:
                     return
-                self._send(going)
+                self._send(pending)
                 delay = self._poll_s
                 if not self._outbox.empty():
                     continue
             delay = self._poll_s if self._fetch() else min(1.5 * delay, self._poll_max_s)
             self._send_again()
-            if time.monotonic() - looked_at >= self._refresh_s:
-                looked_at = time.monotonic()
-                self._look()
+            if time.monotonic() - looked_up_at >= self._refresh_s:
+                looked_up_at = time.monotonic()
+                self._look_up_nodes()
 
-    def _look(self) -> None:
+    def _look_up_nodes(self) -> None:
         nodes = tuple(self._timed(self._grid.node_ids))
-        self._post(Seen(None if nodes == self._nodes else nodes))
+        self._post(NodesOnline(None if nodes == self._nodes else nodes))
         self._nodes = nodes
 
-    def _send(self, going: _Going) -> None:
-        if going.name is not None:
-            self._waiting[going.name] = going
+    def _send(self, pending: _PendingCall) -> None:
+        if pending.name is not None:
+            self._waiting[pending.name] = pending
             return
-        call = going.call
-        named = dataclasses.replace(call, content={**call.content, "call": f"{self._run}:{going.number}"})
+        call = pending.call
+        named = dataclasses.replace(call, content={**call.content, "call": f"{self._run}:{pending.number}"})
         name = self._timed(lambda: self._grid.push(named))
         if name is None:
-            self._post(Ended(going.number, Answer(failure=Failure("gone", "its node is not known"))))
+            self._post(OperationEnded(pending.number, Answer(failure=Failure("gone", "its node is unknown"))))
         else:
-            self._waiting[name] = going
-            self._post(Named(going.number, name))
+            self._waiting[name] = pending
+            self._post(CallSent(pending.number, name))
 
     def _fetch(self) -> bool:
-        """Hand over replies that have come; whether there were any."""
+        """Post the replies that have arrived; return whether there were any."""
         if not self._waiting:
             return False
         replies = self._timed(lambda: self._grid.pull(list(self._waiting)))
         for name, reply in replies.items():
-            if (going := self._waiting.pop(name, None)) is None:
+            if (pending := self._waiting.pop(name, None)) is None:
                 continue
-            if going.resend_at < math.inf and reply.failure is not None and reply.failure.kind == "gone":
-                self._send(_Going(going.number, going.call))
+            if pending.resend_at < math.inf and reply.failure is not None and reply.failure.kind == "gone":
+                self._send(_PendingCall(pending.number, pending.call))
                 continue
-            answer = answer_of(going.call, reply)
-            self._post(Ended(going.number, dataclasses.replace(answer, sent=self._keep(answer.sent))))
+            answer = answer_of(pending.call, reply)
+            self._post(OperationEnded(pending.number, dataclasses.replace(answer, result=self._store(answer.result))))
         return bool(replies)
 
     def _send_again(self) -> None:
-        """Both may be answered: the first answer counts."""
+        """Send calls again that are due for it. If both are answered, the first answer counts."""
         now = time.monotonic()
-        for name, going in list(self._waiting.items()):
-            if now >= going.resend_at:
-                self._waiting[name] = dataclasses.replace(going, resend_at=math.inf)
-                self._send(_Going(going.number, going.call))
+        for name, pending in list(self._waiting.items()):
+            if now >= pending.resend_at:
+                self._waiting[name] = dataclasses.replace(pending, resend_at=math.inf)
+                self._send(_PendingCall(pending.number, pending.call))
 
     def _timed(self, operation: Callable[[], T]) -> T:
         began = self._operation_began = time.monotonic()
@@ -169,6 +171,6 @@ class Lines:
             self._operation_began = None
 
 
-def _sealed(call: Call) -> Call:
-    """A call with what it carries."""
+def _with_model(call: Call) -> Call:
+    """Return the call with its model attached as an array."""
     return call if call.model is None else dataclasses.replace(call, arrays=(call.model(),), model=None)

@@ -1,7 +1,7 @@
-"""Who does the real training: nobody, this process, or worker processes. Each implements `Executor`.
+"""Executors do the real training: in this process, in worker processes, on a cluster or device, or not at all.
 
-A *location* is where one model's parameters lie. It owns that memory: when the last reference to it is gone, the
-memory is free again; an operation in progress keeps its inputs. Locations of one executor mean nothing to another.
+A *location* stands for the place of one model's parameters and owns that memory: the memory is freed when the last
+reference to the location is gone. Operations in progress keep their inputs. Locations are valid for one executor only.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 class Pending(Protocol[T_co]):
-    """An operation that was asked for."""
+    """An operation in progress."""
 
     def result(self) -> T_co:
-        """What came out, once it is there.
+        """Wait for the result and return it.
 
-        Raises UserCodeError if a user's code failed, WorkerError if anything else did or a worker died, and errors such
-        as ConfigError as they were raised.
+        Raises UserCodeError if a user's code failed, WorkerError if anything else failed or a worker died; errors such
+        as ConfigError are raised unchanged.
         """
         ...
 
     def done(self) -> bool:
-        """Whether `result` would return at once. An operation that is done only when asked for is not done before."""
+        """Return whether `result` would return immediately; a deferred operation is not done before `result`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a visit's training left: where the parameters lie, and `fedtempo.learning.local.train`'s statistics.
+    """Result of a visit's training: the new model's location and the statistics of `fedtempo.learning.local.train`.
 
-    flaw: why it is no update that a server could use (see `screening`); None where it is one.
+    flaw: why the server cannot use the update (see `screening`); None if it can.
     """
 
     location: Any
@@ -52,7 +52,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Means over test examples, see `fedtempo.learning.evaluation`. mae: of numbers; None for what are none."""
+    """Means over test examples, see `fedtempo.learning.evaluation`. mae: for numeric labels, else None."""
 
     accuracy: float
     loss: float
@@ -60,48 +60,51 @@ class Evaluation:
 
 
 class Evaluator(Protocol):
-    """Tests models. Used from one thread."""
+    """Evaluates models. Used from one thread."""
 
     @property
     def trains(self) -> bool:
-        """False where models are empty and nothing is computed."""
+        """False if models are empty and nothing is computed."""
         ...
 
     def evaluate(self, location: Any) -> Pending[Evaluation]:
-        """Test the model at `location`; visits go first."""
+        """Start evaluating the model at `location`; visits have priority."""
         ...
 
     def vector(self, location: Any) -> Vector:
-        """The parameters as a read-only flat vector, which stays valid whatever happens to the location."""
+        """Return the parameters as a read-only flat vector, which stays valid after the location is gone."""
         ...
 
 
 class Executor(Evaluator, Protocol):
-    """Trains and tests models. Results depend on the arguments alone, never on what else is in progress.
+    """Trains and evaluates models. Results depend only on the arguments, never on other operations in progress.
 
     Used from one thread. A context manager: leaving the block closes it.
     """
 
     @property
     def size_bytes(self) -> int:
-        """What sending one model takes: four bytes a parameter."""
+        """Size of one model when it is sent: four bytes per parameter."""
         ...
 
     @property
     def sections(self) -> Sections:
-        """What lies where in a model's flat vector; empty where models are."""
+        """Sections of a model's flat vector; empty if models are empty."""
         ...
 
     def initial(self) -> Any:
-        """Location of the initial global model."""
+        """Return the location of the initial global model."""
         ...
 
     def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
-        """Train the model at `location` on a client's examples. visit: its number at that client, for random draws."""
+        """Start training the model at `location` on a client's examples.
+
+        visit: number of this visit at the client, for random draws.
+        """
         ...
 
     def train_rows(self, location: Any, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
-        """Train the model at `location` on these rows of the run's training examples, each as often as it is named.
+        """Start training the model at `location` on these rows of the run's training examples; rows may repeat.
 
         visit: number of this training at the server, for random draws.
         """
@@ -111,32 +114,31 @@ class Executor(Evaluator, Protocol):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
-        """`function(*vectors, **arguments)`, in this process, on read-only flat float32 vectors.
+        """Call `function(*vectors)` in this process, on read-only flat float32 vectors.
 
-        The vectors hold the trainable parameters alone (`sections`). Locations within `arguments` (in lists, tuples and
-        mappings too) become vectors. A vector of that length in return becomes the location of a whole model, a tuple
-        of them a tuple of locations; anything else is returned as it is. statistics: where the running statistics of
-        such models come from; by default they are the plain mean of the given models'.
+        The vectors hold only the trainable parameters (`sections`) of the models at `locations`. A returned vector of
+        that length becomes the location of a whole model, a tuple of such vectors a tuple of locations; any other value
+        is returned unchanged. statistics: the source of such models' running statistics (default: the plain mean of
+        those of the models at `locations`).
         """
         ...
 
     def place(self, read: Callable[[], Vector]) -> Any:
-        """Put a whole flat vector, which `read` returns, at a new location."""
+        """Return a new location for the whole flat vector that `read` returns."""
         ...
 
     def is_location(self, value: object) -> bool:
-        """Whether `value` is a location of this executor's kind."""
+        """Return whether `value` is a location of this executor's kind."""
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what a run's records say of the executor; empty if there is nothing to say."""
+        """Return the executor's facts for a run's records; may be empty."""
         ...
 
     def close(self) -> None:
-        """Give up what is in progress, end workers, free memory. Closing again does nothing."""
+        """Abandon operations in progress, end workers and free memory. Closing again does nothing."""
         ...
 
     def __enter__(self) -> Executor: ...

@@ -1,4 +1,4 @@
-"""Devices by name: found, described, and out of memory."""
+"""Devices: lookup by name, description for records, and out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedtempo.learning.numerics import fix_cublas_workspaces
 
 
 def find_device(name: str) -> torch.device:
-    """The device of this name, CUDA ones with their number. Raises ConfigError where this PyTorch finds none."""
+    """Return the device of this name, with its index if it is a CUDA device. Raises ConfigError if there is none."""
     device = torch.device(name)
     if device.type == "cpu":
         return device
@@ -28,12 +28,12 @@ def find_device(name: str) -> torch.device:
     count = torch.cuda.device_count()
     index = torch.cuda.current_device() if device.index is None else device.index
     if index >= count:
-        raise ConfigError(f"executor.device = {name!r}: there is no such device; they are numbered 0 to {count - 1}")
+        raise ConfigError(f"executor.device = {name!r}: no such device; devices are numbered 0 to {count - 1}")
     return torch.device("cuda", index)
 
 
 def described(device: torch.device) -> dict[str, Any]:
-    """What a result on this device depends on besides PyTorch's version."""
+    """Return what results on this device depend on besides PyTorch's version."""
     if device.type == "cpu":
         return {"device": "cpu"}
     return {
@@ -45,9 +45,9 @@ def described(device: torch.device) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def device_memory() -> Iterator[None]:
-    """Memory that runs out within this context is a RunError of one line."""
+    """Raise RunError, in one line, if the device's memory runs out inside the block."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
         cause = str(error).strip().splitlines()[0]
-        raise RunError(f"the device has no memory left: {cause} Fewer executor.streams need less.") from error
+        raise RunError(f"out of GPU memory ({cause.rstrip('.')}): lower executor.streams") from error

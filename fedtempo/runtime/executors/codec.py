@@ -1,4 +1,4 @@
-"""What operations return as JSON values, to the bit: numbers, text, arrays, models; lists, tuples and dicts of them."""
+"""Exact encoding of results as JSON values: numbers, text, arrays, models; lists, tuples and dicts of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 
 def encode(value: Any, model: Callable[[Any], int | None]) -> Any:
-    """`value` in JSON's types. model: the number that stands for a model, None for anything else.
+    """Return `value` as JSON values. model: returns the number that stands for a model, None for any other value.
 
-    Raises TypeError for a value that would not come back as it was.
+    Raises TypeError if decoding would not restore the value exactly.
     """
     if (number := model(value)) is not None:
         return {"model": number}
@@ -32,11 +32,11 @@ def encode(value: Any, model: Callable[[Any], int | None]) -> Any:
         array = np.asarray(value)
         form = "array" if isinstance(value, np.ndarray) else "scalar"
         return {form: [array.dtype.str, list(array.shape), base64.b64encode(array.tobytes()).decode()]}
-    raise TypeError(f"a {kind.__name__} cannot be written down")
+    raise TypeError(f"a {kind.__name__} cannot be recorded")
 
 
 def decode(value: Any, models: list[Any]) -> Any:
-    """What `encode` was given; models: by the numbers that stand for them."""
+    """Return the value that `encode` was given. models: by the numbers that stand for them."""
     if isinstance(value, list):
         return [decode(item, models) for item in value]
     if not isinstance(value, dict):

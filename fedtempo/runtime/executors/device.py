@@ -1,7 +1,7 @@
-"""Training on one device: data and models stay there, visits run beside each other, their steps are recorded once.
+"""Training on one device: data and models stay there, visits run in parallel, and their steps are recorded once.
 
-A small model's step is a hundred small operations, and to ask a GPU for one takes longer than it needs to do it. A
-recording (a CUDA graph) is asked for at once, and several beside each other fill the device.
+A step of a small model consists of a hundred small operations, each of which takes longer to launch than to execute. A
+recording (a CUDA graph) is launched as a whole, and several in parallel keep the device busy.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from fedtempo.runtime.executors.cards import described, device_memory, find_devi
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.resident import Recordings, Resident
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
-from fedtempo.runtime.executors.streams import CudaLane, HostLane, Lane, Mark
+from fedtempo.runtime.executors.streams import CudaStream, HostStream, Mark, Stream
 
 T = TypeVar("T")
 
 AHEAD = 2
-"""Visits in a lane: one in progress, one behind it, so that the device never waits for this process."""
+"""Visits per stream: one in progress and one queued, so that the device never waits for this process."""
 
 
-class Placed:
-    """Location of a model on the device. Nothing writes to `vector` once it is handed out."""
+class DeviceModel:
+    """Location of a model on the device. Nothing writes to `vector` after construction."""
 
     __slots__ = ("vector",)
 
@@ -47,18 +47,19 @@ class Placed:
 
 
 class _Operation(Generic[T]):
-    """A pending operation. begin: starts it at a resident; returns its mark, and what makes the answer after that.
+    """A pending operation.
 
-    location: what it reads, kept until it is done.
+    begin: starts it at a resident; returns its mark and a function that makes the answer once the mark is passed.
+    location: the model that it reads, kept until it is done.
     """
 
     __slots__ = ("__weakref__", "_executor", "answer", "begin", "complete", "error", "location", "mark")
 
     def __init__(
-        self, executor: OnDevice, location: Placed, begin: Callable[[Resident], tuple[Mark, Callable[[], T]]]
+        self, executor: OnDevice, location: DeviceModel, begin: Callable[[Resident], tuple[Mark, Callable[[], T]]]
     ) -> None:
         self._executor = executor
-        self.location: Placed | None = location
+        self.location: DeviceModel | None = location
         self.begin: Callable[[Resident], tuple[Mark, Callable[[], T]]] | None = begin
         self.mark: Mark | None = None
         self.complete: Callable[[], T] | None = None
@@ -77,20 +78,20 @@ class _Operation(Generic[T]):
         return self.is_over()
 
     def is_over(self) -> bool:
-        """Whether it failed, or its mark is passed."""
+        """Return whether it failed, or its mark is passed."""
         if self.error is None and self.mark is not None:
-            return self._asked_device(self.mark.query)
+            return self._query_device(self.mark.query)
         return self.error is not None
 
     def wait(self) -> None:
-        """Wait until it is over; it has begun."""
+        """Wait until it is over; it must have begun."""
         assert self.mark is not None
-        self._asked_device(self.mark.synchronize)
+        self._query_device(self.mark.synchronize)
 
-    def _asked_device(self, question: Callable[[], bool | None]) -> bool:
-        """The answer; a device that does not give one has failed, and this with it."""
+    def _query_device(self, query: Callable[[], bool | None]) -> bool:
+        """Return the answer to a query; if the device raises an error, the operation fails."""
         try:
-            return bool(question())
+            return bool(query())
         except RuntimeError as error:
             self.fail(f"the device failed: {error}")
             return True
@@ -101,7 +102,7 @@ class _Operation(Generic[T]):
         try:
             with device_memory():
                 self.mark, self.complete = begin(resident)
-        except Exception as error:  # noqa: BLE001  it is raised where the result is asked for
+        except Exception as error:  # noqa: BLE001  raised by `result`
             self._failed(error)
 
     def fail(self, why: str) -> None:
@@ -113,7 +114,7 @@ class _Operation(Generic[T]):
             self.error.__cause__ = error
 
     def settle(self) -> None:
-        """Make the answer, once; the mark is passed."""
+        """Make the answer, once; the mark must be passed."""
         complete, self.complete = self.complete, None
         if complete is not None and self.error is None:
             try:
@@ -123,15 +124,15 @@ class _Operation(Generic[T]):
 
 
 class OnDevice:
-    """Executor on one device, with this process alone. Its results differ from other executors' by rounding.
+    """Executor on one device, in this process. Its results differ from other executors' by rounding.
 
-    Visits start in the order in which they were asked for, in a lane that is free; what nobody waits for any more, and
-    has not started, is dropped. Evaluations have a lane of their own and start when no visit waits.
+    Visits start in the order in which they were requested, in a free stream; operations that were abandoned before they
+    started are dropped. Evaluations have a separate stream and start when no visit waits.
 
-    device: "cuda", "cuda:N" or "cpu", on which nothing is gained: it is what tests run on. streams: lanes for visits.
-    graphs: whether visits are recorded. make_lane: makes a lane, urgent or not.
+    device: "cuda", "cuda:N", or "cpu" (for tests; not faster). streams: number of streams for visits. graphs: whether
+    visits are recorded. make_stream: makes a stream, urgent or not.
 
-    Raises ConfigError where there is no such device, RunError where the data and a model do not fit.
+    Raises ConfigError if there is no such device, RunError if the data and a model do not fit into its memory.
     """
 
     trains = True
@@ -142,26 +143,26 @@ class OnDevice:
         device: str = "cuda",
         streams: int = 16,
         graphs: bool = True,
-        make_lane: Callable[[bool], Lane] | None = None,
+        make_stream: Callable[[bool], Stream] | None = None,
     ) -> None:
         if streams < 1:
-            raise ConfigError(f"executor.streams = {streams}: at least 1 is needed")
+            raise ConfigError(f"executor.streams = {streams}: must be at least 1")
         self._device = find_device(device)
-        self._make_lane = make_lane or self._lane_of_device
+        self._make_stream = make_stream or self._new_stream
         self.failure = job.failure
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
         self._labels = torch.from_numpy(np.array(job.y, dtype=np.float32 if job.y.dtype.kind == "f" else np.int64))
         with device_memory():
             model = job.model(self._device)
-            self._initial = Placed(model.vector.clone())
+            self._initial = DeviceModel(model.vector.clone())
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
             self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
         self.size_bytes = 4 * model.n_parameters
         self.sections = model.sections
         self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
-        self._tester = Resident(self._make_lane(False), model, self._examples, self._test, self._recordings)
+        self._tester = Resident(self._make_stream(False), model, self._examples, self._test, self._recordings)
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
         self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
         self._running: deque[tuple[_Operation[Any], Resident]] = deque()
@@ -169,44 +170,44 @@ class OnDevice:
         self._settle()
 
     def facts(self) -> dict[str, Any]:
-        """For the records: the device, lanes that were used, recordings, pieces of visits done by one and without, and
-        what kept visits from being recorded.
+        """Return the device, the numbers of streams used, of recordings, and of pieces of visits done with and without
+        one, and what prevented visits from being recorded.
         """
-        found = self._recordings
+        recordings = self._recordings
         return {
             **described(self._device),
             "lanes": len(self._residents),
-            "graphs": found.made,
-            "pieces_by_graph": found.repeated,
-            "pieces_without": found.plain,
-            "not_recorded": found.obstacles,
+            "graphs": recordings.made,
+            "pieces_by_graph": recordings.repeated,
+            "pieces_without": recordings.plain,
+            "not_recorded": recordings.obstacles,
         }
 
-    def initial(self) -> Placed:
+    def initial(self) -> DeviceModel:
         return self._initial
 
-    def train(self, location: Placed, client: int, visit: int, training: Training) -> _Operation[Trained]:
+    def train(self, location: DeviceModel, client: int, visit: int, training: Training) -> _Operation[Trained]:
         job, rows, sections = self._job, self._job.rows_at(client), self.sections
 
-        def screened(out: Tensor, found: Mapping[str, float], finite: bool) -> str | None:
+        def screened(out: Tensor, measured: Mapping[str, float], finite: bool) -> str | None:
             moving = out[: sections.moving]
             spoiled = job.spoiled(client, visit, lambda: moving.cpu().numpy(), len(rows))
             if spoiled is None:
-                return flaw_in(moving, len(rows), found, sections=sections, expected=len(rows), finite=finite)
+                return flaw_in(moving, len(rows), measured, sections=sections, expected=len(rows), finite=finite)
             sent, num_examples = spoiled
             if len(sent) == len(moving):
                 moving.copy_(torch.from_numpy(sent))
-            return flaw_in(sent, num_examples, found, sections=sections, expected=len(rows), finite=is_finite(sent))
+            return flaw_in(sent, num_examples, measured, sections=sections, expected=len(rows), finite=is_finite(sent))
 
         return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
 
-    def train_rows(self, location: Placed, rows: Rows, visit: int, training: Training) -> _Operation[Trained]:
+    def train_rows(self, location: DeviceModel, rows: Rows, visit: int, training: Training) -> _Operation[Trained]:
         owned = np.array(rows, dtype=np.int64, order="C")
         return self._visit(location, owned, lambda: self._job.server_rng(visit), training, lambda *_: None)
 
     def _visit(
         self,
-        location: Placed,
+        location: DeviceModel,
         rows: Rows,
         rng: Callable[[], np.random.Generator],
         training: Training,
@@ -219,14 +220,14 @@ class OnDevice:
             started = resident.train(location.vector, rows, rng(), training)
 
             def complete() -> Trained:
-                found, finite = statistics(started.outcome, training, len(rows), started.used)
-                return Trained(Placed(started.out), found, flaw_of(started.out, found, finite))
+                measured, finite = statistics(started.outcome, training, len(rows), started.used)
+                return Trained(DeviceModel(started.out), measured, flaw_of(started.out, measured, finite))
 
             return started.mark, complete
 
-        return self._asked(self._visits, location, begin)
+        return self._submit(self._visits, location, begin)
 
-    def evaluate(self, location: Placed) -> _Operation[Evaluation]:
+    def evaluate(self, location: DeviceModel) -> _Operation[Evaluation]:
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
             outcome, mark = resident.evaluate(location.vector)
 
@@ -235,13 +236,12 @@ class OnDevice:
 
             return mark, complete
 
-        return self._asked(self._tests, location, begin)
+        return self._submit(self._tests, location, begin)
 
     def apply(
         self,
         function: Callable[..., Any],
-        locations: Sequence[Placed],
-        arguments: Mapping[str, Any],
+        locations: Sequence[DeviceModel],
         statistics: Statistics | None = None,
     ) -> Any:
         self._must_be_open()
@@ -249,26 +249,24 @@ class OnDevice:
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=Placed,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=self.vector,
                 store=self._store,
             )
 
-    def place(self, read: Callable[[], Vector]) -> Placed:
+    def place(self, read: Callable[[], Vector]) -> DeviceModel:
         self._must_be_open()
         return self._store(read())
 
-    def _store(self, vector: Vector) -> Placed:
-        return Placed(torch.from_numpy(vector.copy()).to(self._initial.vector))
+    def _store(self, vector: Vector) -> DeviceModel:
+        return DeviceModel(torch.from_numpy(vector.copy()).to(self._initial.vector))
 
     def is_location(self, value: object) -> bool:
-        return isinstance(value, Placed)
+        return isinstance(value, DeviceModel)
 
-    def vector(self, location: Placed) -> Vector:
+    def vector(self, location: DeviceModel) -> Vector:
         return read_only(location.vector.cpu().numpy())
 
     def close(self) -> None:
@@ -278,10 +276,10 @@ class OnDevice:
         waiting = [operation for queue in (self._visits, self._tests) for ref in queue if (operation := ref())]
         for operation in [*waiting, *(operation for operation, _ in self._running)]:
             if not operation.is_over():
-                operation.fail("the executor was closed before this was done")
+                operation.fail("the executor was closed before this operation was done")
         self._visits.clear()
         self._tests.clear()
-        with contextlib.suppress(RuntimeError):  # a device that failed has nothing in progress
+        with contextlib.suppress(RuntimeError):  # a failed device has nothing in progress
             self._settle()
         self._running.clear()
         self._residents.clear()
@@ -292,12 +290,12 @@ class OnDevice:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # Lanes ----------------------------------------------------------------------------------------------------------
+    # Streams --------------------------------------------------------------------------------------------------------
 
-    def _asked(
+    def _submit(
         self,
         queue: deque[weakref.ref[_Operation[T]]],
-        location: Placed,
+        location: DeviceModel,
         begin: Callable[[Resident], tuple[Mark, Callable[[], T]]],
     ) -> _Operation[T]:
         self._must_be_open()
@@ -307,7 +305,7 @@ class OnDevice:
         return operation
 
     def _finish(self, operation: _Operation[Any]) -> None:
-        """Wait for an operation and begin others meanwhile; what began first is likely to be the first to end."""
+        """Wait for an operation and start others meanwhile; the one that started first is likely to end first."""
         self._feed()
         while not operation.is_over():
             self._running[0][0].wait()
@@ -315,7 +313,7 @@ class OnDevice:
         operation.settle()
 
     def _feed(self) -> None:
-        """Begin what waits, where a lane has room for it."""
+        """Start waiting operations in streams that have room."""
         while self._running and self._running[0][0].is_over():
             self._running.popleft()[0].location = None
         if not (self._visits or self._tests):
@@ -335,9 +333,9 @@ class OnDevice:
                 chosen = self._next(load)
 
     def _next(self, load: dict[int, int]) -> tuple[_Operation[Any], Resident] | None:
-        """What is to begin now, and where: visits first. load: operations in each lane."""
+        """Return the next operation and where to start it, visits first. load: number of operations in each stream."""
         while self._visits and (resident := self._with_room(load)) is not None:
-            if (visit := self._visits.popleft()()) is not None:  # else nobody waits for it any more
+            if (visit := self._visits.popleft()()) is not None:  # else it was abandoned
                 return visit, resident
         while not self._visits and self._tests and load[id(self._tester)] < AHEAD:
             if (test := self._tests.popleft()()) is not None:
@@ -345,22 +343,22 @@ class OnDevice:
         return None
 
     def _with_room(self, load: dict[int, int]) -> Resident | None:
-        """The first lane that does nothing, a new one where none is, or one that is about to end."""
+        """Return an idle stream, else a new one, else one with room in its queue; None if there is none."""
         free = min(self._residents, key=lambda resident: load[id(resident)], default=None)
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
             with device_memory():
                 model = self._job.model(self._device)
-            free = Resident(self._make_lane(True), model, self._examples, self._test, self._recordings)
+            free = Resident(self._make_stream(True), model, self._examples, self._test, self._recordings)
             self._residents.append(free)
             load[id(free)] = 0
             self._settle()
         return free if free is not None and load[id(free)] < AHEAD else None
 
-    def _lane_of_device(self, urgent: bool) -> Lane:
-        return HostLane() if self._device.type == "cpu" else CudaLane(self._device, urgent=urgent)
+    def _new_stream(self, urgent: bool) -> Stream:
+        return HostStream() if self._device.type == "cpu" else CudaStream(self._device, urgent=urgent)
 
     def _settle(self) -> None:
-        """Wait for all that the device was asked for."""
+        """Wait for all operations on the device."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 

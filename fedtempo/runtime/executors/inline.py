@@ -1,8 +1,8 @@
-"""Training in this process, when a result is asked for."""
+"""Training in this process, deferred until a result is requested."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from fedtempo.runtime.executors.job import Answer, Job, Trainer
 T = TypeVar("T")
 
 
-class Held:
+class InlineModel:
     """Location of a model in this process."""
 
     __slots__ = ("vector",)
@@ -28,7 +28,7 @@ class Held:
 
 
 class Deferred(Generic[T]):
-    """A pending operation that is done once, at the first call of `result`. failure: see `Job.failure`."""
+    """A pending operation that is executed at the first call of `result`. failure: see `Job.failure`."""
 
     __slots__ = ("_error", "_failure", "_operation", "_result")
 
@@ -58,37 +58,37 @@ class Deferred(Generic[T]):
 
 
 class Inline:
-    """Executor without workers: simplest to debug, the same bits as any other."""
+    """Executor without workers: easiest to debug, with the same bits as other executors."""
 
     trains = True
 
     def __init__(self, job: Job) -> None:
         model, self._failure = job.model(), job.failure
         self._trainer = Trainer(job, model)
-        self._initial = Held(model.vector.numpy().copy())
+        self._initial = InlineModel(model.vector.numpy().copy())
         self.sections = model.sections
         self._frozen = self._initial.vector[self.sections.moving :]
         self._test_size = len(job.test_x)
         self.size_bytes = 4 * model.n_parameters
 
-    def initial(self) -> Held:
+    def initial(self) -> InlineModel:
         return self._initial
 
-    def train(self, location: Held, client: int, visit: int, training: Training) -> Deferred[Trained]:
+    def train(self, location: InlineModel, client: int, visit: int, training: Training) -> Deferred[Trained]:
         return self._deferred(self._trainer.train, location, client, visit, training)
 
-    def train_rows(self, location: Held, rows: Rows, visit: int, training: Training) -> Deferred[Trained]:
+    def train_rows(self, location: InlineModel, rows: Rows, visit: int, training: Training) -> Deferred[Trained]:
         return self._deferred(self._trainer.train_rows, location, rows, visit, training)
 
-    def _deferred(self, train: Callable[..., Answer], location: Held, *arguments: Any) -> Deferred[Trained]:
+    def _deferred(self, train: Callable[..., Answer], location: InlineModel, *arguments: Any) -> Deferred[Trained]:
         def operation() -> Trained:
             out = np.empty_like(location.vector)
             statistics, flaw = train(location.vector, out, *arguments)
-            return Trained(Held(out), statistics, flaw)
+            return Trained(InlineModel(out), statistics, flaw)
 
         return Deferred(operation, self._failure)
 
-    def evaluate(self, location: Held) -> Deferred[Evaluation]:
+    def evaluate(self, location: InlineModel) -> Deferred[Evaluation]:
         def operation() -> Evaluation:
             size = self._test_size
             results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in parts(size)]
@@ -99,40 +99,37 @@ class Inline:
     def apply(
         self,
         function: Callable[..., Any],
-        locations: Sequence[Held],
-        arguments: Mapping[str, Any],
+        locations: Sequence[InlineModel],
         statistics: Statistics | None = None,
     ) -> Any:
         with fixed_numerics():
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=Held,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=self.vector,
-                store=self._held,
+                store=self._place,
             )
 
-    def place(self, read: Callable[[], Vector]) -> Held:
-        return self._held(read())
+    def place(self, read: Callable[[], Vector]) -> InlineModel:
+        return self._place(read())
 
-    def _held(self, vector: Vector) -> Held:
-        return Held(vector.astype(self._initial.vector.dtype))
+    def _place(self, vector: Vector) -> InlineModel:
+        return InlineModel(vector.astype(self._initial.vector.dtype))
 
     def is_location(self, value: object) -> bool:
-        return isinstance(value, Held)
+        return isinstance(value, InlineModel)
 
-    def vector(self, location: Held) -> Vector:
+    def vector(self, location: InlineModel) -> Vector:
         return location.vector
 
     def facts(self) -> dict[str, int]:
         return {}
 
     def close(self) -> None:
-        """Memory goes with the last reference."""
+        """Do nothing: memory is freed with the last reference."""
 
     def __enter__(self) -> Inline:
         return self

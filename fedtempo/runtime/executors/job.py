@@ -1,4 +1,4 @@
-"""What is trained on what: all that an executor must know of a run, and a trainer that does one visit of it."""
+"""A run's network and data, as executors need them, and a trainer that makes visits with them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Answer = tuple[dict[str, float], str | None]
 class Job:
     """One run's network and data.
 
-    x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples, as row numbers of x; a
-    row may belong to several. test_x, test_y: what models are evaluated on. seed: of the run; all random draws follow
-    from it. faults: what goes wrong with what clients send.
+    x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples as row numbers of x; a row
+    may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random draws. faults: faults
+    of clients' updates.
     """
 
     network: Network
@@ -48,36 +48,36 @@ class Job:
     faults: Faults = field(default_factory=Faults)
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
-        """The initial model, on a device."""
+        """Return the initial model on a device."""
         shape = self.x.shape[1:]
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         with network_code(self.network):
             return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
 
     def failure(self, error: Exception) -> FedtempoError:
-        """What is raised for an error of a visit or an evaluation: ours as it is, a user's with its lines."""
+        """Return the error to raise for one in a visit or evaluation: fedtempo's unchanged, a user's with its lines."""
         if isinstance(error, FedtempoError):
             return error
         return network_error(error, self.network) or WorkerError(f"training failed: {described(error)}")
 
     def rows_at(self, client: int) -> Array:
-        """A client's examples, as row numbers (int64) of x: a copy."""
+        """Return a copy of a client's row numbers (int64) of x."""
         return np.array(self.clients[client], dtype=np.int64, order="C")
 
     def visit_rng(self, client: int, visit: int) -> np.random.Generator:
-        """What a visit's training draws from."""
+        """Return the generator for a visit's training."""
         return keyed_generator(self.seed, "training", client, visit)
 
     def server_rng(self, visit: int) -> np.random.Generator:
-        """What the server's own training draws from."""
+        """Return the generator for one of the server's own trainings."""
         return keyed_generator(self.seed, "server training", visit)
 
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
     ) -> tuple[Vector, int] | None:
-        """What a visit that goes wrong sends, see `Faults.sent`; None, with no call of `parameters`, for others.
+        """Return what a faulty visit sends, see `Faults.sent`; None for other visits, without calling `parameters`.
 
-        parameters: what the client sends, without frozen parameters, which nobody takes from clients.
+        parameters: returns the client's update without frozen parameters, which clients do not send.
         """
         if not self.faults.total:
             return None
@@ -88,20 +88,20 @@ class Job:
 
 @dataclass(frozen=True)
 class PackedJob:
-    """A job whose arrays lie elsewhere; small enough to send. Images lie channels last where `moved`."""
+    """A job without its arrays, small enough to send. moved: whether images are stored channels last."""
 
     job: Job
     moved: bool
 
     def opened(self, arrays: Mapping[str, Array]) -> Job:
-        """The job with its arrays, which are not copied."""
+        """Return the job with its arrays, which are not copied."""
         x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
         clients = np.split(arrays["rows"], arrays["ends"][:-1])
         return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
 
 
 def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
-    """A job and its arrays, so few and so laid out that workers can use them where they lie."""
+    """Split a job into itself and a few arrays, laid out so that workers can use them without copies."""
     x, test_x = (_single_precision(array) for array in (job.x, job.test_x))
     if channels_last:
         x, test_x = np.moveaxis(x, 1, -1), np.moveaxis(test_x, 1, -1)
@@ -114,10 +114,8 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
         "test_x": test_x,
         "test_y": _labels(job.test_y),
     }
-    nothing: Array = np.empty(0)
-    return PackedJob(
-        replace(job, x=nothing, y=nothing, clients=(), test_x=nothing, test_y=nothing), channels_last
-    ), arrays
+    empty: Array = np.empty(0)
+    return PackedJob(replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty), channels_last), arrays
 
 
 def _labels(array: Array) -> Array:
@@ -129,7 +127,7 @@ def _single_precision(array: Array) -> Array:
 
 
 class Trainer:
-    """Does a job's visits and evaluations on one model that it owns, in this process and thread."""
+    """Makes a job's visits and evaluations on a model that it owns, in this process and thread."""
 
     def __init__(self, job: Job, model: FlatModel) -> None:
         keep_freed_memory()
@@ -139,7 +137,7 @@ class Trainer:
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
 
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
-        """One visit, from `received` to `out` (both flat); returns its statistics and the flaw of its update."""
+        """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
         job, rows = self._job, self._job.clients[client]
         statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
         sections = self.model.sections
@@ -149,9 +147,9 @@ class Trainer:
         return statistics, flaw
 
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:
-        """Likewise, on these rows of x: the server's own training, numbered by `visit`, which has no flaw."""
-        owned = np.array(rows, dtype=np.int64, order="C")
-        return self._train(received, out, owned, self._job.server_rng(visit), training), None
+        """Make training number `visit` of the server on these rows of x, as `train` does; it never has a flaw."""
+        own_rows = np.array(rows, dtype=np.int64, order="C")
+        return self._train(received, out, own_rows, self._job.server_rng(visit), training), None
 
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training

@@ -1,15 +1,15 @@
-"""An executor whose operations are journalled, so that a run that was killed can go on, bit for bit.
+"""An executor with a journal of its operations, so that a killed run can be resumed bit for bit.
 
-Operations are numbered in the order in which they are asked for, which is the same every time that a run happens. A
-resumed run happens again from its start: operations that the journal holds are answered from it, those that nobody
-wanted any more go unanswered, those that were in progress are done again, and after the last that had been asked for
-all goes on as if nothing had been. No strategy knows of it.
+Operations are numbered in the order of requests, which is the same every time a run is repeated. A resumed run starts
+again from the beginning: operations in the journal are answered from it, abandoned ones are skipped, those that were
+in progress are executed again, and after the last recorded request the run continues normally. Strategies do not
+notice.
 
-A checkpoint (1) writes the models that something can still reach, (2) waits until they are on the disk, (3) adds to the
-journal what was done since the last one, at once or not at all, (4) deletes the models that neither this nor the last
-checkpoint needs: a journal that loses its end falls back on the last one. From (2) on another thread does it, and the
-run goes on. While a run is answered from its journal a model is a name; it is read from its file
-where an operation needs its parameters.
+A checkpoint (1) writes the models that are still reachable, (2) waits until they are on disk, (3) appends the
+operations since the last checkpoint to the journal atomically, (4) deletes the models that neither this nor the last
+checkpoint needs: a journal that loses its end falls back on the last one. Steps 2 to 4 happen in another thread while
+the run continues. During a replay, a model is only a name; it is read from its file if an operation needs its
+parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
 
@@ -33,20 +33,21 @@ if TYPE_CHECKING:
     from fedtempo.learning.training import Training
 
 T = TypeVar("T")
-Asked = tuple[str, list[Any], list[int]]
-"""What an operation is: its kind, what it is told, the numbers of the operations that made the models it is given."""
+Request = tuple[str, list[Any], list[int]]
+"""An operation's kind, its arguments, and the numbers of the operations that made its input models."""
 
-_SHARE = 0.01
-"""Checkpoints take no more than this share of the time, however large the models are."""
+_MAX_SHARE = 0.01
+"""Largest share of the time spent on checkpoints, however large the models are."""
 
 _PATIENCE_S = 1.0
-"""An interrupted run ends at once, without a checkpoint that takes as long as this."""
+"""An interrupted run makes no last checkpoint if that takes longer than this, seconds."""
 
 
 class Location:
-    """One model. number: of the operation that made it. held: where the executor has it; None: it is not there yet.
+    """One model.
 
-    sha256: what its file is called; None where it has none.
+    number: of the operation that made it. held: the executor's location of it; None if it has not been loaded. sha256:
+    name of its file; None if it has none.
     """
 
     __slots__ = ("__weakref__", "held", "number", "sha256")
@@ -55,15 +56,15 @@ class Location:
         self.number, self.held, self.sha256 = number, held, sha256
 
 
-class _Asked(Generic[T]):
-    """A pending operation that the executor was asked for."""
+class _Operation(Generic[T]):
+    """An operation that the executor is working on."""
 
-    __slots__ = ("__weakref__", "_answer", "_owner", "asked", "inputs", "number", "pending")
+    __slots__ = ("__weakref__", "_answer", "_owner", "inputs", "number", "pending", "request")
 
     def __init__(
-        self, owner: Journalled, number: int, asked: Asked, inputs: Sequence[Location], pending: Pending[Any]
+        self, owner: Journalled, number: int, request: Request, inputs: Sequence[Location], pending: Pending[Any]
     ) -> None:
-        self._owner, self.number, self.asked, self._answer = owner, number, asked, None
+        self._owner, self.number, self.request, self._answer = owner, number, request, None
         self.inputs: Sequence[Location] | None = inputs
         self.pending: Pending[Any] | None = pending
 
@@ -80,15 +81,15 @@ class _Asked(Generic[T]):
         return self.pending is None or self.pending.done()
 
 
-class _Unwanted:
-    """An operation that nobody waited for when the run was recorded."""
+class _Abandoned:
+    """An operation that was abandoned when the run was recorded."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def result(self) -> Any:
         raise RunError(
-            f"operation {self._number}: its result is wanted now and was not when the run was recorded: the strategy "
+            f"operation {self._number}: its result is needed now but was not when the run was recorded: the strategy "
             "depends on something besides its seed and what the federation returns, and cannot be resumed"
         )
 
@@ -97,9 +98,10 @@ class _Unwanted:
 
 
 class Journalled:
-    """`executor`, its operations in `journal`, its models in `models`. It closes neither; `settle` before they are.
+    """Wraps `executor`: its operations are recorded in `journal`, its models in `models`.
 
-    every_s: seconds between two checkpoints; more where they take long. wall_s: seconds that the run took so far.
+    It closes neither; call `settle` before closing them. every_s: seconds between two checkpoints; longer if they take
+    long. wall_s: returns the seconds that the run has taken so far.
     """
 
     def __init__(
@@ -119,9 +121,9 @@ class Journalled:
         self._answers = dict(journal.rows)
         journal.rows.clear()
         self._rows: list[tuple[dict[str, Any], list[weakref.ref[Location]]]] = []
-        self._asked: weakref.WeakValueDictionary[int, _Asked[Any]] = weakref.WeakValueDictionary()
+        self._in_progress: weakref.WeakValueDictionary[int, _Operation[Any]] = weakref.WeakValueDictionary()
         self._live: weakref.WeakSet[Location] = weakref.WeakSet()
-        self._kept = models.names()
+        self._needed_before = models.names()
         self._journalling = True
         self._due = time.monotonic() + every_s
         self._took_s = 0.0
@@ -151,32 +153,29 @@ class Journalled:
         self,
         function: Callable[..., Any],
         locations: Sequence[Location],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        given = [*locations, *locations_in(arguments, Location)]
-        return self._at_once(
-            ("apply", [name], [location.number for location in given]),
+        return self._now(
+            ("apply", [name], [location.number for location in locations]),
             lambda: self._executor.apply(
                 function,
                 [self._held(location) for location in locations],
-                self._with_held(dict(arguments)),
-                statistics and statistics.moved(self._held),
+                statistics and statistics.mapped(self._held),
             ),
         )
 
     def place(self, read: Callable[[], Vector]) -> Any:
-        return self._at_once(("place", [], []), lambda: self._executor.place(read))
+        return self._now(("place", [], []), lambda: self._executor.place(read))
 
-    def _at_once(self, asked: Asked, do: Callable[[], Any]) -> Any:
-        """What `do` returns, or returned when the run was recorded."""
+    def _now(self, request: Request, do: Callable[[], Any]) -> Any:
+        """Return the result of `do`, or the result recorded for it."""
         self._checkpoint_if_due()
-        number, row = self._next(asked)
+        number, row = self._next(request)
         if row is not None:
             return decode(row["out"], self._recalled(row))
         answer = self._with_locations(number, do())
-        self._record(number, asked, answer)
+        self._record(number, request, answer)
         return answer
 
     def is_location(self, value: object) -> bool:
@@ -199,48 +198,48 @@ class Journalled:
 
     @property
     def replays(self) -> bool:
-        """Whether a resumed run is not yet where it was."""
+        """Whether a resumed run is still being replayed."""
         return self._number < self._journal.submitted
 
     def interrupt(self) -> None:
-        """The run is interrupted here: a last checkpoint, unless that takes long."""
+        """Make a last checkpoint, unless that takes long, and stop recording."""
         self.settle()
         if self._took_s < _PATIENCE_S:
             self._last_checkpoint()
         self.stop()
 
     def stop(self) -> None:
-        """Journal nothing any more: what tasks ask for while they are unwound is no part of the run."""
+        """Stop recording: requests of tasks that are being cancelled are not part of the run."""
         self._journalling = False
 
     # Operations -----------------------------------------------------------------------------------------------------
 
     def _submit(
-        self, kind: str, told: list[Any], location: Location, ask: Callable[[Any], Pending[Any]]
+        self, kind: str, arguments: list[Any], location: Location, start: Callable[[Any], Pending[Any]]
     ) -> Pending[Any]:
         self._checkpoint_if_due()
-        asked: Asked = (kind, told, [location.number])
-        number, row = self._next(asked)
+        request: Request = (kind, arguments, [location.number])
+        number, row = self._next(request)
         if row is not None:
             return Done(self._recalled_answer(kind, row))
         if number <= self._journal.submitted and number not in self._journal.unanswered:
-            return _Unwanted(number)
-        operation: _Asked[Any] = _Asked(self, number, asked, [location], ask(self._held(location)))
-        self._asked[number] = operation
+            return _Abandoned(number)
+        operation: _Operation[Any] = _Operation(self, number, request, [location], start(self._held(location)))
+        self._in_progress[number] = operation
         return operation
 
-    def _next(self, asked: Asked) -> tuple[int, Mapping[str, Any] | None]:
-        """The number of the operation that is asked for now, and its row, where the journal has it."""
+    def _next(self, request: Request) -> tuple[int, Mapping[str, Any] | None]:
+        """Return the number of a new operation, and its row if the journal has it."""
         self._number += 1
         row = self._answers.pop(self._number, None)
-        if row is not None and (recorded := (row["op"], row["told"], row["in"])) != asked:
+        if row is not None and (recorded := (row["op"], row["told"], row["in"])) != request:
             raise RunError(
-                f"operation {self._number} was {recorded} when the run was recorded and is {asked} now: the strategy "
+                f"operation {self._number} was {recorded} when the run was recorded and is {request} now: the strategy "
                 "depends on something besides its seed and what the federation returns, and cannot be resumed"
             )
         return self._number, row
 
-    def _finish(self, operation: _Asked[Any]) -> None:
+    def _finish(self, operation: _Operation[Any]) -> None:
         """Wait for an operation's result."""
         try:
             self._take(operation)
@@ -250,28 +249,28 @@ class Journalled:
             raise
         self._checkpoint_if_due()
 
-    def _take(self, operation: _Asked[Any]) -> None:
+    def _take(self, operation: _Operation[Any]) -> None:
         assert operation.pending is not None
         result = operation.pending.result()
         if isinstance(result, Trained):
             result = Trained(self._new_location(operation.number, result.location), result.statistics, result.flaw)
         operation.answered(result)
-        self._asked.pop(operation.number, None)
-        self._record(operation.number, operation.asked, result)
+        self._in_progress.pop(operation.number, None)
+        self._record(operation.number, operation.request, result)
 
-    def _record(self, number: int, asked: Asked, answer: Any) -> None:
-        """What an operation returned is written down now: what its receiver makes of it later is no matter."""
+    def _record(self, number: int, request: Request, answer: Any) -> None:
+        """Record an operation's result as it is now: the receiver may change it later."""
         if not self._journalling:
             return
-        made: list[Location] = []
+        new: list[Location] = []
 
         def model(value: Any) -> int | None:
             if not isinstance(value, Location):
                 return None
-            made.append(value)
-            return len(made) - 1
+            new.append(value)
+            return len(new) - 1
 
-        kind, told, given = asked
+        kind, arguments, inputs = request
         try:
             if isinstance(answer, Trained):
                 out = encode((answer.location, answer.statistics, answer.flaw), model)
@@ -281,11 +280,11 @@ class Journalled:
                 out = encode(answer, model)
         except TypeError as error:
             raise RunError(
-                f"on_server({told[0]}): {error}: return numbers, text, arrays, or lists, tuples and dicts of them, or "
-                "set run.checkpoint_every = 0, without which a run begins from its start when it is resumed"
+                f"on_server({arguments[0]}): {error}: return numbers, text, arrays, or lists, tuples and dicts of "
+                "them, or set run.checkpoint_every = 0 (a resumed run then starts over)"
             ) from error
-        row = {"n": number, "op": kind, "told": told, "in": given, "out": out}
-        self._rows.append((row, [weakref.ref(location) for location in made]))
+        row = {"n": number, "op": kind, "told": arguments, "in": inputs, "out": out}
+        self._rows.append((row, [weakref.ref(location) for location in new]))
 
     def _recalled_answer(self, kind: str, row: Mapping[str, Any]) -> Trained | Evaluation:
         answer = decode(row["out"], self._recalled(row))
@@ -299,32 +298,20 @@ class Journalled:
         return location
 
     def _recalled(self, row: Mapping[str, Any]) -> list[Location]:
-        """The models that a row's operation made, as names."""
+        """Return the models that a row's operation made, without their parameters."""
         return [self._new_location(row["n"], None, sha256) for sha256 in row["models"]]
 
     def _held(self, location: Location) -> Any:
-        """Where the executor has a model; it is read from its file where that is not yet so."""
+        """Return the executor's location of a model, which is loaded from its file if necessary."""
         if location.held is None:
             if location.sha256 is None:
-                raise RunError(
-                    f"the model that operation {location.number} made is needed and was not when the run was recorded"
-                )
+                raise RunError(f"the model of operation {location.number} is needed now but was not when recorded")
             vector = self._models.read(location.sha256)
             location.held = self._executor.place(lambda: vector)
         return location.held
 
-    def _with_held(self, value: Any) -> Any:
-        """`value` with each location replaced by where the executor has the model."""
-        if isinstance(value, Location):
-            return self._held(value)
-        if isinstance(value, list | tuple):
-            return [self._with_held(item) for item in value]
-        if isinstance(value, Mapping):
-            return {name: self._with_held(item) for name, item in value.items()}
-        return value
-
     def _with_locations(self, number: int, value: Any) -> Any:
-        """What the executor returned, its locations replaced by ours."""
+        """Return the executor's result with its locations replaced by Locations."""
         if self._executor.is_location(value):
             return self._new_location(number, value)
         if isinstance(value, tuple):
@@ -334,12 +321,12 @@ class Journalled:
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Wait until the checkpoint that is being written is on the disk. Raises RunError where it cannot be."""
+        """Wait until a checkpoint in progress is on disk. Raises RunError if it cannot be written."""
         if (writing := self._writing) is None:
             return
         try:
             writing.result()
-        except BaseException:  # what is on the disk is whole, and no longer goes with what is here
+        except BaseException:  # the checkpoint on disk is complete but no longer matches this process
             self.stop()
             raise
         finally:
@@ -372,14 +359,14 @@ class Journalled:
             finish()
             ended = time.monotonic()
             self._took_s = ended - began
-            self._due = ended + max(self._every_s, self._took_s / _SHARE)
+            self._due = ended + max(self._every_s, self._took_s / _MAX_SHARE)
 
         self._writing = self._thread.submit(timed)
 
     def _write(self) -> Callable[[], None]:
-        """Write the models; returns what remains to be done, and needs nothing of what goes on changing."""
-        for operation in [operation for operation in self._asked.values() if operation.done()]:
-            with contextlib.suppress(FedtempoError):  # raised where the result is asked for
+        """Write the models; return a function for the remaining steps, which is independent of the running run."""
+        for operation in [operation for operation in self._in_progress.values() if operation.done()]:
+            with contextlib.suppress(FedtempoError):  # raised by `result`
                 self._take(operation)
         needed = set()
         for location in list(self._live):
@@ -387,14 +374,15 @@ class Journalled:
                 location.sha256 = self._models.add(self._executor.vector(location.held))
             if location.sha256 is not None:
                 needed.add(location.sha256)
-        rows = [{**row, "models": list(map(_sha256, made))} for row, made in self._rows]
-        number, unanswered, wall_s, kept = self._number, list(self._asked), self._wall_s(), needed | self._kept
-        self._rows, self._kept = [], needed
+        rows = [{**row, "models": list(map(_sha256, new))} for row, new in self._rows]
+        number, unanswered, wall_s = self._number, list(self._in_progress), self._wall_s()
+        keep = needed | self._needed_before
+        self._rows, self._needed_before = [], needed
 
         def finish() -> None:
             self._models.sync()
             self._journal.checkpoint(rows, number, unanswered, wall_s)
-            self._models.keep(kept)
+            self._models.keep(keep)
 
         return finish
 

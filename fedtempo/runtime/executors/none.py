@@ -1,9 +1,9 @@
-"""Nothing is trained: schedules alone, at millions of visits a minute. PyTorch is not needed."""
+"""No training: schedules only, at millions of visits a minute, without PyTorch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class Empty:
-    """Location of a model without parameters; there is one for each executor."""
+    """Location of all models, which have no parameters; one per executor."""
 
     __slots__ = ()
 
 
 class Done(Generic[T]):
-    """A pending operation that is over."""
+    """An operation that is already done."""
 
     __slots__ = ("_result",)
 
@@ -40,7 +40,7 @@ class Done(Generic[T]):
 
 
 class NoTraining:
-    """Executor whose models are empty vectors. size_bytes: what sending one is taken to need."""
+    """Executor whose models are empty vectors. size_bytes: assumed size of a model when it is sent."""
 
     trains = False
     sections = Sections(0)
@@ -69,15 +69,12 @@ class NoTraining:
         self,
         function: Callable[..., Any],
         locations: Sequence[Empty],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         return apply(
             function,
             locations,
-            arguments,
             statistics,
-            location_type=Empty,
             sections=self.sections,
             frozen=self._vector,
             read=self.vector,
@@ -97,7 +94,7 @@ class NoTraining:
         return {}
 
     def close(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: there is nothing to free."""
 
     def __enter__(self) -> NoTraining:
         return self

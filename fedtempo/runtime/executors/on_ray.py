@@ -1,4 +1,4 @@
-"""Training on the nodes of a Ray cluster. Models go from actor to actor by reference; their bytes do not come here."""
+"""Training on the nodes of a Ray cluster. Models move between actors by reference, without passing this process."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
 from fedtempo.runtime.executors.ray_session import Session
 from fedtempo.runtime.executors.workers import Task, Worker, Workers
 
-_VISITS_IN_A_ROW = 16
-"""After so many visits without the server, a copy of the model goes to this process's node: no more is ever redone."""
+_MAX_CHAIN = 16
+"""Visits in a row after which a model is copied to this process's node: no more visits ever have to be repeated."""
 
 _START_S = 120.0
-"""How long the cluster may take until one actor runs."""
+"""Seconds within which one actor must run."""
 
-_FAILED_STARTS = 3
-"""Actors that may die before they are ready."""
+_MAX_FAILED_STARTS = 3
+"""Number of actors that may die before they are ready."""
 
 
 class _Actor(Worker):
-    """handle: Ray's, of the process that trains. node: Ray's name of where it is, once it is ready."""
+    """A training process. handle: Ray's actor handle. node: Ray's id of its node, once it is ready."""
 
     def __init__(self, handle: Any) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _Actor(Worker):
 
 
 class _Remake(Task):
-    """A visit that is done again because its model was lost. then: is told how it ended."""
+    """A visit that is repeated because its model was lost. then: called with its error, or None, at its end."""
 
     __slots__ = ("_then",)
 
@@ -57,12 +57,12 @@ class _Remake(Task):
 class OnRay(Workers[_Actor]):
     """Executor with actors on a Ray cluster.
 
-    A model that only a lost node had is made again from the nearest one that is still there: each model remembers the
-    visit that made it, back to a model that this process's own node has.
+    A model that only a lost node had is recomputed from its nearest surviving ancestor: each model remembers the visit
+    that made it, back to a model on this process's own node.
 
-    workers: actors; as many as the cluster has room for where not given. address: of the cluster ("auto", host:port,
-    ray://host:port); one of this process's own where not given. num_cpus, num_gpus, resources: what each actor claims,
-    in Ray's terms. Raises ConfigError where Ray is not installed, no cluster is there, or it has no room.
+    workers: number of actors (default: as fit into the cluster). address: of the cluster ("auto", host:port or
+    ray://host:port; default: a new local cluster). num_cpus, num_gpus, resources: claims of each actor, in Ray's terms.
+    Raises ConfigError if Ray is not installed, or the cluster cannot be reached or has no room.
     """
 
     location_type = Location
@@ -93,7 +93,7 @@ class OnRay(Workers[_Actor]):
             self._needs = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
             self._count = _fitting(session.room_for(self._needs), workers, self._needs)
             self._packed, arrays = pack(job, model.channels_last)
-            # In memory order: others would be copied by each actor that opens them.
+            # Contiguous: every actor would copy other arrays when it opens them.
             self._arrays = self._ray.put({name: np.ascontiguousarray(array) for name, array in arrays.items()})
             self._actors = self._ray.remote(
                 num_cpus=num_cpus,
@@ -110,7 +110,7 @@ class OnRay(Workers[_Actor]):
             raise
 
     def facts(self) -> dict[str, int]:
-        """And how many models were made again."""
+        """Return facts for the records, including the number of models recomputed."""
         return {
             "workers": self._count,
             "workers_replaced": self._started - self._count,
@@ -125,9 +125,9 @@ class OnRay(Workers[_Actor]):
         return self._initial
 
     def _new_visit(self, name: str, location: Location, arguments: tuple[Any, ...]) -> tuple[Task, Location]:
-        made = Parameters(recipe=Recipe(name, location.parameters, arguments))
-        self._models.add(made)
-        return Task(name, (location.parameters, made, *arguments), (location,)), Location(made)
+        trained = Parameters(recipe=Recipe(name, location.parameters, arguments))
+        self._models.add(trained)
+        return Task(name, (location.parameters, trained, *arguments), (location,)), Location(trained)
 
     def _new_test(self, location: Location, start: int, stop: int) -> Task:
         return Task("evaluate", (location.parameters, None, start, stop), (location,))
@@ -140,7 +140,7 @@ class OnRay(Workers[_Actor]):
     def _read(self, locations: Sequence[Location]) -> list[Vector]:
         models = [location.parameters for location in locations]
         while True:
-            self.finish([self._remaking(model) for model in models if model.ref is None])
+            self.finish([self._recomputing(model) for model in models if model.ref is None])
             try:
                 return [read_only(vector) for vector in self._ray.get([model.ref for model in models])]
             except self._ray.exceptions.ObjectLostError:
@@ -155,13 +155,13 @@ class OnRay(Workers[_Actor]):
         self._starting[handle.whereabouts.remote()] = _Actor(handle)
 
     def _admit(self, ready: Any) -> None:
-        """An actor is ready, or never will be."""
+        """Admit an actor that is ready, or handle its failure to start."""
         actor = self._starting.pop(ready)
         try:
             actor.node, theirs = self._ray.get(ready)
         except self._ray.exceptions.RayActorError as error:
             self._failed_starts += 1
-            if error.actor_init_failed or self._failed_starts > _FAILED_STARTS:
+            if error.actor_init_failed or self._failed_starts > _MAX_FAILED_STARTS:
                 self._broken = WorkerError(f"an actor could not start: {_reason(error)}")
             else:
                 self._start_actor()
@@ -171,8 +171,8 @@ class OnRay(Workers[_Actor]):
             self._workers.append(actor)
         else:
             self._broken = WorkerError(
-                f"a node of the cluster has {_listed(theirs)} where this process has {_listed(ours)}: results would "
-                "depend on where they are computed; install the same on all nodes"
+                f"a node of the cluster has {_listed(theirs)}, this process has {_listed(ours)}: results would depend "
+                "on the node; install the same versions on all nodes"
             )
 
     def _replace(self, worker: _Actor) -> None:
@@ -187,41 +187,41 @@ class OnRay(Workers[_Actor]):
             self._fail_queued(self._broken)
         self._send()
         actors = {answer: actor for actor in self._workers for answer in actor.tasks}
-        asked = [*actors, *self._starting]
-        if not asked:
+        awaited = [*actors, *self._starting]
+        if not awaited:
             return
-        if timeout is None and not self._wait(asked, 1, None if actors else _START_S):
+        if timeout is None and not self._wait(awaited, 1, None if actors else _START_S):
             self._broken = WorkerError(
-                f"no actor with {_listed(self._needs)} has started within {_START_S:g} s: `ray status` tells what the "
-                "cluster has left"
+                f"no actor with {_listed(self._needs)} has started within {_START_S:g} s: see `ray status` for the "
+                "cluster's free resources"
             )
-        ready = set(self._wait(asked, len(asked), 0))
-        for answer in asked:
+        ready = set(self._wait(awaited, len(awaited), 0))
+        for answer in awaited:
             if answer not in ready:
                 continue
             if answer in self._starting:
                 self._admit(answer)
-            elif answer in actors[answer].tasks:  # else its actor has just been found dead
+            elif answer in actors[answer].tasks:  # else its actor has just turned out to be dead
                 self._receive(actors[answer], answer)
         self._send()
 
-    def _wait(self, asked: list[Any], count: int, timeout: float | None) -> list[Any]:
-        """Those of which the answer is there."""
-        ready: list[Any] = self._ray.wait(asked, num_returns=count, timeout=timeout, fetch_local=False)[0]
+    def _wait(self, awaited: list[Any], count: int, timeout: float | None) -> list[Any]:
+        """Return the answers that are ready."""
+        ready: list[Any] = self._ray.wait(awaited, num_returns=count, timeout=timeout, fetch_local=False)[0]
         return ready
 
     def _give(self, worker: _Actor, task: Task) -> None:
-        source, made, *arguments = task.arguments
+        source, trained, *arguments = task.arguments
         if source.ref is None:
             with _its_own_error(task):
-                self._remaking(source)
+                self._recomputing(source)
                 source.waiting.append(weakref.ref(task))
             return
         method = getattr(worker.handle, task.name)
-        if made is None:
+        if trained is None:
             answer = method.remote(source.ref, *arguments)
         else:
-            made.coming, answer = method.options(num_returns=2).remote(source.ref, *arguments)
+            trained.coming, answer = method.options(num_returns=2).remote(source.ref, *arguments)
         worker.tasks[answer] = task
 
     def _receive(self, actor: _Actor, answer: Any) -> None:
@@ -238,21 +238,21 @@ class OnRay(Workers[_Actor]):
             return
         except errors.RayError as error:
             cause = getattr(error, "cause", None)
-            told = cause if isinstance(cause, FedtempoError) else WorkerError(f"a worker failed:\n{error}")
-            actor.tasks.pop(answer).finish(error=told)
+            raised = cause if isinstance(cause, FedtempoError) else WorkerError(f"a worker failed:\n{error}")
+            actor.tasks.pop(answer).finish(error=raised)
             return
         task = actor.tasks.pop(answer)
-        made = task.arguments[1]
-        if made is not None:
-            made.arrive()
-            if made.visits >= _VISITS_IN_A_ROW and made.ref is not None:
-                self._keep(made)
+        trained = task.arguments[1]
+        if trained is not None:
+            trained.arrive()
+            if trained.visits >= _MAX_CHAIN and trained.ref is not None:
+                self._copy_here(trained)
         task.finish(received)
 
-    # Models that are lost
+    # Lost models
 
-    def _remaking(self, lost: Parameters) -> Task:
-        """The visit that makes a model again; it goes before all others."""
+    def _recomputing(self, lost: Parameters) -> Task:
+        """Return the visit that recomputes a model; it is queued before all others."""
         if lost.remake is None:
             recipe = lost.recipe
             if recipe is None:
@@ -262,12 +262,12 @@ class OnRay(Workers[_Actor]):
                 recipe.name,
                 (recipe.source, lost, *recipe.arguments),
                 (Location(recipe.source),),
-                functools.partial(self._made_again, lost),
+                functools.partial(self._recomputed, lost),
             )
             self._do_first(lost.remake)
         return lost.remake
 
-    def _made_again(self, model: Parameters, error: FedtempoError | None) -> None:
+    def _recomputed(self, model: Parameters, error: FedtempoError | None) -> None:
         waiting, model.waiting, model.remake = model.waiting, [], None
         for reference in reversed(waiting):
             if (task := reference()) is None:
@@ -283,14 +283,14 @@ class OnRay(Workers[_Actor]):
         except self._ray.exceptions.ObjectLostError:
             model.ref = None
 
-    def _keep(self, model: Parameters) -> None:
-        """Copy a model to this process's node, which can only be lost with this process."""
-        with contextlib.suppress(self._ray.exceptions.ObjectLostError):  # found out where it is needed
+    def _copy_here(self, model: Parameters) -> None:
+        """Copy a model to this process's node, which can only be lost together with this process."""
+        with contextlib.suppress(self._ray.exceptions.ObjectLostError):  # noticed when it is needed
             model.ref, model.recipe, model.visits = self._ray.put(self._ray.get(model.ref)), None, 0
 
 
 def _fitting(room: int, workers: int | None, needs: Mapping[str, float]) -> int:
-    """How many actors there will be. Raises ConfigError where the cluster has no room for them."""
+    """Return the number of actors. Raises ConfigError if the cluster has no room for them."""
     if not room or (workers or 1) > room:
         raise ConfigError(
             f"executor.workers = {workers or 'as many as there is room for'}: the cluster has room for {room} actors "
@@ -304,13 +304,13 @@ def _listed(table: Mapping[str, Any]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The last line of what Ray says, which is what happened, without its advice."""
+    """Return the last line of Ray's message, which names the cause, without its advice."""
     return str(error).strip().splitlines()[-1].strip().partition(" Some common causes")[0]
 
 
 @contextlib.contextmanager
 def _its_own_error(task: Task) -> Any:
-    """An error that concerns one task alone."""
+    """Turn a WorkerError inside the block into the error of the task."""
     try:
         yield
     except WorkerError as error:
@@ -324,11 +324,11 @@ def _shut_down(
     starting: dict[Any, _Actor],
     models: weakref.WeakSet[Parameters],
 ) -> None:
-    """End the actors, let go of all models, and disconnect.
+    """End the actors, release all models, and disconnect.
 
-    No reference of this connection may be left: a later one gives the same names to other objects.
+    No reference of this connection may remain: a later connection uses the same names for other objects.
     """
-    if os.getpid() != owner:  # a forked process has a copy of the executor, but it is not its own
+    if os.getpid() != owner:  # a forked process has a copy of an executor that it does not own
         return
     for actor in [*workers, *starting.values()]:
         with contextlib.suppress(Exception):  # it may be gone, or the connection

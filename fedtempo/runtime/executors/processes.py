@@ -1,4 +1,4 @@
-"""Training in persistent worker processes, one thread each. Pipes carry slot numbers; models stay in shared memory."""
+"""Training in persistent worker processes, one thread each; pipes carry slot numbers, shared memory the models."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from fedtempo.runtime.executors.workers import Task, Worker, Workers
 StartMethod = Literal["fork", "spawn", "forkserver"]
 
 _PATIENCE_S = 2.0
-"""How long a worker may take to end by itself."""
+"""Seconds within which a worker must end by itself."""
 
 
 class _Process(Worker):
-    """A process, and this end of its pipe."""
+    """A worker process and this process's end of its pipe."""
 
     def __init__(self, process: BaseProcess, connection: Connection) -> None:
         super().__init__()
@@ -40,8 +40,8 @@ class _Process(Worker):
 class Processes(Workers[_Process]):
     """Executor with worker processes on this machine.
 
-    workers: processes; default one for each processor that this process may use (`parts.machine`). start_method: of
-    `multiprocessing`, default "fork" where there is one, else "spawn".
+    workers: number of processes (default: number of CPUs that this process may use, see `parts.machine`). start_method:
+    of `multiprocessing` (default: "fork" if available, else "spawn").
     """
 
     location_type = Slot
@@ -50,11 +50,11 @@ class Processes(Workers[_Process]):
     def __init__(self, job: Job, workers: int | None = None, start_method: StartMethod | None = None) -> None:
         count = usable_cpus() if workers is None else workers
         if count < 1:
-            raise ConfigError(f"executor.workers = {workers!r}: at least 1 is needed")
+            raise ConfigError(f"executor.workers = {workers!r}: must be at least 1")
         methods = multiprocessing.get_all_start_methods()
         method = start_method or ("fork" if "fork" in methods else "spawn")
         if method not in methods:
-            raise ConfigError(f"executor.start_method = {method!r}: this system has {', '.join(methods)}")
+            raise ConfigError(f"executor.start_method = {method!r}: this system supports {', '.join(methods)}")
         model = job.model()
         super().__init__(model, len(job.test_x))
         self._number = 0
@@ -72,7 +72,7 @@ class Processes(Workers[_Process]):
     def _start_worker(self) -> None:
         context: Any = multiprocessing.get_context(self._method)
         ours, theirs = context.Pipe()
-        # A fork inherits this end of its own pipe and of the earlier ones: held open there, no end would be seen.
+        # A fork inherits this end of its own and of earlier pipes and must close them, so that their closing is seen.
         inherited = [worker.connection for worker in self._workers] + [ours] if self._method == "fork" else []
         process = context.Process(
             target=work,
@@ -86,7 +86,7 @@ class Processes(Workers[_Process]):
         self._workers.append(_Process(process, ours))
 
     def facts(self) -> dict[str, int]:
-        """And what models took at most."""
+        """Return facts for the records, including the memory for models."""
         return {
             "workers": len(self._workers),
             "workers_replaced": self._started - len(self._workers),
@@ -96,24 +96,24 @@ class Processes(Workers[_Process]):
 
     @property
     def slots_in_use(self) -> int:
-        """Models that lie in shared memory now."""
+        """Number of models in shared memory now."""
         return self._pool.slots_in_use
 
     @property
     def slots_allocated(self) -> int:
-        """Models that the shared memory claimed so far has room for."""
+        """Number of models that the shared memory allocated so far can hold."""
         return self._pool.slots_allocated
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the workers that live."""
+        """Process ids of the living workers."""
         return [worker.process.pid for worker in self._workers if worker.process.pid is not None]
 
     def initial(self) -> Slot:
         return self._initial
 
     def train_rows(self, location: Slot, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
-        # Four bytes a row: 16,000 of them fit into a pipe at once, and sending does not wait for a busy worker.
+        # With four bytes per row, 16,000 rows fit into a pipe's buffer, and sending does not wait for a busy worker.
         return super().train_rows(location, np.asarray(rows, dtype=np.int32), visit, training)
 
     def _new_visit(self, name: str, location: Slot, arguments: tuple[Any, ...]) -> tuple[Task, Slot]:
@@ -168,13 +168,13 @@ class Processes(Workers[_Process]):
 
     def _replace(self, worker: _Process) -> None:
         worker.connection.close()
-        with contextlib.suppress(OSError):  # no process can be made: those that live go on
+        with contextlib.suppress(OSError):  # if no process can be started, the others continue
             self._start_worker()
 
 
 def _shut_down(owner: int, workers: list[_Process], pool: SlotPool, data: Segment) -> None:
-    """End the workers, by force those that are busy or do not listen, and remove the shared memory."""
-    if os.getpid() != owner:  # a forked process has a copy of the executor, but it is not its own
+    """End the workers, killing those that are busy or do not react, and remove the shared memory."""
+    if os.getpid() != owner:  # a forked process has a copy of an executor that it does not own
         return
     for worker in workers:
         if worker.tasks:

@@ -1,4 +1,4 @@
-"""What runs on the nodes of a Ray cluster: one trainer a process, one thread, models in and out by object store."""
+"""The actor on the nodes of a Ray cluster: one trainer per process, one thread, models in the object store."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fedtempo.runtime.executors.job import Answer, Array, PackedJob, Trainer
 
 
 class Actor:
-    """A trainer on a job whose arrays lie in the node's object store, once for all actors on it.
+    """A trainer for a job whose arrays are in the node's object store, shared by all actors on the node.
 
-    folders: where the user's modules lie, on a node that has them there.
+    folders: folders with the user's modules, if the node has them.
     """
 
     def __init__(self, packed: PackedJob, arrays: Mapping[str, Array], folders: Sequence[str] = ()) -> None:
@@ -31,7 +31,7 @@ class Actor:
             self._trainer = Trainer(self._job, self._job.model())
 
     def whereabouts(self) -> tuple[str, dict[str, str | None]]:
-        """Ray's name of the node it is on, and `computing_versions` there."""
+        """Return Ray's id of the actor's node, and `computing_versions` there."""
         import ray
 
         return ray.get_runtime_context().get_node_id(), computing_versions()
@@ -43,35 +43,35 @@ class Actor:
         return self._trained(self._trainer.train_rows, received, *visit)
 
     def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
-        with self._told(), fixed_numerics():
+        with self._reported_errors(), fixed_numerics():
             return self._trainer.evaluate_part(vector, start, stop)
 
     def _trained(self, train: Callable[..., Answer], received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         out = np.empty_like(received)
-        with self._told(), fixed_numerics():
+        with self._reported_errors(), fixed_numerics():
             answer = train(received, out, *visit)
         return out, answer
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise an error as it is to be told (`Job.failure`): its lines of code are known here alone."""
+    def _reported_errors(self) -> Iterator[None]:
+        """Convert errors inside the block with `Job.failure`: their lines of code are known only here."""
         try:
             yield
         except Exception as error:
-            told = self._job.failure(error)
-            if told is error:
+            reported = self._job.failure(error)
+            if reported is error:
                 raise
-            raise told from error
+            raise reported from error
 
 
 def computing_versions() -> dict[str, str | None]:
-    """Versions of the packages on which the bits of a training depend."""
-    known = versions()
-    return {name: known[name] for name in ("fedtempo", "torch", "numpy")}
+    """Return the versions of the packages on which the bits of a training depend."""
+    installed = versions()
+    return {name: installed[name] for name in ("fedtempo", "torch", "numpy")}
 
 
 class _Unlocked:
-    """Shows an array's memory as writable: PyTorch has no read-only tensors, and a copy for each actor is too many."""
+    """A writable view of a read-only array: PyTorch has no read-only tensors, and copies per actor cost too much."""
 
     def __init__(self, array: Array) -> None:
         address, _ = array.__array_interface__["data"]
@@ -80,5 +80,5 @@ class _Unlocked:
 
 
 def _unlocked(array: Array) -> Array:
-    """The same memory without its lock. Nobody writes to it: training reads examples by gathering rows."""
+    """Return a writable view without copying. Nothing writes to it: training only gathers rows of examples."""
     return np.asarray(_Unlocked(array))

@@ -1,4 +1,4 @@
-"""Models in the object stores of a Ray cluster, and how one that a lost node had is made again."""
+"""Models in the object stores of a Ray cluster, and recipes to recompute those of lost nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedtempo.runtime.executors.workers import Task
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The visit that made a model: which training, of which model, and what else it was told."""
+    """The visit that made a model: the task's name, the model that it trained, and its other arguments."""
 
     name: str
     source: Parameters
@@ -19,12 +19,12 @@ class Recipe:
 
 
 class Parameters:
-    """One model: where its parameters lie, and how they are made again.
+    """Reference to one model's parameters, and the recipe to recompute them.
 
-    ref: Ray's reference to them; None where they are not there yet, are lost, or are free. coming: what the reference
-    will be. recipe: None where this process's own node has them, which are then kept as long as models that descend
-    from it need them. visits: in a row, since such a model. locations: how many want the parameters. remake: the
-    visit that makes them again; waiting: the tasks that wait for it.
+    ref: Ray's reference; None if they do not exist yet, are lost, or were released. coming: the future reference.
+    recipe: None if this process's own node has the parameters, which then stay while descendants need them. visits:
+    number of visits in a row since such a model. locations: number of Locations of the model. remake: the visit that
+    recomputes them, if one is queued; waiting: the tasks that wait for it.
     """
 
     __slots__ = ("__weakref__", "coming", "locations", "recipe", "ref", "remake", "visits", "waiting")
@@ -38,18 +38,18 @@ class Parameters:
         self.waiting: list[weakref.ref[Task]] = []
 
     def arrive(self) -> None:
-        """A visit has made them."""
+        """Note that a visit has made the parameters."""
         self.ref, self.coming = self.coming, None
         self.free_unless_wanted()
 
     def free_unless_wanted(self) -> None:
-        """Let go of parameters that can be made again and that nobody wants."""
+        """Release parameters without Locations if they can be recomputed."""
         if not self.locations and self.recipe is not None:
             self.ref = None
 
 
 class Location:
-    """Location of a model. Its parameters' memory is free when the last one is gone and nothing reads it any more."""
+    """Location of a model. The parameters are released when the last Location is gone and no task reads them."""
 
     __slots__ = ("parameters",)
 

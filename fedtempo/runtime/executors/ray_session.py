@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster that keeps quiet and leaves nothing behind."""
+"""A connection to a Ray cluster, without output and without remains."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from fedtempo.parts.machine import usable_cpus
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # of what the nodes say, nothing is printed
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # each is handled, or nobody wanted the result any more
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # print nothing of the nodes' output
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # errors are handled, or belong to abandoned results
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""How Ray is asked to be quiet, where the user's environment says nothing else. Most is read when Ray is imported."""
-
+"""Settings that make Ray quiet, unless the user's environment sets them. Most are read when Ray is imported."""
 
 _ANSWER_S = 10.0
-"""How long a cluster may take to accept a connection."""
+"""Seconds within which a cluster must accept a connection."""
 
 
 class Session:
-    """A connection to the cluster at `address`, or to a cluster of this process's own where there is no address.
+    """A connection to the cluster at `address`, or to a new local cluster if there is no address.
 
-    A connection that this process has already is used and left as it is. local_cpus: what a cluster of one's own is
-    taken to have (default: the processors that this process may use). Raises ConfigError where Ray or the
-    cluster is not there.
+    An existing connection of this process is used and left open. local_cpus: number of CPUs of a local cluster
+    (default: the CPUs that this process may use). Raises ConfigError if Ray is not installed or the cluster cannot be
+    reached.
     """
 
     def __init__(self, address: str | None, local_cpus: float | None = None) -> None:
@@ -50,7 +49,7 @@ class Session:
             return
         settings: dict[str, Any] = {"address": address}
         if address is None:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # nobody else can use it
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # so that nobody else can use it
             self._folder = tempfile.mkdtemp(prefix="fedtempo-ray-", dir=_short_folder())
             settings = {
                 "address": "local",
@@ -71,21 +70,21 @@ class Session:
             raise ConfigError(f"executor.address: {where}: {type(error).__name__}: {reason}") from error
 
     def room_for(self, needs: Mapping[str, float]) -> int:
-        """How many actors the cluster's nodes can hold in all. needs: of one, by the names that Ray gives resources."""
-        wanted = {name: amount for name, amount in needs.items() if amount}
-        if not wanted:
+        """Return how many actors fit on the cluster's nodes. needs: claims of one actor by Ray's resource names."""
+        claims = {name: amount for name, amount in needs.items() if amount}
+        if not claims:
             return usable_cpus()
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return sum(
-            min(math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in wanted.items()) for node in nodes
+            min(math.floor(node.get(name, 0.0) / amount + 1e-9) for name, amount in claims.items()) for node in nodes
         )
 
     def has_node(self, name: str) -> bool:
-        """Whether a node is not known to be lost."""
+        """Return whether a node is alive as far as is known."""
         return any(node["Alive"] and node["NodeID"] == name for node in self.ray.nodes())
 
     def close(self) -> None:
-        """Disconnect; a cluster of one's own is shut down and its files are removed."""
+        """Disconnect; shut down a local cluster and remove its files."""
         if self._connected and self.ray.is_initialized():
             with _signals_as_they_are():
                 self.ray.shutdown()
@@ -94,6 +93,7 @@ class Session:
 
 
 def imported() -> Any:
+    """Import Ray. Raises ConfigError if it is not installed."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
@@ -103,13 +103,13 @@ def imported() -> Any:
 
 
 def _short_folder() -> str | None:
-    """Where Ray's files go. Sockets' names must be short, and the folder that Python would take may have a long one."""
-    asked = os.environ.get("RAY_TMPDIR", "/tmp")  # noqa: S108  the folder that is made in it is this user's alone
-    return asked if os.path.isdir(asked) else None
+    """Return a folder with a short path for Ray's files, since socket paths are limited; None for Python's default."""
+    folder = os.environ.get("RAY_TMPDIR", "/tmp")  # noqa: S108  the folder made inside it is private to this user
+    return folder if os.path.isdir(folder) else None
 
 
 def _must_answer(address: str | None) -> None:
-    """Raises OSError where nobody listens at host:port. Ray itself tries for minutes, and then ends the process."""
+    """Raise OSError if nobody listens at host:port. Ray itself would try for minutes and then end the process."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
@@ -117,7 +117,7 @@ def _must_answer(address: str | None) -> None:
 
 @contextlib.contextmanager
 def _signals_as_they_are() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; the run has a handler of its own."""
+    """Restore the handler of SIGTERM, which Ray replaces, after the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -130,7 +130,7 @@ def _signals_as_they_are() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Ray's native code says on standard error that it was asked to be quiet."""
+    """Discard standard error, on which Ray's native code reports its logging settings."""
     sys.stderr.flush()
     before, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)

@@ -1,4 +1,4 @@
-"""A model that stays on a device and the visits that it does there, one after the other, in a lane."""
+"""A model that stays on a device and makes visits there, one after another, in a stream."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.recordable import obstacle
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors.streams import Lane, Mark
+from fedtempo.runtime.executors.streams import Mark, Stream
 
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 """Row numbers, int64."""
 
-MOST_COURSES = 8
-"""Settings whose recordings a lane keeps; those used last stay."""
+MAX_COURSES = 8
+"""Number of training settings whose recordings a stream keeps (least recently used are dropped)."""
 
-MOST_RECORDINGS = 64
-"""Recordings of one of them that a lane keeps, likewise."""
+MAX_RECORDINGS = 64
+"""Number of recordings that a stream keeps for each of them (likewise)."""
 
 _log = logging.getLogger(__name__)
 
 
 class Recordings:
-    """Which visits are recorded, and what became of them. wanted: False where none is.
+    """Decides which visits are recorded, and counts recordings. wanted: False to record none.
 
-    Counts, over all lanes: made (recordings), repeated (pieces of visits done by a recording), plain (pieces done step
-    by step: each lane does each once before it records it).
+    Counts over all streams: made (recordings), repeated (pieces of visits done by a recording), plain (pieces done step
+    by step: a stream does each kind of piece once before it records it).
     """
 
     def __init__(self, wanted: bool) -> None:
@@ -49,34 +49,34 @@ class Recordings:
         self.made = self.repeated = self.plain = 0
 
     def allowed(self, settings: Training, example: Callable[[], object]) -> bool:
-        """Whether visits with these settings are recorded; `example` does such a step, and is called the first time."""
+        """Return whether visits with these settings are recorded. example: makes such a step; called the first time."""
         if not self._wanted:
             return False
         if settings not in self._obstacles:
-            found = obstacle(example)
-            if found is not None and found not in self._obstacles.values():
-                self._say(found)
-            self._obstacles[settings] = found
+            reason = obstacle(example)
+            if reason is not None and reason not in self._obstacles.values():
+                self._warn(reason)
+            self._obstacles[settings] = reason
         return self._obstacles[settings] is None
 
     def failed(self, error: Exception) -> None:
-        """The device could not record what looked as if it could: nothing is recorded any more."""
+        """Record nothing from now on: the device failed to record a step that seemed recordable."""
         self._wanted = False
         cause = error.__context__ or error
-        found = self._obstacles[None] = f"recording failed: {str(cause).strip().splitlines()[0]}"
-        self._say(found)
+        reason = self._obstacles[None] = f"recording failed: {str(cause).strip().splitlines()[0]}"
+        self._warn(reason)
 
     @property
     def obstacles(self) -> list[str]:
-        return sorted({found for found in self._obstacles.values() if found is not None})
+        return sorted({reason for reason in self._obstacles.values() if reason is not None})
 
-    def _say(self, reason: str) -> None:
-        _log.warning("training goes step by step and is not recorded as CUDA graphs: %s", reason)
+    def _warn(self, reason: str) -> None:
+        _log.warning("training runs step by step, without CUDA graphs: %s", reason)
 
 
 @dataclass(frozen=True)
 class Started:
-    """A visit under way: where its result will lie and what it will have measured, once `mark` is passed."""
+    """A visit in progress: its resulting model and measurements, valid once `mark` is passed."""
 
     out: Tensor
     outcome: Tensor
@@ -85,7 +85,7 @@ class Started:
 
 
 class _Recording:
-    """Steps on the rows that `rows` holds."""
+    """Recorded steps on the rows that the tensor `rows` holds when `repeat` is called."""
 
     __slots__ = ("repeat", "rows")
 
@@ -94,7 +94,7 @@ class _Recording:
 
 
 class _Recorded:
-    """A course and its recordings by (what is done for a batch, its size, how many); None for what was done once."""
+    """A course and its recordings by (method, batch size, number of batches); None for a piece done once so far."""
 
     def __init__(self, course: Course) -> None:
         self.course = course
@@ -102,74 +102,74 @@ class _Recorded:
 
 
 class Resident:
-    """One model in one lane. examples, test: shared by all lanes of the device; so is `recordings`."""
+    """One model in one stream. examples, test and recordings are shared by all streams of the device."""
 
     def __init__(
-        self, lane: Lane, model: FlatModel, examples: Examples, test: Examples, recordings: Recordings
+        self, stream: Stream, model: FlatModel, examples: Examples, test: Examples, recordings: Recordings
     ) -> None:
-        self.lane = lane
+        self.stream = stream
         self._model, self._examples, self._test = model, examples, test
         self._recordings = recordings
         self._courses: OrderedDict[Training, _Recorded] = OrderedDict()
 
     def train(self, received: Tensor, rows: Rows, rng: np.random.Generator, training: Training) -> Started:
-        """Begin a visit from `received` with these rows (at least one), in the order that `local.train` gives them."""
-        with self.lane.active():
+        """Start a visit from `received` on these rows (at least one), in the order of `local.train`."""
+        with self.stream.active():
             seed = int(rng.integers(2**63))
             owned = torch.from_numpy(rows)
-            taken = list(batches(owned, training, rng))
-            order = self.lane.sent(torch.cat(taken).numpy())
-            recorded, allowed = self._recorded(training, order[: len(taken[0])])
+            visit_batches = list(batches(owned, training, rng))
+            order = self.stream.sent(torch.cat(visit_batches).numpy())
+            recorded, allowed = self._recorded(training, order[: len(visit_batches[0])])
             course = recorded.course
 
             def seeded() -> Any:
-                return nullcontext() if allowed else torch_seed(seed, self.lane.device)
+                return nullcontext() if allowed else torch_seed(seed, self.stream.device)
 
             if course.measures:
                 sizes = _sizes(torch.split(owned, training.batch_size))
                 with seeded():
                     course.begin_measuring(received)
-                    self._do("measure", recorded, self.lane.sent(rows), sizes, allowed)
+                    self._do("measure", recorded, self.stream.sent(rows), sizes, allowed)
             with seeded():
                 course.begin(received, training.lr)
-                self._do("step", recorded, order, _sizes(taken), allowed)
+                self._do("step", recorded, order, _sizes(visit_batches), allowed)
             self._model.restore_frozen(received)
-            outcome = self.lane.fetched(course.outcome())
-            return Started(self._model.vector.clone(), outcome, len(order), self.lane.mark())
+            outcome = self.stream.fetched(course.outcome())
+            return Started(self._model.vector.clone(), outcome, len(order), self.stream.mark())
 
     def evaluate(self, received: Tensor) -> tuple[Tensor, Mark]:
-        """Begin an evaluation: a row a part, as `evaluation.evaluate_part` has it, there once the mark is passed."""
-        with self.lane.active():
+        """Start an evaluation; the result has a row per part (`evaluation.evaluate_part`), valid after the mark."""
+        with self.stream.active():
             self._model.load(received)
             results = [sums(self._model, self._test, start, stop) for start, stop in parts(len(self._test))]
-            return self.lane.fetched(torch.stack(results)) if results else torch.empty(0, 2), self.lane.mark()
+            return self.stream.fetched(torch.stack(results)) if results else torch.empty(0, 2), self.stream.mark()
 
     def _recorded(self, training: Training, batch: Tensor) -> tuple[_Recorded, bool]:
-        """The course for a visit, and whether it is recorded. batch: the rows of its first."""
+        """Return the course for a visit, and whether it is recorded. batch: rows of the visit's first batch."""
         settings = _without_step_size(training)
-        found = self._courses.get(settings)
-        if found is None:
-            found = self._courses[settings] = _Recorded(Course(self._model, self._examples, settings))
-            if len(self._courses) > MOST_COURSES:
+        recorded = self._courses.get(settings)
+        if recorded is None:
+            recorded = self._courses[settings] = _Recorded(Course(self._model, self._examples, settings))
+            if len(self._courses) > MAX_COURSES:
                 self._courses.popitem(last=False)
         self._courses.move_to_end(settings)
-        course = found.course
+        course = recorded.course
 
         def example() -> None:
-            with torch_seed(0, self.lane.device):
+            with torch_seed(0, self.stream.device):
                 course.begin(self._model.vector.clone(), 1.0)
                 course.step(batch)
 
-        return found, self._recordings.allowed(settings, example)
+        return recorded, self._recordings.allowed(settings, example)
 
-    def _do(self, what: str, recorded: _Recorded, order: Tensor, sizes: Sequence[int], allowed: bool) -> None:
-        """Do something for each batch of `order`, piece by piece."""
-        for_batch: Callable[[Tensor], None] = getattr(recorded.course, what)
+    def _do(self, method: str, recorded: _Recorded, order: Tensor, sizes: Sequence[int], allowed: bool) -> None:
+        """Call a method of the course for each batch of `order`, piece by piece."""
+        for_batch: Callable[[Tensor], None] = getattr(recorded.course, method)
         start = 0
         for size, steps in pieces(sizes):
             rows = order[start : start + size * steps]
             start += size * steps
-            recording = self._recording((what, size, steps), recorded, for_batch, rows) if allowed else None
+            recording = self._recording((method, size, steps), recorded, for_batch, rows) if allowed else None
             if recording is None:
                 _each(for_batch, rows, size)
                 self._recordings.plain += 1
@@ -181,28 +181,28 @@ class Resident:
     def _recording(
         self, key: tuple[str, int, int], recorded: _Recorded, for_batch: Callable[[Tensor], None], rows: Tensor
     ) -> _Recording | None:
-        """The recording of a piece; it is made the second time, since the first time everything is set up for it."""
+        """Return the recording of a piece; None the first time, since the first execution sets everything up for it."""
         known, (_, size, _) = recorded.recordings, key
         if key not in known:
             known[key] = None
-            if len(known) > MOST_RECORDINGS:
+            if len(known) > MAX_RECORDINGS:
                 known.popitem(last=False)
             return None
         known.move_to_end(key)
         if known[key] is None:
-            place = rows.clone()
+            buffer = rows.clone()
             try:
-                repeat = self.lane.recorded(lambda: _each(for_batch, place, size))
+                repeat = self.stream.recorded(lambda: _each(for_batch, buffer, size))
             except RuntimeError as error:
                 self._recordings.failed(error)
                 return None
-            known[key] = _Recording(place, repeat)
+            known[key] = _Recording(buffer, repeat)
             self._recordings.made += 1
         return known[key]
 
 
-def _sizes(taken: Sequence[Tensor]) -> list[int]:
-    return [batch.numel() for batch in taken]
+def _sizes(batches: Sequence[Tensor]) -> list[int]:
+    return [batch.numel() for batch in batches]
 
 
 def _each(for_batch: Callable[[Tensor], None], rows: Tensor, size: int) -> None:
@@ -212,5 +212,5 @@ def _each(for_batch: Callable[[Tensor], None], rows: Tensor, size: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _without_step_size(training: Training) -> Training:
-    """Settings that visits share although their step sizes differ: some strategies shrink these from round to round."""
+    """Return the settings without their step size, which some strategies decrease from round to round."""
     return replace(training, lr=1.0)

@@ -1,4 +1,4 @@
-"""Whether what came back of a visit is an update at all. It is looked at where it lies, and costs one pass over it."""
+"""Validation of updates. An update is checked where it is stored, in one pass over its parameters."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fedtempo.runtime.executors import Vector
 
 NEGATIVE_VARIANCE = "a running variance in it is negative"
 NOT_FINITE = "not finite"
-"""How the flaw of an update ends whose parameters or statistics are not finite: training diverged."""
+"""Last words of a flaw in which parameters or statistics are not finite: training diverged."""
 
 
 class Shaped(Protocol):
-    """An array, wherever it lies."""
+    """An array on any device."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -32,15 +32,16 @@ def flaw_in(
     expected: int,
     finite: bool,
 ) -> str | None:
-    """What is wrong with an update; None where nothing is.
+    """Return what is wrong with an update; None if it is valid.
 
-    parameters: what the client sent, without frozen parameters. sections: of a model. num_examples: what the client
-    says now; expected: what it told at the start. finite: whether all parameters are (`is_finite`).
+    parameters: the client's update without frozen parameters. sections: of a model. num_examples: number of examples
+    that the client reports now; expected: the number it reported at the start. finite: whether all parameters are
+    finite (`is_finite`).
     """
     if tuple(parameters.shape) != (sections.moving,):
         return f"its parameters have the shape {tuple(parameters.shape)}, not {(sections.moving,)}"
     if num_examples != expected:
-        return f"it says that it trained on {num_examples} examples and holds {expected}"
+        return f"it reports training on {num_examples} examples but holds {expected}"
     if not finite:
         return f"its parameters are {NOT_FINITE}"
     if sections.has_negative_variance(parameters):
@@ -52,6 +53,6 @@ def flaw_in(
 
 
 def is_finite(parameters: Vector) -> bool:
-    """Whether all parameters are. One that is not makes their sum so; a sum that overflowed is looked at again."""
+    """Return whether all parameters are finite: so they are if their sum is, which may overflow, hence the recheck."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(parameters.sum()) or np.isfinite(parameters).all())

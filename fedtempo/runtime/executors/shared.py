@@ -1,4 +1,4 @@
-"""Shared memory between an executor and its workers: data placed once, and a pool of slots for models."""
+"""Shared memory between an executor and its workers: the data, stored once, and a pool of slots for models."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _CHUNK_BYTES = 16 * 2**20
 
 
 class Segment:
-    """A block of shared memory. It stays mapped until the last array that shows it is gone, and no longer."""
+    """A block of shared memory. It stays mapped exactly until the last array in it is gone."""
 
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
 
     @classmethod
     def create(cls, name: str, size: int) -> Segment:
-        """A new block. Its pages are claimed at once: running out of memory is an error here and no crash later."""
+        """Create a block. Its pages are allocated now, so that a lack of memory is an error here, not a crash later."""
         memory = SharedMemory(name, create=True, size=max(size, 1))
-        path = f"/dev/shm/{name}"  # noqa: S108  where Linux keeps shared memory; no file is made by this name
+        path = f"/dev/shm/{name}"  # noqa: S108  Linux keeps shared memory here; no file of this name is created
         try:
             if os.path.exists(path):
                 descriptor = os.open(path, os.O_RDWR)
@@ -48,20 +48,20 @@ class Segment:
 
     @classmethod
     def attach(cls, name: str) -> Segment:
-        """The block that another process created."""
+        """Open the block that another process created."""
         return cls(SharedMemory(name))
 
     def array(self, shape: tuple[int, ...], dtype: str, offset: int = 0) -> Array:
-        """Part of the block as an array."""
-        return np.asarray(_Shown(np.ndarray(shape, dtype, buffer=self._memory.buf, offset=offset), self._memory))
+        """Return part of the block as an array."""
+        return np.asarray(_MemoryOwner(np.ndarray(shape, dtype, buffer=self._memory.buf, offset=offset), self._memory))
 
     def unlink(self) -> None:
-        """Take the name away: the block is gone when nobody has it mapped."""
+        """Remove the block's name; the block is freed when nobody has it mapped."""
         self._memory.unlink()
 
 
-class _Shown:
-    """Owner of an array in shared memory. NumPy alone would let the memory be unmapped under the array."""
+class _MemoryOwner:
+    """Owner of an array in shared memory; with NumPy alone the memory could be unmapped under the array."""
 
     def __init__(self, array: Array, memory: SharedMemory) -> None:
         self.__array_interface__ = array.__array_interface__
@@ -69,38 +69,38 @@ class _Shown:
 
 
 def segment_prefix() -> str:
-    """A new name for an executor's shared memory."""
+    """Return a new name for an executor's shared memory."""
     return f"fedtempo-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where arrays lie in one segment: for each name dtype, shape and offset. Small, and can be pickled."""
+    """Positions of arrays in one segment: dtype, shape and offset by name. Small and picklable."""
 
     segment: str
     arrays: Mapping[str, tuple[str, tuple[int, ...], int]]
 
     def views(self, segment: Segment) -> dict[str, Array]:
-        """The arrays, in the segment's memory."""
+        """Return the arrays in the segment's memory, without copies."""
         return {name: segment.array(shape, dtype, offset) for name, (dtype, shape, offset) in self.arrays.items()}
 
 
 def place(name: str, arrays: Mapping[str, Array]) -> tuple[Placement, Segment]:
     """Copy arrays into a new segment of this name."""
-    found, end = {}, 0
+    positions, end = {}, 0
     for key, array in arrays.items():
-        found[key] = (array.dtype.str, array.shape, end)
+        positions[key] = (array.dtype.str, array.shape, end)
         end += _aligned(array.nbytes)
-    placement, segment = Placement(name, found), Segment.create(name, end)
+    placement, segment = Placement(name, positions), Segment.create(name, end)
     for key, view in placement.views(segment).items():
         view[...] = arrays[key]
     return placement, segment
 
 
 class Slots:
-    """Slots of `size` float32 each in chunks of shared memory, by number. Chunks are made or attached as needed.
+    """Numbered slots of `size` float32 each, in chunks of shared memory that are created or attached as needed.
 
-    Any process that knows `prefix` and `size` finds a slot by its number. Only the owner takes and frees slots.
+    Any process that knows `prefix` and `size` can find a slot by its number. Only the owner takes and frees slots.
     """
 
     def __init__(self, prefix: str, size: int) -> None:
@@ -110,11 +110,11 @@ class Slots:
         self._chunks: dict[int, tuple[Segment, Vector]] = {}
 
     def view(self, slot: int) -> Vector:
-        """The vector (size,) in a slot."""
-        chunk, place = divmod(slot, self._per_chunk)
+        """Return the vector (size,) in a slot."""
+        chunk, row = divmod(slot, self._per_chunk)
         if chunk not in self._chunks:
             self._add(chunk, Segment.attach(self._name(chunk)))
-        return self._chunks[chunk][1][place, : self._size]
+        return self._chunks[chunk][1][row, : self._size]
 
     def _name(self, chunk: int) -> str:
         return f"{self._prefix}-{chunk}"
@@ -125,7 +125,7 @@ class Slots:
 
 
 class SlotPool(Slots):
-    """The owner's side: takes slots, frees them, and removes the memory in the end."""
+    """The owner's slots: takes and frees them, and removes the memory at the end. peak: most slots ever in use."""
 
     def __init__(self, prefix: str, size: int) -> None:
         super().__init__(prefix, size)
@@ -135,7 +135,7 @@ class SlotPool(Slots):
 
     @property
     def bytes_allocated(self) -> int:
-        """Memory of all slots, free ones too."""
+        """Memory of all slots, including free ones."""
         return self.slots_allocated * self._stride
 
     @property
@@ -143,7 +143,7 @@ class SlotPool(Slots):
         return self.slots_allocated - len(self._free)
 
     def take(self) -> Slot:
-        """A free slot; a new chunk is made where there is none."""
+        """Take a free slot; if there is none, create a chunk."""
         if not self._free:
             chunk = self.slots_allocated // self._per_chunk
             self._add(chunk, Segment.create(self._name(chunk), self._per_chunk * self._stride))
@@ -157,14 +157,14 @@ class SlotPool(Slots):
         self._free.append(slot)
 
     def close(self) -> None:
-        """Remove all chunks; slots cannot be taken or read any more."""
+        """Remove all chunks; no slot can be taken or read afterwards."""
         for segment, _ in self._chunks.values():
             segment.unlink()
         self._chunks.clear()
 
 
 class Slot:
-    """Location of a model in a pool: the slot is free again when the last reference is gone."""
+    """Location of a model in a pool; the slot is freed when the last reference is gone."""
 
     __slots__ = ("_pool", "number")
 

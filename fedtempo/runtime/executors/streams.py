@@ -1,8 +1,8 @@
-"""Where an executor's operations run one after the other, each in a lane of its own: a CUDA stream, or this thread.
+"""Streams, in which a device's operations run one after another: a CUDA stream, or this thread.
 
-Nothing that is asked for in a lane is waited for until its mark is. A recording is what a function asked for, done
-again at little cost: a CUDA graph. Its tensors are at the same addresses each time, so the function's inputs must be
-tensors that stay, and what it allocates is gone when it returns.
+Operations in a stream are asynchronous until a mark set after them is waited for. A recording (a CUDA graph) repeats
+the operations of a function at little cost. Its tensors have the same addresses each time, so the function's inputs
+must be tensors that persist, and tensors that it allocates are gone when it returns.
 """
 
 from __future__ import annotations
@@ -21,56 +21,58 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Mark(Protocol):
-    """A place in a lane."""
+    """A point in a stream."""
 
     def query(self) -> bool:
-        """Whether all before it is done."""
+        """Return whether all operations before it are done."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until it is."""
+        """Wait until all operations before it are done."""
         ...
 
 
-class Lane(Protocol):
-    """One after the other. device: where its tensors lie."""
+class Stream(Protocol):
+    """Operations that run one after another. device: of its tensors."""
 
     device: torch.device
 
     def active(self) -> AbstractContextManager[object]:
-        """What PyTorch is asked for within this context is done in this lane."""
+        """Run PyTorch's operations inside the block in this stream."""
         ...
 
     def sent(self, array: Array) -> Tensor:
-        """A copy of `array` on the device; to be called within `active`, as all that follows."""
+        """Return a copy of `array` on the device. Call this and the following methods inside `active`."""
         ...
 
     def fetched(self, tensor: Tensor) -> Tensor:
-        """A copy of `tensor` in main memory, which is whole once a mark set after it is passed."""
+        """Return a copy of `tensor` in main memory, complete once a mark set after it is passed."""
         ...
 
-    def mark(self) -> Mark: ...
+    def mark(self) -> Mark:
+        """Set a mark after all operations so far."""
+        ...
 
     def recorded(self, function: Callable[[], None]) -> Callable[[], None]:
-        """What `function` asks for, to be done again and again; now nothing is done.
+        """Record the operations of `function` without executing them; return a function that repeats them.
 
-        `function` was called in this lane before. Raises RuntimeError where it asks for what cannot be recorded.
+        `function` must have been called in this stream before. Raises RuntimeError if it cannot be recorded.
         """
         ...
 
 
 class _Passed:
-    """A mark in a lane in which everything is done at once."""
+    """A mark in a stream whose operations are synchronous."""
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
-        """All is done."""
+        """Return immediately: everything is done."""
 
 
-class HostLane:
-    """This thread and main memory: a recording is the function itself."""
+class HostStream:
+    """This thread and main memory. A recording is the function itself."""
 
     device = torch.device("cpu")
 
@@ -90,10 +92,10 @@ class HostLane:
         return function
 
 
-class CudaLane:
-    """A CUDA stream, with one pool of memory for all its recordings: they never run at the same time.
+class CudaStream:
+    """A CUDA stream with one memory pool for all its recordings, which never run at the same time.
 
-    device: with its index. urgent: its work goes before that of lanes that are not.
+    device: with its index. urgent: whether its work has priority over that of other streams.
     """
 
     def __init__(self, device: torch.device, *, urgent: bool = True) -> None:
@@ -120,10 +122,8 @@ class CudaLane:
     def recorded(self, function: Callable[[], None]) -> Callable[[], None]:
         if self._keeper is None:
             self._pool = torch.cuda.graph_pool_handle()
-            place = torch.zeros(1, device=self.device)
-            self._keeper = self._graph(
-                place.zero_
-            )  # a pool ends with the last graph in it, and could not be used again
+            scratch = torch.zeros(1, device=self.device)
+            self._keeper = self._graph(scratch.zero_)  # keeps the pool alive, which would end with its last graph
         return self._graph(function).replay
 
     def _graph(self, function: Callable[[], object]) -> torch.cuda.CUDAGraph:
@@ -135,7 +135,7 @@ class CudaLane:
 
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Memory of another operation that is freed while a stream records would become part of the recording."""
+    """Disable garbage collection: memory freed during a recording would become part of it."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""A worker process: receives slot numbers, trains, answers."""
+"""The main loop of a worker process: receive slot numbers, train, answer."""
 
 from __future__ import annotations
 
@@ -25,24 +25,21 @@ def work(
     prefix: str,
     size: int,
 ) -> None:
-    """Main function of a worker. others: ends of pipes that a forked process inherits and must not hold open.
-
-    placement: of the job's arrays.
-    """
+    """Run a worker process. others: inherited pipe ends that it must close. placement: of the job's arrays."""
     _leave_signals_to_parent()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     for other in others:
         other.close()
     segment = Segment.attach(placement.segment)
     slots = Slots(prefix, size)
-    with fixed_numerics(), contextlib.suppress(EOFError, ConnectionError):  # the parent is gone: nothing left to do
+    with fixed_numerics(), contextlib.suppress(EOFError, ConnectionError):  # the parent is gone
         job = packed.opened(placement.views(segment))
         trainer = Trainer(job, job.model())
         while (message := connection.recv()) is not None:
             number, name, arguments = message
             try:
                 answer, failed = _OPERATIONS[name](trainer, slots, *arguments), False
-            except Exception as error:  # noqa: BLE001  it is raised again where the result is asked for
+            except Exception as error:  # noqa: BLE001  raised again by `result`
                 answer, failed = (job.failure(error), traceback.format_exc()), True
             connection.send((number, failed, answer))
 
@@ -67,17 +64,17 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def _leave_signals_to_parent() -> None:
-    """Ctrl-C and SIGTERM may go to the whole group: the parent decides. Handlers that a fork inherits are not ours."""
+    """Ignore Ctrl-C and SIGTERM, which may be sent to the whole process group, and drop inherited handlers."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process at once when its parent is gone, whatever it is doing.
+    """Exit immediately when the parent process is gone.
 
-    The parent's sentinel tells at once, unless some other process inherited its far end; the parent's number tells
-    within half a second.
+    The parent's sentinel reports that at once, unless another process has inherited its other end; the parent's process
+    id shows it within half a second.
     """
     process = parent_process()
     sentinels = [] if process is None else [process.sentinel]

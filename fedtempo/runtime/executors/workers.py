@@ -1,11 +1,11 @@
-"""What executors with workers have in common: which task goes to whom, and what becomes of a dead worker's tasks."""
+"""Base of executors with workers: assignment of tasks, and recovery of the tasks of dead workers."""
 
 from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from fedtempo.errors import FedtempoError, WorkerError
@@ -14,16 +14,16 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, apply, locations_in
+from fedtempo.runtime.executors.arithmetic import Statistics, apply
 
 _AHEAD = 2
-"""Visits at a worker: one in progress, one waiting, so that it never waits for the next."""
+"""Visits per worker: one in progress and one queued, so that the worker never idles."""
 
 
 class Task:
-    """One message to a worker and its answer. models: locations that it reads and writes, kept while it lasts.
+    """A message to a worker and its answer.
 
-    lost: workers that died over it.
+    models: locations that it reads and writes, kept until it is finished. lost: number of workers that died over it.
     """
 
     __slots__ = ("__weakref__", "answer", "arguments", "error", "finished", "lost", "models", "name")
@@ -40,7 +40,7 @@ class Task:
 
 
 class Worker:
-    """One that does tasks. tasks: those that it was sent and has not answered, in order, by what names the answer."""
+    """A worker. tasks: tasks sent and not yet answered, in order, by the key of the answer."""
 
     def __init__(self) -> None:
         self.tasks: dict[Any, Task] = {}
@@ -66,7 +66,7 @@ class _Visit:
 
 
 class _Test:
-    """Pending evaluation: one task for each part of the test set."""
+    """Pending evaluation, with one task per part of the test set."""
 
     __slots__ = ("_executor", "_size", "_tasks")
 
@@ -82,17 +82,17 @@ class _Test:
 
 
 class Workers(ABC, Generic[W]):
-    """An executor whose workers are sent tasks. The results have the same bits for any number of them.
+    """An executor that sends tasks to workers. Results have the same bits for any number of workers.
 
-    Visits start in the order in which they were asked for; evaluations only on workers that have nothing else. What
-    nobody waits for any more, and has not started, is dropped. A worker that dies is replaced, and what it was sent is
-    done again by the next one that is free, with the same bits; an operation over which a second worker dies fails.
+    Visits start in the order in which they were requested, evaluations only on idle workers. Operations that were
+    abandoned before they started are dropped. A dead worker is replaced, and its tasks are repeated by the next free
+    worker, with the same bits; an operation fails if two workers die over it.
     """
 
     trains = True
     location_type: type
     workers_name: str
-    """What the workers are, for messages."""
+    """What workers are called in messages."""
 
     _close: weakref.finalize[Any, Any]
     """Ends the workers and frees the memory."""
@@ -106,30 +106,30 @@ class Workers(ABC, Generic[W]):
         self._tests: deque[weakref.ref[Task]] = deque()
         self._workers: list[W] = []
 
-    # What kinds of workers do each in their way
+    # To be implemented for each kind of worker
 
     @abstractmethod
     def facts(self) -> dict[str, int]:
-        """For the records: workers, how many took the place of one that died, and more."""
+        """Return facts for the records: number of workers, of workers replaced after dying, and more."""
 
     @abstractmethod
     def initial(self) -> Any:
-        """Location of the initial global model."""
+        """Return the location of the initial global model."""
 
     @abstractmethod
     def _new_visit(self, name: str, location: Any, arguments: tuple[Any, ...]) -> tuple[Task, Any]:
-        """A task `name`, on the model at `location`, and the location that the trained model will have."""
+        """Return a task `name` on the model at `location`, and the location of the trained model."""
 
     @abstractmethod
     def _new_test(self, location: Any, start: int, stop: int) -> Task: ...
 
     @abstractmethod
     def _store(self, vector: Vector) -> Any:
-        """Put a vector at a new location."""
+        """Return a new location for a vector."""
 
     @abstractmethod
     def _read(self, locations: Sequence[Any]) -> list[Vector]:
-        """The read-only vectors at locations, for as long as these are kept."""
+        """Return the read-only vectors at locations, valid while these exist."""
 
     @abstractmethod
     def _give(self, worker: W, task: Task) -> None:
@@ -137,11 +137,11 @@ class Workers(ABC, Generic[W]):
 
     @abstractmethod
     def _pump(self, timeout: float | None) -> None:
-        """Send what can be sent, take in the answers that are there (None: wait for one), send again."""
+        """Send tasks, receive the answers available within `timeout` seconds (None: wait for one), and send again."""
 
     @abstractmethod
     def _replace(self, worker: W) -> None:
-        """A worker has died and is out of `_workers`: clean up after it, and start another."""
+        """Clean up after a dead worker, already removed from `_workers`, and start another."""
 
     # The executor
 
@@ -169,23 +169,16 @@ class Workers(ABC, Generic[W]):
         self,
         function: Callable[..., Any],
         locations: Sequence[Any],
-        arguments: Mapping[str, Any],
         statistics: Statistics | None = None,
     ) -> Any:
         self._must_be_open()
-        given = [
-            *locations,
-            *locations_in(arguments, self.location_type),
-            *(statistics.locations if statistics else ()),
-        ]
+        given = [*locations, *(statistics.locations if statistics else ())]
         vectors = dict(zip(map(id, given), self._read(given)))
         with fixed_numerics():
             return apply(
                 function,
                 locations,
-                arguments,
                 statistics,
-                location_type=self.location_type,
                 sections=self.sections,
                 frozen=self._frozen,
                 read=lambda location: vectors[id(location)],
@@ -206,10 +199,10 @@ class Workers(ABC, Generic[W]):
         return vector
 
     def close(self) -> None:
-        self._fail_queued(WorkerError("the executor was closed before this was done"))
+        self._fail_queued(WorkerError("the executor was closed before this operation was done"))
         for worker in self._workers:
             for task in worker.tasks.values():
-                task.finish(error=WorkerError("the executor was closed before this was done"))
+                task.finish(error=WorkerError("the executor was closed before this operation was done"))
         self._close()
 
     def __enter__(self) -> Self:
@@ -225,7 +218,7 @@ class Workers(ABC, Generic[W]):
     # Tasks: queued here -> sent to a worker -> finished
 
     def finish(self, tasks: Sequence[Task]) -> None:
-        """Wait until these are finished; raises the error of the first that failed."""
+        """Wait until the tasks are finished; raise the error of the first that failed."""
         for task in tasks:
             while not task.finished:
                 self._must_be_open()
@@ -234,7 +227,7 @@ class Workers(ABC, Generic[W]):
                 raise task.error
 
     def are_done(self, tasks: Sequence[Task]) -> bool:
-        """Whether these are finished."""
+        """Return whether the tasks are finished."""
         if not all(task.finished for task in tasks):
             self._pump(0)
         return all(task.finished for task in tasks)
@@ -254,7 +247,7 @@ class Workers(ABC, Generic[W]):
             self._give(worker, task)
 
     def _do_first(self, task: Task) -> None:
-        """Queue a task before all others of its kind."""
+        """Put a task at the head of the queue of its kind."""
         (self._tests if task.name == "evaluate" else self._visits).appendleft(weakref.ref(task))
 
     def _fail_queued(self, error: WorkerError) -> None:
@@ -264,15 +257,15 @@ class Workers(ABC, Generic[W]):
                     task.finish(error=error)
 
     def _bury(self, worker: W, reason: str, by_task: bool = True) -> None:
-        """A worker has died: another takes its place, and its tasks come first, but for one that was fatal before.
+        """Replace a dead worker and requeue its tasks first, except one over which another worker has died before.
 
-        by_task: False where no task can have been the reason.
+        by_task: False if no task can be the cause of the death.
         """
         self._workers.remove(worker)
         tasks = list(worker.tasks.values())
         worker.tasks.clear()
         if tasks and by_task:
-            tasks[0].lost += 1  # it was at this one: the others waited behind it
+            tasks[0].lost += 1  # the worker was at this task; the others were queued
         for task in reversed(tasks):
             if task.lost > 1:
                 task.finish(error=WorkerError(f"two {self.workers_name} died ({reason}) over this operation"))

@@ -1,4 +1,4 @@
-"""A client answers calls on its own data, within its owner's limits, and runs nothing that came with a call."""
+"""A client's answers: on its own data, within its owner's limits, without running code from calls."""
 
 from __future__ import annotations
 

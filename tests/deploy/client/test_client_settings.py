@@ -1,4 +1,4 @@
-"""A client's TOML: what is wrong gets one line; its part of a shared source is what a simulation deals."""
+"""A client's TOML: errors of one line, and the same part of a shared source as in a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small deployments, on a grid in this process or a real one: a configuration, and strategies that are functions."""
+"""Small deployments on a grid in this process or a real one: a configuration, and functions as strategies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grid without processes: each client answers in a thread of its own, one call at a time, as over a network."""
+"""A grid without processes: each client answers in its own thread, one call at a time, as over a network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[Call, Reply], Reply | None]
 
 
 def digits_clients(count: int, **settings: Any) -> list[Answers]:
-    """Clients that share the digits as a simulation with seed 1 and partition iid deals them."""
+    """Clients that share the digits as in a simulation with seed 1 and partition iid."""
     data = {"source": "digits", "clients": count, "examples_per_client": 20}
     return [
         Answers(parse_client({"name": f"c{i}", "insecure": True, "data": {**data, "part": i}, **settings}))
@@ -83,7 +83,7 @@ class Loopback:
 
 
 def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something that happens in another thread."""
+    """Wait for a condition that another thread fulfils."""
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it did not happen"

@@ -1,4 +1,4 @@
-"""The federation on real time and messages: the same bits as the simulation, and what becomes of clients that fail."""
+"""The federation on real time and messages: the same bits as the simulation, and clients that fail."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.flower.measuring import Measure, as_toml, fleet_table
-from fedtempo.deploy.live import joining, reception
-from fedtempo.deploy.live.joining import meet
+from fedtempo.deploy.live import joining
+from fedtempo.deploy.live.joining import wait_for_clients
 from fedtempo.deploy.live.messages import Call, Failure, Reply
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
@@ -116,7 +116,7 @@ def test_a_client_that_leaves_in_a_visit_is_unavailable_and_may_return(tmp_path:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match="offline"):
             await fed.train(fed.clients[0], fed.model)
-        with pytest.raises(ClientUnavailable, match="not there"):
+        with pytest.raises(ClientUnavailable, match="it is offline"):
             await fed.train(fed.clients[0], fed.model)
         others = await fed.train_all(fed.clients, fed.model)
         seen.extend(str(update.client.id) for update in others)
@@ -252,7 +252,8 @@ def test_of_a_client_that_does_not_answer_the_log_tells_once(
     played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
     told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert told == [
-        "client c0 does not answer: nothing came within 0.2 s from node 100, which is there; this is said once"
+        "client c0 does not answer: no reply within 0.2 s from node 100, which is online; further late answers of "
+        "this client are not logged"
     ]
 
 
@@ -265,8 +266,8 @@ def test_of_a_node_that_is_no_client_the_log_tells_once(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reception, "SILENT_S", 0.1)
-    monkeypatch.setattr(reception, "DESCRIBE_S", 0.2)
+    monkeypatch.setattr(joining, "SILENT_S", 0.1)
+    monkeypatch.setattr(joining, "DESCRIBE_S", 0.2)
 
     async def script(fed: Federation) -> None:
         grid.clients[777] = clients[0]
@@ -283,18 +284,18 @@ def test_of_a_node_that_is_no_client_the_log_tells_once(
     assert outcomes(played(config(script), tmp_path, grid)) == ["done"]
     (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     if asks:
-        assert told.startswith("node 777 is not taken up: a client speaks version 0")
+        assert told.startswith("node 777 rejected: protocol version 0")
     else:
-        assert told.startswith("node 777 is there and has not said who it is for 0.1 s: it asks for nothing")
+        assert told.startswith("node 777 is online but has not described its client for 0.1 s: it is busy")
 
 
 def test_before_a_run_it_is_told_who_asks_for_nothing(grid: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "SILENT_S", 0.1)
     grid.change = lambda call, reply: None if call.node == 101 else reply
     told: list[str] = []
-    assert len(meet(grid, 3, 1.0, at_least=2, say=told.append)) == 2
-    assert [line for line in told if "asks for nothing" in line] == [
-        "node 101 is there and has not said who it is for 0.1 s: it asks for nothing, or is busy"
+    assert len(wait_for_clients(grid, 3, 1.0, at_least=2, say=told.append)) == 2
+    assert [line for line in told if "has not described" in line] == [
+        "node 101 is online but has not described its client for 0.1 s: it is busy, or hangs"
     ]
 
 
@@ -393,9 +394,9 @@ def test_examples_of_clients_that_agree(tmp_path: Path) -> None:
 
 
 def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
-    with pytest.raises(RunError, match="3 of 4 clients came"):
-        meet(grid, 4, 0.5)
-    assert len(meet(grid, 4, 0.5, at_least=2)) == 3
+    with pytest.raises(RunError, match="3 of 4 clients joined"):
+        wait_for_clients(grid, 4, 0.5)
+    assert len(wait_for_clients(grid, 4, 0.5, at_least=2)) == 3
 
 
 def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(grid: Loopback) -> None:
@@ -412,7 +413,7 @@ def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(gr
 
     dead_yet = [True]
     grid.change = change
-    assert len(meet(grid, 3, 5.0, say=told.append)) == 3
+    assert len(wait_for_clients(grid, 3, 5.0, say=told.append)) == 3
     assert len(told) == 3, "that it was away is nothing to tell"
 
 
@@ -435,7 +436,7 @@ def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loo
 def test_a_client_without_a_visit_cannot_be_measured(tmp_path: Path, grid: Loopback) -> None:
     grid.change = lambda call, reply: replace(reply, content={}) if call.node == 102 and call.kind == "train" else reply
     records = played(replace(config(), strategy=Measure(1), run=RunSettings(max_commits=1)), tmp_path, grid)
-    with pytest.raises(RunError, match="client c2 made no visit"):
+    with pytest.raises(RunError, match="client c2 made no visits"):
         fleet_table(records)
 
 
@@ -451,7 +452,7 @@ def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await fed.train(fed.clients[0], fed.model)
-        with pytest.raises(ClientUnavailable, match="given up"):
+        with pytest.raises(ClientUnavailable, match="busy with an abandoned visit"):
             await fed.train(fed.clients[0], fed.model)
         assert fed.now >= 0.5
         release.set()

@@ -1,4 +1,4 @@
-"""A deployment whose server is killed goes on: the same instants, the same clients, nothing asked twice."""
+"""Resuming a deployment whose server was killed: same instants, same clients, no repeated calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fedtempo.deploy.client.answers import Answers
-from fedtempo.deploy.live.event_log import LiveFiles
+from fedtempo.deploy.live.event_log import ReceivedModelFiles
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.run import deploy_to_folder, remembered, resume_deployment
 from fedtempo.errors import ConfigError, RunError, UserCodeError
@@ -26,11 +26,11 @@ from tests.deploy.live.loopback import Loopback, digits_clients, wait_until
 
 
 class Killed(Exception):
-    """Nothing is written down after this, as after SIGKILL."""
+    """Stop the run without writing anything, as after SIGKILL."""
 
 
 def killing(visits: int, rows: list[Any]) -> Callable[[Path], Recorder]:
-    """A recorder that kills the run at its n-th visit; what was recorded by then goes into `rows`."""
+    """A recorder that kills the run at its n-th visit; rows recorded by then are in `rows`."""
 
     class Killing(Recorder):
         def visit(self, row: Any) -> None:
@@ -44,7 +44,7 @@ def killing(visits: int, rows: list[Any]) -> Callable[[Path], Recorder]:
 
 
 def killed(settings: Config, folder: Path, grid: Loopback, visits: int) -> list[Any]:
-    """Deploy, and kill the run at its n-th visit; returns the rows of its visits."""
+    """Deploy, and kill the run at its n-th visit; return the rows of its visits."""
     rows: list[Any] = []
     with pytest.raises(UserCodeError, match=": Killed "):
         deploy_to_folder(settings, folder, grid, recorder=killing(visits, rows))
@@ -57,13 +57,13 @@ def resumed(settings: Config, folder: Path, grid: Loopback, **options: Any) -> d
 
 
 def recorded(folder: Path) -> list[tuple[Any, ...]]:
-    """The visits of a run's records, whole rows."""
+    """Return the visits of a run's records as rows."""
     visits = load_run(folder).visits
     return sorted(zip(*(visits[name].tolist() for name in ("number", "client", "base_version", "started", "finished"))))
 
 
 def uneven(call: Call, reply: Reply) -> Reply:
-    """Clients of different speed."""
+    """Make the clients' speeds differ."""
     if call.kind in ("train", "compute"):
         time.sleep(0.02 * (1 + call.node % 3))
     return reply
@@ -111,15 +111,15 @@ def test_a_run_that_fails_lets_go_of_its_folder_once_its_checkpoint_is_whole(
     tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, ended = [], []
-    keep = LiveFiles.keep
+    keep = ReceivedModelFiles.keep
 
-    def slow(files: LiveFiles, hashes: Any) -> None:
+    def slow(files: ReceivedModelFiles, hashes: Any) -> None:
         began.append(time.monotonic())
         time.sleep(1.0)
         keep(files, hashes)
         ended.append(time.monotonic())
 
-    monkeypatch.setattr(LiveFiles, "keep", slow)
+    monkeypatch.setattr(ReceivedModelFiles, "keep", slow)
     killed(config(run__checkpoint_every=0.001), tmp_path / "run", grid, 4)
     assert len(began) == len(ended) > 0
 
@@ -163,7 +163,7 @@ def test_where_the_grid_knows_nothing_any_more_clients_answer_from_memory(
     grid.close()
     other = Loopback(clients)
     try:
-        with caplog.at_level(logging.INFO, "fedtempo.deploy.client"):
+        with caplog.at_level(logging.INFO, "fedtempo.client"):
             summary = resumed(config(), tmp_path / "run", other)
     finally:
         other.close()

@@ -1,4 +1,4 @@
-"""Clients of a deployment learn numbers and tokens too, to the same bits as a simulation."""
+"""Clients of a deployment learn numbers and tokens with the same bits as a simulation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(source: str, **changes: Any) -> Config:
-    """The small configuration on other data; for tokens with a network for sequences."""
+    """Return the small configuration on other data; for tokens with a network for sequences."""
     base = config(data__source=source, **changes)
     return base if source == "live_data:numbers" else parse({**base.given, "model": LSTM})
 
@@ -82,28 +82,28 @@ def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any
 def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Path, grids: Any) -> None:
     said: list[str] = []
     grid = grids("digits")
-    with pytest.raises(RunError, match="0 of 3 clients came"):
+    with pytest.raises(RunError, match="0 of 3 clients joined"):
         deploy_to_folder(settings("live_data:numbers", deploy__wait_s=1.0), tmp_path / "run", grid, say=said.append)
-    assert any("has examples of shape (1, 8, 8), not (3,)" in line for line in said)
+    assert any("its examples have shape (1, 8, 8), not (3,)" in line for line in said)
     (tmp_path / "other_data.py").write_text(
         MODULE.replace(".astype(np.float32)\n    y = y[", ".astype(np.int64) % 2\n    y = y[")
     )
     said.clear()
-    with pytest.raises(RunError, match="0 of 3 clients came"):
+    with pytest.raises(RunError, match="0 of 3 clients joined"):
         deploy_to_folder(
             settings("live_data:numbers", deploy__wait_s=1.0),
             tmp_path / "two",
             grids("other_data:numbers"),
             say=said.append,
         )
-    assert any("has data that ask for classes, not for numbers" in line for line in said)
+    assert any("its labels are classes, not numbers" in line for line in said)
 
 
 @pytest.mark.parametrize(
     ("source", "options", "why"),
     [
-        ("live_data:numbers", {"columns": 2}, "its labels are 2 numbers each; the server's are 1"),
-        ("live_data:tokens", {"symbols": 9}, "its tokens go to 8; the server has 6 of them"),
+        ("live_data:numbers", {"columns": 2}, "its labels have 2 numbers each, but the server's have 1"),
+        ("live_data:tokens", {"symbols": 9}, "its tokens go up to 8, but the server has 6 tokens"),
     ],
 )
 def test_labels_that_do_not_fit_the_server_s_are_refused(
@@ -128,13 +128,14 @@ def test_labels_that_do_not_fit_the_server_s_are_refused(
 def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
     asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
     with pytest.raises(
-        ConfigError, match=f"data.{key}: real clients count and share by classes, and live_data:numbers"
+        ConfigError,
+        match=f"data.{key}: real clients count and share examples by class, but the labels of live_data:numbers",
     ):
         deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
 
 
 def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
-    """A client's file lacks a class: its others keep their numbers."""
+    """If a client's file lacks a class, its other classes keep their numbers."""
     rng = np.random.default_rng(3)
     kinds = ["ash", "birch", "cedar"]
 
@@ -161,5 +162,5 @@ def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
     (tmp_path / "stranger.csv").write_text((tmp_path / "stranger.csv").read_text().replace("ash", "willow"))
     odd = Answers(parse_client({"name": "odd", "insecure": True, "data": stranger}))
     reply, _ = odd.answer("describe", {"class_names": kinds}, ())
-    assert reply == {"refused": "its class 'willow' is none of the server's: ash, birch, cedar"}
+    assert reply == {"refused": "its class 'willow' is not among the server's: ash, birch, cedar"}
     grid.close()

@@ -1,4 +1,4 @@
-"""Who is there: nodes that come, go and come back, and names that are not to be taken over."""
+"""Nodes that come, go and return, and names that must not be taken over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fedtempo.deploy.live.roster import Description, Members, as_clients
+from fedtempo.deploy.live.roster import Description, Roster, as_clients
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 
@@ -15,9 +15,9 @@ def told(name: str, num_examples: int = 10) -> Description:
     return Description(name, num_examples, None, False, (1, 8, 8))
 
 
-def members() -> tuple[Members, tuple[Client, ...]]:
+def roster() -> tuple[Roster, tuple[Client, ...]]:
     clients = as_clients([told("a"), told("b")])
-    return Members(clients, [1, 2]), clients
+    return Roster(clients, [1, 2]), clients
 
 
 def test_clients_are_numbered_by_name_with_numbers_by_value() -> None:
@@ -47,51 +47,51 @@ def test_a_description_that_is_not_usable(spoilt: dict[str, object]) -> None:
 
 def test_leaving_and_returning() -> None:
     async def main() -> None:
-        known, (a, b) = members()
-        assert known.seen([1]) == []
-        assert (known.node(a), known.node(b)) == (1, None)
-        waiting = asyncio.create_task(known.present(b, 5.0))
+        members, (a, b) = roster()
+        assert members.update([1]) == []
+        assert (members.node(a), members.node(b)) == (1, None)
+        waiting = asyncio.create_task(members.present(b, 5.0))
         await asyncio.sleep(0)
-        known.seen([1, 2])
+        members.update([1, 2])
         assert await waiting == 2
-        known.seen([1])
-        assert await known.present(b, 0.01) is None
+        members.update([1])
+        assert await members.present(b, 0.01) is None
 
     asyncio.run(main())
 
 
 def test_one_that_does_not_answer_is_away_until_it_does_or_returns() -> None:
     async def main() -> None:
-        known, (a, b) = members()
-        for speaks in (lambda: known.heard(a), lambda: known.introduce(1, told("a"))):
-            known.doubt(a)
-            assert known.node(a) is None
-            assert known.seen([1, 2]) == [1]
-            assert known.node(a) is None
+        members, (a, b) = roster()
+        for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, told("a"))):
+            members.mark_unresponsive(a)
+            assert members.node(a) is None
+            assert members.update([1, 2]) == [1]
+            assert members.node(a) is None
             speaks()
-            assert known.node(a) == 1
-            assert known.seen([1, 2]) == []
-        known.doubt(b)
-        known.seen([1])
-        known.seen([1, 2])
-        assert known.node(b) == 2
+            assert members.node(a) == 1
+            assert members.update([1, 2]) == []
+        members.mark_unresponsive(b)
+        members.update([1])
+        members.update([1, 2])
+        assert members.node(b) == 2
 
     asyncio.run(main())
 
 
 def test_a_new_node_takes_a_place_only_when_it_is_free() -> None:
     async def main() -> None:
-        known, (a, _) = members()
-        assert known.seen([1, 2, 9]) == [9]
-        assert known.introduce(9, told("a")) is None
-        assert known.node(a) == 1
-        assert known.seen([1, 2, 9]) == [9]  # asked again: the place may be free by then
-        known.doubt(a)
-        assert known.introduce(9, told("b")) is None
-        assert known.introduce(9, told("a", num_examples=11)) is None
-        assert known.seen([1, 2, 9]) == [1]  # 9 is another client
-        assert known.seen([1, 2, 9, 7]) == [1, 7]
-        assert known.introduce(7, told("a")) == 1
-        assert known.node(a) == 7
+        members, (a, _) = roster()
+        assert members.update([1, 2, 9]) == [9]
+        assert members.introduce(9, told("a")) is None
+        assert members.node(a) == 1
+        assert members.update([1, 2, 9]) == [9]  # asked again: the place may be free by then
+        members.mark_unresponsive(a)
+        assert members.introduce(9, told("b")) is None
+        assert members.introduce(9, told("a", num_examples=11)) is None
+        assert members.update([1, 2, 9]) == [1]  # 9 is another client
+        assert members.update([1, 2, 9, 7]) == [1, 7]
+        assert members.introduce(7, told("a")) == 1
+        assert members.node(a) == 7
 
     asyncio.run(main())

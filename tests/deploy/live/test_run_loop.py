@@ -1,4 +1,4 @@
-"""Real time in instants: what can be seen of the clock, and that recorded instants happen again."""
+"""Real time in instants: readings of the clock, and replay of recorded instants."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_preparation_is_no_time_but_its_timers_work() -> None:
 
 
 def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant], list[str]]:
-    """Three events from another thread, one after another, and a timer between: what the run saw, and its instants."""
+    """Post three events from another thread, with a timer between; return what the run saw, and its instants."""
     seen: list[tuple[float, Any]] = []
     instants: list[Instant] = []
     phases: list[str] = []

@@ -1,0 +1,39 @@
+"""Facts of a run that are known before it begins, whether its clients are simulated or real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fedtempo
+from fedtempo.data.dataset import Dataset
+from fedtempo.learning.training import Training
+from fedtempo.runs.config import Config
+
+
+def facts_of(
+    config: Config, dataset: Dataset, training: Training, *, n_clients: int, n_train: int, n_test: int, size_bytes: int
+) -> dict[str, Any]:
+    """Return the facts that every run records.
+
+    n_train, n_test: numbers of training examples at all clients and of test examples. size_bytes: of one model.
+    """
+    return {
+        "strategy": config.strategy_name,
+        "label": config.label,
+        "seed": config.run.seed,
+        "n_clients": n_clients,
+        "horizon_s": config.run.horizon,
+        "target_accuracy": config.run.target_accuracy,
+        "data": {
+            "source": dataset.name,
+            "train": n_train,
+            "test": n_test,
+            "sha256": dataset.sha256,
+            "task": dataset.task,
+            "about": dataset.about,
+            "warnings": list(dataset.warnings),
+        },
+        "version": fedtempo.__version__,
+        "size_bytes": size_bytes,
+        "label_prior": training.prior or None,
+    }
