@@ -32,8 +32,9 @@ from fedtempo.federation import (
 )
 
 if TYPE_CHECKING:
-    from fedtempo.api.experiment import Experiment, Tuning, resume
+    from fedtempo.api.experiment import Experiment, resume
     from fedtempo.api.results import Comparison, Plan, Result, open_comparison, open_run
+    from fedtempo.api.tuning import Tuning
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
     from fedtempo.studies.papers.reproduce import Reproduction, reproduce, reproducible
@@ -48,7 +49,7 @@ _LATER = {
     "Plan": "api.results",
     "Reproduction": "studies.papers.reproduce",
     "Result": "api.results",
-    "Tuning": "api.experiment",
+    "Tuning": "api.tuning",
     "open_comparison": "api.results",
     "open_run": "api.results",
     "reproduce": "studies.papers.reproduce",

@@ -8,20 +8,17 @@ print(experiment.compare(["fedhusky", "fedavg"], seeds=[1, 2]))
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
-import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.api.results import Comparison, Plan, Result, open_comparison
+from fedtempo.api.tuning import Tuning
 from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError, Interrupted, nearest
-from fedtempo.record import Recorder, RunFolder, load_run
+from fedtempo.record import load_run
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
-    from fedtempo.studies.tuning.successive_halving import Placed, Rung
+    from fedtempo.studies.tuning.successive_halving import Rung
     from fedtempo.studies.tuning.trials import Changes
 
 Part = str | Mapping[str, Any] | Any
@@ -241,21 +238,10 @@ class Experiment:
         `summary["ended"]` is "interrupted", and `resume` continues. Raises ConfigError if Flower is not installed,
         RunError if too few clients join.
         """
-        from fedtempo.deploy.flower import need_flower
+        from fedtempo.api.deployment import deploy
 
-        need_flower()
-        from fedtempo.deploy.flower import service
-        from fedtempo.deploy.run import deploy_to_folder
-
-        if local is not None and local < 1:
-            raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
-        config = self._config if local is None else self._config.with_changes({"data.clients": local}, self.label)
-        path, tell = Path(folder), say or display.say
-        with _observed_deployment(config, path, display) as followers:
-            with service.grid(config, path, local, say=tell) as grid:
-                remember = service.to_resume(grid, local)
-                summary = deploy_to_folder(config, path, grid, remember=remember, say=tell, **followers)
-            return _in_folder(path, summary)
+        path = Path(folder)
+        return _in_folder(path, deploy(self._config, path, local, say or display.say, display))
 
     def fleet_figure(self) -> MatplotlibFigure:
         """Draw the fleet with Matplotlib (`fedtempo fleet plot`)."""
@@ -285,53 +271,6 @@ class Experiment:
         return notebook_html(repr(self).strip("<>"), text=self.toml())
 
 
-@dataclass(frozen=True, eq=False)
-class Tuning:
-    """What tuning found.
-
-    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid.
-    """
-
-    base: Experiment
-    placed: Mapping[str, Sequence[Placed]]
-    seeds: Sequence[int]
-    points: Sequence[Changes] = ()
-
-    @property
-    def best(self) -> dict[str, Changes]:
-        """The best setting of each strategy, as dotted keys."""
-        return {label: dict(found[0].trial.changes) for label, found in self.placed.items()}
-
-    @property
-    def experiment(self) -> Experiment:
-        """The experiment with each strategy's best setting: `tuning.experiment.compare(...)`."""
-        tables = {}
-        for label, changes in self.best.items():
-            kept: Changes = {}
-            for key, value in self.base.config.variants.get(label, {}).items():
-                kept |= flat(key, value)
-            tables[label] = kept | changes
-        return Experiment.of(self.base.config.with_changes({f"compare.{label}": t for label, t in tables.items()}))
-
-    def table(self) -> DataFrame:
-        """Return one row per setting, each strategy's best first: strategy, lr, how long it was tried (s), median time
-        to target (s; infinite if most seeds did not reach it), mean of the best accuracies, runs that diverged."""
-        return frames.frame(
-            [
-                {
-                    "strategy": label,
-                    "lr": place.trial.changes["training.lr"],
-                    "tried_s": place.horizon_s,
-                    "time_to_target_s": place.trial.median_s,
-                    "best_accuracy": statistics.fmean(place.trial.accuracies),
-                    "diverged": place.trial.diverged,
-                }
-                for label, found in self.placed.items()
-                for place in found
-            ]
-        )
-
-
 def resume(
     folder: Path | str, *, force: bool = False, sets: Iterable[str] = (), display: Display = HIDDEN
 ) -> Result | Comparison:
@@ -346,54 +285,12 @@ def resume(
         comparison.resume(folder, sets, force=force, display=display)
         return open_comparison(folder)
     if (told := remembered(folder)) is not None:
-        return _resume_deployment(folder, told, list(sets), force, display)
+        from fedtempo.api import deployment
+
+        return _in_folder(folder, deployment.resume(folder, told, list(sets), force, display))
     config = configuration(folder, list(sets))
     with display.observing(config, folder) as observers, display.watching(config) as watch:
         return _in_folder(folder, Run(config, None, observers, watch).complete(folder, force=force))
-
-
-def _resume_deployment(path: Path, told: Mapping[str, Any], sets: list[str], force: bool, display: Display) -> Result:
-    from fedtempo.deploy.flower import need_flower
-
-    need_flower()
-    from fedtempo.deploy.flower import service
-    from fedtempo.deploy.flower.grid import Session
-    from fedtempo.deploy.run import check_identity, resume_deployment
-
-    local = told.get("local")
-    config = configuration(path, sets)
-    with RunFolder.resume(path) as folder:
-        check_identity(config, folder, force=force)
-        former = None if told.get("session") is None else Session(**told["session"])
-        with _observed_deployment(config, path, display) as followers:
-            with service.grid(config, path, local, former, say=display.say) as grid:
-                remember = service.to_resume(grid, local)
-                summary = resume_deployment(
-                    config, folder, grid, remember=remember, force=force, say=display.say, **followers
-                )
-            return _in_folder(path, summary)
-
-
-@contextlib.contextmanager
-def _observed_deployment(config: Config, path: Path, display: Display) -> Iterator[dict[str, Any]]:
-    """Yield what follows a deployment, as arguments of `deploy_to_folder`: display, and metrics if configured."""
-    from fedtempo.deploy.flower.observing import Metrics, served
-
-    with contextlib.ExitStack() as stack:
-        observers = list(stack.enter_context(display.observing(config, path)))
-        shown = stack.enter_context(display.watching(config))
-        watchers: list[Callable[[Any, Any], None]] = [] if shown is None else [shown]
-        if config.deploy.metrics is not None:
-            metrics = Metrics()
-            stack.enter_context(served(metrics, config.deploy.metrics))
-            observers.append(metrics)
-            watchers.append(metrics.watch)
-
-        def watch(run: Any, evaluations: Any) -> None:
-            for watcher in watchers:
-                watcher(run, evaluations)
-
-        yield {"watch": watch, "recorder": partial(Recorder, observers=observers)}
 
 
 def _in_folder(folder: Path, summary: Mapping[str, Any]) -> Result:

@@ -28,7 +28,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
-from fedtempo.record import Recorder, RunFolder, write_json
+from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
@@ -36,6 +36,7 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.run import finish
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.heartbeat import heartbeat
@@ -171,11 +172,9 @@ def _deploy(
             wait_for_nodes(grid, len(joined), settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
             summary = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
-    write_json(folder.summary, summary)
+    finish(folder, summary, None)
     if summary["ended"] != "interrupted":
-        folder.journal.unlink(missing_ok=True)
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
-        ModelFiles(folder.models).keep({summary["model_sha256"]})
     return summary
 
 

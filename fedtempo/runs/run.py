@@ -139,7 +139,10 @@ def configuration(path: Path, sets: list[str]) -> Config:
 
 
 def finish(folder: RunFolder, summary: dict[str, Any], model: Vector | None, *, page: bool = True) -> None:
-    """Write what a run leaves, finished or interrupted: the final model, summary.json and, with `page`, report.html."""
+    """Write what a run leaves, finished or interrupted: summary.json, the final model and the page.
+
+    model: None if there is none, or its file is written already.
+    """
     if model is not None:
         models = ModelFiles(folder.models)
         models.add(model)

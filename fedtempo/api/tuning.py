@@ -1,0 +1,65 @@
+"""What tuning found, from Python."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fedtempo.report import frames
+from fedtempo.runs.config import flat
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from fedtempo.api.experiment import Experiment
+    from fedtempo.studies.tuning.successive_halving import Placed
+    from fedtempo.studies.tuning.trials import Changes
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What tuning found.
+
+    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid.
+    """
+
+    base: Experiment
+    placed: Mapping[str, Sequence[Placed]]
+    seeds: Sequence[int]
+    points: Sequence[Changes] = ()
+
+    @property
+    def best(self) -> dict[str, Changes]:
+        """The best setting of each strategy, as dotted keys."""
+        return {label: dict(places[0].trial.changes) for label, places in self.placed.items()}
+
+    @property
+    def experiment(self) -> Experiment:
+        """The experiment with each strategy's best setting: `tuning.experiment.compare(...)`."""
+        tables = {}
+        for label, changes in self.best.items():
+            settings: Changes = {}
+            for key, value in self.base.config.variants.get(label, {}).items():
+                settings |= flat(key, value)
+            tables[label] = settings | changes
+        return self.base.with_({f"compare.{label}": table for label, table in tables.items()})
+
+    def table(self) -> DataFrame:
+        """Return one row per setting, each strategy's best first: strategy, lr, how long it was tried (s), median time
+        to target (s; infinite if most seeds did not reach it), mean of the best accuracies, runs that diverged."""
+        return frames.frame(
+            [
+                {
+                    "strategy": label,
+                    "lr": place.trial.changes["training.lr"],
+                    "tried_s": place.horizon_s,
+                    "time_to_target_s": place.trial.median_s,
+                    "best_accuracy": statistics.fmean(place.trial.accuracies),
+                    "diverged": place.trial.diverged,
+                }
+                for label, places in self.placed.items()
+                for place in places
+            ]
+        )
