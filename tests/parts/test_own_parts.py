@@ -460,7 +460,7 @@ def test_a_server_does_not_choose_what_a_client_imports(monkeypatch: pytest.Monk
     for key in ("loss", "optimizer"):
         call = {"job": {}, "training": {key: "antigravity:fly"}, "client": 0, "visit": 0}
         reply, _ = Answers(parse_client(tables)).answer("train", call, (np.zeros(3, dtype=np.float32),))
-        assert "'antigravity:fly' is none of fedtempo's, and `training` in this client's TOML" in reply["refused"]
+        assert "'antigravity:fly' is neither fedtempo's nor among `training` in this client's TOML" in reply["refused"]
     assert imported == []
 
 

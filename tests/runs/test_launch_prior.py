@@ -82,7 +82,7 @@ def test_where_clients_tell_nothing_there_is_no_prior() -> None:
     world = build_world(plain)
     assert world.told is None
     assert training_of(plain, world) == plain.training
-    with pytest.raises(ConfigError, match=r"data: label_noise_epsilon = 1.0: without tell_labels = true"):
+    with pytest.raises(ConfigError, match=r"data: label_noise_epsilon = 1.0: needs tell_labels = true"):
         config(data__tell_labels=False, data__label_noise_epsilon=1.0)
 
 

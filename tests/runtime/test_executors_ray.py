@@ -269,7 +269,7 @@ def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
     with on(nodes, job(), 1) as executor:
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
-        with pytest.raises(ConfigError, match=r"^training.prior has 2 classes"):
+        with pytest.raises(ConfigError, match=r"^training.prior has 2 entries"):
             bad.result()
         assert good.result().statistics["loss"] > 0
 

@@ -324,7 +324,7 @@ def test_a_failing_visit_says_why_and_others_go_on():
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
         for _ in range(2):
-            with pytest.raises(ConfigError, match=r"^training.prior has 2 classes"):
+            with pytest.raises(ConfigError, match=r"^training.prior has 2 entries"):
                 bad.result()
         assert good.result().statistics["loss"] > 0
 
