@@ -473,7 +473,7 @@ def test_a_client_counts_and_shares_by_classes_and_may_transform_its_data(
     assert Answers(parse_client(tables)).description()["task"] == "numbers"
     for name in ("tell_labels", "share_examples"):
         with pytest.raises(
-            ConfigError, match=f"{name} = true: it is by classes, and number_data:make asks for numbers"
+            ConfigError, match=f"{name} = true: needs classes, but number_data:make has numbers"
         ):
             Answers(parse_client({**tables, name: True}))
     own = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
