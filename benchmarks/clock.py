@@ -69,7 +69,7 @@ def one_rate(config: Config, world: World) -> tuple[float, str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
-        summary = Run(config, world=world).begin(Path(folder) / "run")
+        summary = Run(config, world=world, page=False).begin(Path(folder) / "run")
         return float(summary["visits"] / (time.process_time() - began)), summary["events_sha256"]
 
 

@@ -80,7 +80,7 @@ def long_run(config: Config, visits: int, *, traced: bool = False) -> tuple[Watc
             tracemalloc.start()
         began = time.process_time()
         try:
-            summary = Run(config, world=world, watch=watch).begin(Path(name) / "run")
+            summary = Run(config, world=world, watch=watch, page=False).begin(Path(name) / "run")
         finally:
             tracemalloc.stop()
         return watch, summary, time.process_time() - began

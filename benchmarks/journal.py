@@ -137,7 +137,9 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
         tidy(folder, summary)
 
     def whole(number: int, world: World) -> None:
-        visits[number] = Run(configs[number], world=world).complete(place / f"{executor.__name__}-{number}")["visits"]
+        visits[number] = Run(configs[number], world=world, page=False).complete(
+            place / f"{executor.__name__}-{number}"
+        )["visits"]
 
     with (
         mock.patch.object(executor, "train", in_turn),
@@ -177,7 +179,7 @@ def die_at(config: Config, folder: Path, visits: int) -> None:
 
         sim._visits.hold = counted  # type: ignore[method-assign,assignment]
 
-    Run(config, watch=watch).complete(folder)
+    Run(config, watch=watch, page=False).complete(folder)
 
 
 def until_live_s(config: Config, folder: Path, world: World) -> float:
@@ -193,7 +195,7 @@ def until_live_s(config: Config, folder: Path, world: World) -> float:
         return answer
 
     with mock.patch.object(Journalled, "_next", watched):
-        Run(config, world=world).complete(folder)
+        Run(config, world=world, page=False).complete(folder)
     return live[0]
 
 
@@ -201,7 +203,7 @@ def main(checkpoint_every: float = 30.0, horizon_s: float = 900.0) -> None:
     """Print the costs."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        Run(configuration("inline", 0.0, horizon_s / 20)).complete(place / "warm")
+        Run(configuration("inline", 0.0, horizon_s / 20), page=False).complete(place / "warm")
         ways = [configuration("inline", every, horizon_s) for every in (0.0, checkpoint_every)]
         without, journalled = costs(place, ways, stride=5)
         share, error = excess(without, journalled)

@@ -110,7 +110,7 @@ def _schedule(rounds: int, sender: Connection) -> None:
     """Run in a process of its own, whose memory is all that is looked at."""
     config = clock.configuration(200, rounds=rounds)
     with tempfile.TemporaryDirectory() as folder:
-        summary = Run(config).begin(Path(folder) / "run")
+        summary = Run(config, page=False).begin(Path(folder) / "run")
     sender.send((summary["visits"], resident_bytes(peak=True)))
 
 

@@ -56,7 +56,7 @@ def configuration(rounds: int, workers: int) -> Config:
 def whole_run(config: Config, world: World, rounds: int) -> Callable[[], None]:
     def turn() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            summary = Run(config, world=world).begin(Path(folder) / "run")
+            summary = Run(config, world=world, page=False).begin(Path(folder) / "run")
         assert summary["visits"] == rounds * CLIENTS
 
     return turn
