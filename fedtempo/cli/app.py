@@ -19,7 +19,19 @@ import typer
 from fedtempo import __version__
 from fedtempo.cli import deploy_arguments
 from fedtempo.cli.fleet_arguments import fleet
-from fedtempo.cli.options import ConfigFile, Group, LogFormat, Out, Runs, Sets, Strategies, Track, console, errors
+from fedtempo.cli.options import (
+    ConfigFile,
+    Group,
+    LogFormat,
+    OneRun,
+    Out,
+    Runs,
+    Sets,
+    Strategies,
+    Track,
+    console,
+    errors,
+)
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
 
 app = typer.Typer(
@@ -226,7 +238,7 @@ def watch(
 
 @app.command(epilog="Example: fedtempo export runs/first --to csv")
 def export(
-    run: Annotated[Path, typer.Argument(help="run folder", show_default=False)],
+    run: OneRun,
     to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",
     out: Annotated[Path | None, typer.Option(help="output folder (default: tables/ in the run's folder)")] = None,
 ) -> None:

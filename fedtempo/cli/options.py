@@ -10,11 +10,33 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from fedtempo.cli.logs import Format
+from fedtempo.errors import ConfigError
+from fedtempo.runs.files import read_tables
 
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
 
-ConfigFile = Annotated[Path, typer.Argument(help="configuration file (TOML)", show_default=False)]
+DATABASE = "run.sqlite"
+"""`fedtempo.record.schema.DATABASE`, without the time that its import takes."""
+
+
+def _configuration(path: Path) -> Path:
+    """Report a configuration that cannot be read before anything slow is imported."""
+    read_tables(path)
+    return path
+
+
+def _runs(paths: list[Path]) -> list[Path]:
+    """Report folders without runs before anything slow is imported."""
+    for path in paths:
+        if not (path / DATABASE).exists() and not any(path.glob(f"*/{DATABASE}")):
+            raise ConfigError(f"{path} is not a run folder (no {DATABASE})")
+    return paths
+
+
+ConfigFile = Annotated[
+    Path, typer.Argument(help="configuration file (TOML)", show_default=False, callback=_configuration)
+]
 Sets = Annotated[list[str], typer.Option("--set", help="set section.key=value; can be repeated")]
 Out = Annotated[Path | None, typer.Option(help="new folder for the results (default: a new folder under runs/)")]
 Strategies = Annotated[str, typer.Option(help="comma-separated names, labels of \\[compare.<label>] tables, or all")]
@@ -28,7 +50,8 @@ Track = Annotated[str | None, typer.Option(help="trackers to log to: tensorboard
 LogFormat = Annotated[
     Format | None, typer.Option(help="log each visit, commit and evaluation to stderr (off by default)")
 ]
-Runs = Annotated[list[Path], typer.Argument(help="folders of runs or comparisons", show_default=False)]
+Runs = Annotated[list[Path], typer.Argument(help="folders of runs or comparisons", show_default=False, callback=_runs)]
+OneRun = Annotated[Path, typer.Argument(help="run folder", show_default=False, callback=lambda path: _runs([path])[0])]
 
 
 class Group(TyperGroup):

@@ -27,7 +27,7 @@ from fedtempo.parts.construct import construct
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
-from fedtempo.runs.shipped import config_names
+from fedtempo.runs.files import read_tables
 from fedtempo.runtime.executors.settings import ExecutorSettings
 from fedtempo.runtime.runner import RunSettings
 from fedtempo.runtime.server import ServerSettings
@@ -108,17 +108,7 @@ def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Con
     first. Beside the configuration that a run left in its folder nothing is imported. Raises ConfigError, in one line,
     for anything that is not usable.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        name = Path(path).stem
-        shipped = isinstance(error, FileNotFoundError) and name in config_names()
-        hint = f"; `fedtempo new config {name}` writes a configuration of that name" if shipped else ""
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}{hint}") from error
-    try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also for a number of a million digits, or lists within lists
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+    tables = read_tables(path)
     folder = Path(path).parent
     if own and not (folder / DATABASE).exists():
         add_folder(folder)

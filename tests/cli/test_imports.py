@@ -142,3 +142,10 @@ def test_nothing_slow_is_imported(case: Case, answers: dict[str, tuple[int, str,
     assert code == case.code, said
     assert case.says in said
     assert set(imported) <= set(case.may_import)
+
+
+def test_the_options_know_the_name_of_a_run_s_database() -> None:
+    from fedtempo.cli.options import DATABASE
+    from fedtempo.record import schema
+
+    assert DATABASE == schema.DATABASE

@@ -472,9 +472,7 @@ def test_a_client_counts_and_shares_by_classes_and_may_transform_its_data(
     tables = {"name": "a", "insecure": True, "data": {"source": "number_data:make"}}
     assert Answers(parse_client(tables)).description()["task"] == "numbers"
     for name in ("tell_labels", "share_examples"):
-        with pytest.raises(
-            ConfigError, match=f"{name} = true: needs classes, but number_data:make has numbers"
-        ):
+        with pytest.raises(ConfigError, match=f"{name} = true: needs classes, but number_data:make has numbers"):
             Answers(parse_client({**tables, name: True}))
     own = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
     assert own.x.max() == 0.5
