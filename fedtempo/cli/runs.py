@@ -14,30 +14,32 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedtempo.api import experiment as api
-from fedtempo.api.experiment import Experiment
-from fedtempo.api.results import Comparison, Result, open_run
 from fedtempo.cli import logs
-from fedtempo.cli.progress import sigterm_interrupts, terminal
-from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError
-from fedtempo.parts.machine import usable_cpus
-from fedtempo.record import RunFolder, default_name, load_run
-from fedtempo.record.folder import unused
-from fedtempo.record.prediction import prediction
-from fedtempo.report import words
-from fedtempo.report.table import comparison_table, prediction_table, run_table
-from fedtempo.report.trackers import make_trackers
-from fedtempo.runs.config import load
-from fedtempo.runs.shipped import config_path
-from fedtempo.studies.compare import competitors, duplicate, new_folder
-from fedtempo.studies.same_work import check_same_work
+from fedtempo.record.folder import RunFolder, default_name, unused
+from fedtempo.runs.config import Config, load
 
 if TYPE_CHECKING:
+    from fedtempo.api.experiment import Experiment
+    from fedtempo.api.results import Comparison, Result
+    from fedtempo.studies.display import Display
     from fedtempo.studies.tuning.successive_halving import Rung
 
 RUNS = Path("runs")
 INTERRUPTED = 130
+
+
+def _experiment(config: Config) -> Experiment:
+    """Return a checked configuration as an experiment; the import comes after the checks, because it takes a while."""
+    from fedtempo.api.experiment import Experiment
+
+    return Experiment.of(config)
+
+
+def _terminal(console: Console, log_format: logs.Format | None = None, deployed: bool = False) -> Display:
+    from fedtempo.cli.progress import terminal
+
+    return terminal(console, log_format, deployed)
 
 
 def run(
@@ -49,21 +51,29 @@ def run(
     log_format: logs.Format | None = None,
 ) -> int:
     """Run one strategy in a folder; return the exit code."""
-    experiment = Experiment.of(load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])]))
+    experiment = _experiment(load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])]))
     folder = out or unused(RUNS / default_name(experiment.label, experiment.config.run.seed))
-    return show_result(console, experiment.run(folder, display=terminal(console, log_format)))
+    return show_result(console, experiment.run(folder, display=_terminal(console, log_format)))
 
 
 def resume(console: Console, folder: Path, sets: list[str], force: bool, log_format: logs.Format | None = None) -> int:
     """Continue the run, deployment or comparison in a folder; return the exit code."""
+    from fedtempo.api import experiment as api
+    from fedtempo.api.results import Result
+    from fedtempo.cli.progress import sigterm_interrupts
+    from fedtempo.deploy.run import remembered
+
     deployed = remembered(folder) is not None
     with sigterm_interrupts() if deployed else contextlib.nullcontext():
-        resumed = api.resume(folder, force=force, sets=sets, display=terminal(console, log_format, deployed))
+        resumed = api.resume(folder, force=force, sets=sets, display=_terminal(console, log_format, deployed))
     return show_result(console, resumed) if isinstance(resumed, Result) else show_comparison(console, folder, resumed)
 
 
 def show_result(console: Console, result: Result) -> int:
     """Show the run in a folder; return the exit code."""
+    from fedtempo.report import words
+    from fedtempo.report.table import run_table
+
     summary, folder = result.summary, result.folder
     assert folder is not None
     console.print(run_table(summary))
@@ -91,11 +101,13 @@ def compare(
     log_format: logs.Format | None = None,
 ) -> int:
     """Run several strategies on the same seeds; return the exit code."""
-    experiment = Experiment.of(load(path, sets))
+    experiment = _experiment(load(path, sets))
+    from fedtempo.report.trackers import make_trackers
+
     make_trackers(experiment.config.run.track)  # what is not installed is reported before anything runs
     numbers = parse_seeds(seeds)
     folder = out or unused(RUNS / default_name("compare", numbers[0]))
-    compared = experiment.compare(strategies, numbers, folder, display=terminal(console, log_format))
+    compared = experiment.compare(strategies, numbers, folder, display=_terminal(console, log_format))
     return show_comparison(console, folder, compared)
 
 
@@ -104,7 +116,9 @@ def demo(console: Console, quick: bool, out: Path | None) -> int:
 
     quick: one seed instead of three, and half of the horizon.
     """
-    experiment = Experiment.of(load(config_path("fedhusky"), ["run.horizon=500.0"] if quick else [], own=False))
+    from fedtempo.runs.shipped import config_path
+
+    experiment = _experiment(load(config_path("fedhusky"), ["run.horizon=500.0"] if quick else [], own=False))
     strategies, seeds = "fedhusky,hybrid,sequential,fedavg", "1" if quick else "1-3"
     shorter = " --set run.horizon=500" if quick else ""
     console.print("The same as, after `fedtempo new config fedhusky`:", style="dim")
@@ -116,11 +130,13 @@ def demo(console: Console, quick: bool, out: Path | None) -> int:
     )
     numbers = parse_seeds(seeds)
     folder = out or unused(RUNS / default_name("demo", numbers[0]))
-    return show_comparison(console, folder, experiment.compare(strategies, numbers, folder, display=terminal(console)))
+    return show_comparison(console, folder, experiment.compare(strategies, numbers, folder, display=_terminal(console)))
 
 
 def show_comparison(console: Console, folder: Path, compared: Comparison) -> int:
     """Show the comparison in a folder; return the exit code."""
+    from fedtempo.report.table import comparison_table
+
     console.print(comparison_table(compared.facts, console.width))
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
     return 0
@@ -139,9 +155,12 @@ def tune(
     sets: list[str],
 ) -> None:
     """Show the learning rate of several strategies, found on one grid with the same budget, and lines to paste."""
+    numbers, grid = parse_seeds(seeds), _range(lr)
+    experiment = _experiment(load(path, sets))
+    from fedtempo.parts.machine import usable_cpus
+    from fedtempo.studies.compare import competitors
     from fedtempo.studies.tuning.report import comparison_lines, tuning_table
 
-    experiment, numbers, grid = Experiment.of(load(path, sets)), parse_seeds(seeds), _range(lr)
     n_strategies = len(competitors(strategies, experiment.config))
     with console.status("starting") as status:
 
@@ -178,11 +197,12 @@ def plan(console: Console, path: Path, strategies: str | None, out: Path | None,
 
     out: a new folder for figures of both.
     """
+    experiment = _experiment(load(path, sets))
+    from fedtempo.studies.compare import new_folder
     from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
-    experiment = Experiment.of(load(path, sets))
     folder = None if out is None else new_folder(out)
-    predictions = experiment.plan(strategies, display=terminal(console)).predictions
+    predictions = experiment.plan(strategies, display=_terminal(console)).predictions
     console.print(plan_table({label: planned.summary for label, planned in predictions.items()}))
     orders = {clients_in_order(planned.world) for planned in predictions.values()}
     for line in sorted(line for line in orders if line):
@@ -221,11 +241,18 @@ def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
 
 def compare_with_real(console: Console, simulated: Path, deployed: Path) -> None:
     """A simulation's measures beside those of the deployment that it stands for."""
+    from fedtempo.record import load_run
+    from fedtempo.record.prediction import prediction
+    from fedtempo.report.table import prediction_table
+
     console.print(prediction_table(prediction(load_run(simulated), load_run(deployed))))
 
 
 def report(console: Console, folders: list[Path], out: Path | None) -> None:
     """One page about runs; a comparison's folder stands for the runs in it."""
+    from fedtempo.record import load_run
+    from fedtempo.studies.same_work import check_same_work
+
     runs = [load_run(folder) for folder in _run_folders(folders)]
     check_same_work((run.label, run.config) for run in runs)
     from fedtempo.report.html import write_report
@@ -237,6 +264,8 @@ def report(console: Console, folders: list[Path], out: Path | None) -> None:
 
 def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
     """Write a run's tables as files."""
+    from fedtempo.api.results import open_run
+
     result = open_run(folder)
     for path in result.export(to, out):
         console.print(f"{path}", soft_wrap=True)
@@ -246,7 +275,7 @@ def export(console: Console, folder: Path, to: str, out: Path | None) -> None:
 
 def check(console: Console, path: Path, sets: list[str]) -> int:
     """Run the same configuration on different executors; return 0 if every bit agrees, else 3."""
-    checked = Experiment.of(load(path, sets)).check(display=terminal(console))
+    checked = _experiment(load(path, sets)).check(display=_terminal(console))
     table = Table(title="The same run, executed differently", title_justify="left", header_style="dim")
     for column in ("executor", "model_sha256", "events_sha256", "seconds"):
         table.add_column(column, justify="right" if column == "seconds" else "left")
@@ -271,7 +300,7 @@ def parse_seeds(text: str) -> list[int]:
             raise ConfigError(f"--seeds {text}: {part} is a descending range")
         seeds.extend(range(low, high + 1))
     if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds {text}: duplicate seed {duplicate(seeds)}")
+        raise ConfigError(f"--seeds {text}: duplicate seed {next(n for n in seeds if seeds.count(n) > 1)}")
     return seeds
 
 
