@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import subprocess
 import sys
@@ -78,7 +79,10 @@ def test_help_shows_an_example_that_can_be_typed(
     command, below = ROOT, words[1:]
     while hasattr(command, "commands"):
         command, *below = command.commands[below[0]], *below[1:]
-    command.make_context(words[-1], list(below))  # raises for an option or a number of arguments that it does not take
+    with contextlib.suppress(ConfigError):  # the example's run folder does not exist here
+        command.make_context(
+            words[-1], list(below)
+        )  # raises for an option or a number of arguments that it does not take
 
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path], ids=" ".join)
