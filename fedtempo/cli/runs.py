@@ -78,7 +78,8 @@ def show_result(console: Console, result: Result) -> int:
     assert folder is not None
     console.print(run_table(summary))
     if summary["visits"] and summary["ended"] != "interrupted":
-        size_bytes = RunFolder(folder).size_bytes
+        files = RunFolder(folder)
+        size_bytes = files.size_bytes - files.report.stat().st_size
         console.print(
             f"records: {words.size(size_bytes)}, {size_bytes / summary['visits']:,.0f} bytes per visit",
             style="dim",
