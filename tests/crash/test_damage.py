@@ -178,7 +178,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system that fills up during a run; skips the test if none can be made."""
     place = tmp_path / "disk"
     place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320k", "tmpfs", str(place)], check=False).returncode:  # noqa: S607
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(place)], check=False).returncode:  # noqa: S607
         pytest.skip("file systems cannot be mounted here")
     yield place
     subprocess.run(["umount", str(place)], check=True)  # noqa: S607
