@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class FedtempoError(Exception):
@@ -54,3 +55,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
     return f"{hint} (choose from {', '.join(names)})"
+
+
+def duplicate(values: Sequence[Any]) -> Any:
+    """Return the first value that occurs twice."""
+    return next(value for position, value in enumerate(values) if value in values[:position])

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedtempo.cli import logs
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, duplicate
 from fedtempo.record.folder import RunFolder, default_name, unused
 from fedtempo.runs.config import Config, load
 
@@ -301,7 +301,7 @@ def parse_seeds(text: str) -> list[int]:
             raise ConfigError(f"--seeds {text}: {part} is a descending range")
         seeds.extend(range(low, high + 1))
     if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds {text}: duplicate seed {next(n for n in seeds if seeds.count(n) > 1)}")
+        raise ConfigError(f"--seeds {text}: duplicate seed {duplicate(seeds)}")
     return seeds
 
 

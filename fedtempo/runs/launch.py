@@ -45,7 +45,7 @@ _TRIED_VISITS, _TRIED_S, _TRIED_TIMES = 20_000, 1.0, 20.0
 """Limits of a trial schedule: visits, real seconds, multiple of the slowest client's visit."""
 
 
-def _unsaid(line: str) -> None:
+def unsaid(line: str) -> None:
     """Discard a line."""
 
 
@@ -185,7 +185,7 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
     try:
         planned = schedule_only(config).with_changes({"run.evaluate": "commit"})
         world = build_world(planned)
-        recorder = Recorder(None, rows=False, observers=[limit], say=_unsaid)
+        recorder = Recorder(None, rows=False, observers=[limit], say=unsaid)
         with contextlib.closing(recorder), make_executor(planned, world) as executor:
             made = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
             outcome = simulate(planned.strategy, planned.run, executor, made, recorder, watch=limit.watch)
@@ -200,7 +200,7 @@ def make_recorder(
     config: Config, folder: Path | None, world: World, observers: Iterable[Observer] = (), *, quiet: bool = False
 ) -> Recorder:
     """Return what records a run, in memory if `folder` is None; quiet: warnings are in the summary alone."""
-    rows, say = config.run.record == "all", _unsaid if quiet else None
+    rows, say = config.run.record == "all", unsaid if quiet else None
     if not config.run.verify:
         return Recorder(folder, rows=rows, observers=observers, say=say)
     n_clients, horizon_s = len(world.clients), config.run.horizon

@@ -9,7 +9,7 @@ from typing import Any
 
 import tomli_w
 
-from fedtempo.errors import ConfigError, Interrupted
+from fedtempo.errors import ConfigError, Interrupted, duplicate
 from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
 from fedtempo.record.strict_json import write_text
@@ -59,11 +59,6 @@ def whole_seeds(seeds: int | Iterable[int]) -> list[int]:
     if len(set(numbers)) < len(numbers):
         raise ConfigError(f"seeds {numbers}: duplicate seed {duplicate(numbers)}")
     return numbers
-
-
-def duplicate(values: Sequence[Any]) -> Any:
-    """Return the first value that occurs twice."""
-    return next(value for position, value in enumerate(values) if value in values[:position])
 
 
 def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:

@@ -10,16 +10,12 @@ from pathlib import Path
 from fedtempo.record.recorder import Observer
 from fedtempo.report.trackers.tracking import tracked
 from fedtempo.runs.config import Config
-from fedtempo.runs.launch import Watch
+from fedtempo.runs.launch import Watch, unsaid
 
 
 def unwatched(config: Config) -> contextlib.AbstractContextManager[Watch | None]:
     """Follow no run."""
     return contextlib.nullcontext()
-
-
-def unsaid(line: str) -> None:
-    """Show no line."""
 
 
 @dataclass(frozen=True)
