@@ -31,7 +31,7 @@ from fedtempo.record import load_run, write_json
 from fedtempo.record.prediction import Predicted, prediction
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import Run
-from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.run_settings import RunSettings
 
 PACES_S = (0.8, 1.2, 1.6, 2.4, 3.2, 4.0)
 """Seconds that an epoch lasts at each client."""

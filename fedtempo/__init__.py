@@ -6,7 +6,7 @@ needs. PyTorch, and what else takes long to load, is imported when it is first n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedtempo.errors import (
     ConfigError,
@@ -30,6 +30,7 @@ from fedtempo.federation import (
     Visit,
     Work,
 )
+from fedtempo.parts.later import exported
 
 if TYPE_CHECKING:
     from fedtempo.api.experiment import Experiment, resume
@@ -42,30 +43,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATER = {
-    "Advice": "studies.advice.recommendation",
-    "Check": "studies.check",
-    "Comparison": "api.results",
-    "Experiment": "api.experiment",
-    "Plan": "api.results",
-    "Reproduction": "studies.papers.reproduce",
-    "Result": "api.results",
-    "Tuning": "api.tuning",
-    "open_comparison": "api.results",
-    "open_run": "api.results",
-    "reproduce": "studies.papers.reproduce",
-    "reproducible": "studies.papers.reproduce",
-    "resume": "api.experiment",
+    "Advice": "fedtempo.studies.advice.recommendation",
+    "Check": "fedtempo.studies.check",
+    "Comparison": "fedtempo.api.results",
+    "Experiment": "fedtempo.api.experiment",
+    "Plan": "fedtempo.api.results",
+    "Reproduction": "fedtempo.studies.papers.reproduce",
+    "Result": "fedtempo.api.results",
+    "Tuning": "fedtempo.api.tuning",
+    "open_comparison": "fedtempo.api.results",
+    "open_run": "fedtempo.api.results",
+    "reproduce": "fedtempo.studies.papers.reproduce",
+    "reproducible": "fedtempo.studies.papers.reproduce",
+    "resume": "fedtempo.api.experiment",
 }
-"""Names whose modules load PyTorch and much else."""
+"""Names whose modules load much; see `exported`."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
+__getattr__ = exported(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -24,6 +24,7 @@ from fedtempo.report import frames
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
 from fedtempo.runs.run import Run, configuration
 from fedtempo.studies import compare as comparison
+from fedtempo.studies.competitors import competitors, configured, whole_seeds
 from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.plan import predict
 
@@ -140,7 +141,7 @@ class Experiment:
         strategies: names, labels of `compare` tables, "all"; or one text with commas. display: as in `run`. Raises
         ConfigError as `run`, Interrupted after Ctrl-C; `resume` continues a comparison in a folder.
         """
-        labels, numbers = comparison.competitors(strategies, self._config), comparison.whole_seeds(seeds)
+        labels, numbers = competitors(strategies, self._config), whole_seeds(seeds)
         if folder is not None:
             comparison.begin(Path(folder), self._config, labels, numbers, display)
             return open_comparison(folder)
@@ -158,9 +159,9 @@ class Experiment:
 
         strategies: as in `compare`; the experiment's own if None.
         """
-        labels = () if strategies is None else comparison.competitors(strategies, self._config)
+        labels = () if strategies is None else competitors(strategies, self._config)
         predictions = {}
-        for config in comparison.configured(self._config, labels) or [self._config]:
+        for config in configured(self._config, labels) or [self._config]:
             with display.watching(config) as watch:
                 predictions[config.label] = predict(config, watch)
         return Plan.of(predictions)
@@ -186,8 +187,8 @@ class Experiment:
         """
         from fedtempo.studies.tuning.successive_halving import multiplicative_grid, successive_halving
 
-        labels = comparison.competitors(strategies or [self._config.label], self._config)
-        numbers = comparison.whole_seeds(seeds)
+        labels = competitors(strategies or [self._config.label], self._config)
+        numbers = whole_seeds(seeds)
         points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*lr, factor)]
         options = {} if begins is None else {"begins": begins}
         placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)

@@ -30,7 +30,7 @@ from fedtempo.parts.plugins import imported, installed
 from fedtempo.runs.config import REGISTRIES
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runtime.executors.settings import ExecutorSettings
-from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
 
 _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}

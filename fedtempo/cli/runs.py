@@ -159,7 +159,7 @@ def tune(
     numbers, grid = parse_seeds(seeds), _range(lr)
     experiment = _experiment(load(path, sets))
     from fedtempo.parts.machine import usable_cpus
-    from fedtempo.studies.compare import competitors
+    from fedtempo.studies.competitors import competitors
     from fedtempo.studies.tuning.report import comparison_lines, tuning_table
 
     n_strategies = len(competitors(strategies, experiment.config))

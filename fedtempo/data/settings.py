@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive, Share
+
+_FILES = ("folder", "hf", "idx", "npz", "table", "text")
+"""Prefixes of sources whose rest is a path."""
+
+
+def located(source: str, folder: Path) -> str:
+    """Return the source with an absolute path if its path exists relative to `folder`; otherwise unchanged."""
+    prefix, _, rest = source.partition(":")
+    if prefix not in _FILES or not rest or not (path := folder / rest).exists():
+        return source
+    return f"{prefix}:{path.resolve()}"
 
 
 def pair(value: Any) -> Any:

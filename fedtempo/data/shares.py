@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from fedtempo.data.dataset import IntArray
 
@@ -79,7 +78,8 @@ def class_share(mean: float, std: float, n_classes: int) -> FloatArray:
     else:
         low, high = ((numbers + edge - mean) / (std * math.sqrt(2)) for edge in (-0.5, 0.5))
         # A difference of erf loses the tails, one of erfc the middle, where each is near 1.
-        erf, erfc = scipy.special.erf, scipy.special.erfc
+        from scipy.special import erf, erfc  # here, because every configuration imports this module
+
         right, left = erfc(low) - erfc(high), erfc(-high) - erfc(-low)
         masses = np.where(low > 0.5, right, np.where(high < -0.5, left, erf(high) - erf(low)))
     return np.asarray(masses / math.fsum(masses), dtype=np.float64)

@@ -210,7 +210,6 @@ PREFIXES: dict[str, Callable[..., Dataset]] = {
     "table": table,
     "text": text,
 }
-_FILES = ("folder", "hf", "idx", "npz", "table", "text")
 
 
 def load(source: str, /, **options: Any) -> Dataset:
@@ -234,14 +233,6 @@ def load(source: str, /, **options: Any) -> Dataset:
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
     forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])
     raise ConfigError(f"data.source = {source!r}: unknown source{hint} (choose from {forms})")
-
-
-def located(source: str, folder: Path) -> str:
-    """Return the source with an absolute path if its path exists relative to `folder`; otherwise unchanged."""
-    prefix, _, rest = source.partition(":")
-    if prefix not in _FILES or not rest or not (path := folder / rest).exists():
-        return source
-    return f"{prefix}:{path.resolve()}"
 
 
 def _call(

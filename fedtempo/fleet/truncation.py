@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,18 +51,22 @@ class TruncatedNormal:
         mirrored, log_low, log_high = self._logs
         if mirrored:
             u = 1 - u
-        z = scipy.special.ndtri_exp(np.logaddexp(np.log1p(-u) + log_low, np.log(u) + log_high))
+        from scipy.special import ndtri_exp  # here, because every configuration imports this module
+
+        z = ndtri_exp(np.logaddexp(np.log1p(-u) + log_low, np.log(u) + log_high))
         values = self.mean + self.std * (-z if mirrored else z)
         return np.asarray(np.minimum(np.maximum(values, self.low), self.high), dtype=np.float64)
 
     @cached_property
     def _logs(self) -> tuple[bool, float, float]:
         """Return whether to mirror to the left tail, where log-probabilities are accurate, and those of the bounds."""
+        from scipy.special import log_ndtr
+
         a, b = self._bounds
         mirrored = a > 0
         if mirrored:
             a, b = -b, -a
-        return mirrored, float(scipy.special.log_ndtr(a)), float(scipy.special.log_ndtr(b))
+        return mirrored, float(log_ndtr(a)), float(log_ndtr(b))
 
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         return self.inverse_cdf(open_uniforms(rng, size))

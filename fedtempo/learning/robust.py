@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import scipy
 
 from fedtempo.learning.aggregation import average
 
@@ -28,6 +27,8 @@ def median(models: Sequence[Vector]) -> Vector:
 def trimmed_mean(models: Sequence[Vector], trim: float) -> Vector:
     """Return the coordinate-wise mean without the share `trim` (rounded down) at either end (Definition 2)."""
     stacked = np.stack(models)
+    import scipy  # here, because every configuration imports this module
+
     return np.asarray(scipy.stats.trim_mean(stacked, trim, axis=0), dtype=stacked.dtype) if stacked.size else stacked[0]
 
 

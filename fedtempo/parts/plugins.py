@@ -9,15 +9,17 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.fields import STRICT
 from fedtempo.parts.user_code import lines_of, place_of, shown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _folders: list[Path] = []
 """Folders of the configurations read so far, whose modules can be imported; the latest comes last."""
@@ -94,6 +96,8 @@ def outside(name: str, kind: str, where: str) -> Any:
 
 def installed(kind: str) -> dict[str, EntryPoint]:
     """Return the installed entry points of a kind, by name."""
+    from importlib.metadata import entry_points  # slow to import, and few names are looked up here
+
     return {point.name: point for point in entry_points(group=f"fedtempo.{kind}")}
 
 

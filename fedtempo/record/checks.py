@@ -10,10 +10,9 @@ import numpy.typing as npt
 from annotated_types import Ge, Interval, Le, Len, MaxLen
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from fedtempo.record.schema import OUTCOMES
+from fedtempo.record.schema import LARGEST_TIME_S, OUTCOMES
 
 MOST_CLIENTS = 10_000_000
-LARGEST_TIME_S = 1e30
 _LARGEST_NUMBER = 10**15
 
 Time = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]

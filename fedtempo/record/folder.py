@@ -10,16 +10,16 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path
-from typing import Any
-
-from filelock import BaseFileLock, FileLock, Timeout
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.record.schema import DATABASE
 from fedtempo.record.strict_json import write_json
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr")
 
@@ -170,6 +170,8 @@ def claim(path: Path) -> BaseFileLock:
 
     Raises ConfigError if another process holds the lock, OSError if it cannot be written.
     """
+    from filelock import FileLock, Timeout  # here, because commands that only read import this module
+
     lock = FileLock(path / _LOCK)
     try:
         lock.acquire(timeout=_LOCK_TIMEOUT_S)
@@ -224,6 +226,8 @@ def versions() -> dict[str, str | None]:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

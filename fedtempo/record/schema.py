@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 DATABASE = "run.sqlite"
+LARGEST_TIME_S = 1e30
 
 # One row per visit that has ended, with any outcome. For a visit that was not "done", `finished` is when its client
 # became free, and phases that it did not reach are NULL. `loss` is NULL in a run without training. `accuracy` is the

@@ -11,8 +11,7 @@ from typing import Any
 import tomli_w
 
 from fedtempo.data.partitions import PARTITIONS, Partition
-from fedtempo.data.settings import DataSettings
-from fedtempo.data.sources import located
+from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.availability import AVAILABILITY
@@ -24,12 +23,13 @@ from fedtempo.fleet.presets import is_file
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
+from fedtempo.parts.later import Registry
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables
 from fedtempo.runtime.executors.settings import ExecutorSettings
-from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
 
@@ -148,6 +148,13 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         if not given[name]:
             raise ConfigError(f"[{name}] is missing: it has no default")
 
+    run = construct(RunSettings, given["run"], "run")
+    training = construct(Training, given["training"], "training")
+    _check_names(training)
+    executor = construct(ExecutorSettings, given["executor"], "executor")
+    server = construct(ServerSettings, given["server"], "server")
+    deploy = construct(DeploySettings, given["deploy"], "deploy")
+
     partition_table = given["data"].pop("partition", None)
     partition = None if partition_table is None else partition_from(partition_table)
     data = construct(DataSettings, given["data"], "data")
@@ -160,6 +167,13 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
 
+    fleet = construct(FleetPlan, given["fleet"], "fleet")
+    if fleet.faults.hang and server.deadline is None:
+        raise ConfigError(
+            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
+        )
+
+    # The strategy comes last, because its import takes longer than finding an error elsewhere.
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
@@ -168,17 +182,6 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
-    run = construct(RunSettings, given["run"], "run")
-    training = construct(Training, given["training"], "training")
-    _check_names(training)
-    fleet = construct(FleetPlan, given["fleet"], "fleet")
-    executor = construct(ExecutorSettings, given["executor"], "executor")
-    server = construct(ServerSettings, given["server"], "server")
-    deploy = construct(DeploySettings, given["deploy"], "deploy")
-    if fleet.faults.hang and server.deadline is None:
-        raise ConfigError(
-            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
-        )
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
@@ -268,11 +271,10 @@ def _plain(part: Any) -> Table:
 def toml_value(value: Any) -> Any:
     """Return a part as the table that a configuration writes for it; other values as TOML has them."""
     if dataclasses.is_dataclass(value):
-        kinds = {cls: name for registry in REGISTRIES.values() for name, cls in registry.items()}
         cls = type(value)
-        kind = kinds.get(
-            cls, None if cls.__module__.startswith("fedtempo.") else f"{cls.__module__}:{cls.__qualname__}"
-        )
+        kind = next((name for registry in REGISTRIES.values() if (name := name_of(cls, registry))), None)
+        if kind is None and not cls.__module__.startswith("fedtempo."):
+            kind = f"{cls.__module__}:{cls.__qualname__}"
         return ({} if kind is None else {"kind": kind}) | _plain(value)
     if isinstance(value, frozenset | set):
         return sorted(value)
@@ -281,6 +283,13 @@ def toml_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: toml_value(item) for name, item in value.items()}
     return value
+
+
+def name_of(cls: type, registry: Mapping[str, type]) -> str | None:
+    """Return the name of a class in a registry, None if it is not there."""
+    if isinstance(registry, Registry):
+        return registry.name_of(cls)
+    return next((name for name, known in registry.items() if known is cls), None)
 
 
 def _copied(value: Any) -> Any:

@@ -9,61 +9,18 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
-from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import FedtempoError, StrategyError, UserCodeError
 from fedtempo.federation import Federation, Strategy, Visit
-from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.parts.user_code import part_name, user_error, with_lines
-from fedtempo.record.checks import LARGEST_TIME_S
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Evaluator
-
-
-@component(frozen=True, config=STRICT)
-class RunSettings:
-    """The `[run]` table: when a run ends, its target, and when it is evaluated."""
-
-    seed: Annotated[int, Ge(0), Doc("seed of all random draws")] = 1
-    horizon: Annotated[Positive | None, Doc("end of the run, seconds of its clock")] = None
-    max_commits: Annotated[Count | None, Doc("number of commits after which the run ends")] = None
-    target_accuracy: Annotated[Share | None, Doc("accuracy to reach (R^2 for numbers)")] = None
-    stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
-    evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every evaluate_every seconds, or at each commit")] = (
-        "time"
-    )
-    evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
-    checkpoint_every: Annotated[
-        NonNegative,
-        Doc(
-            "real seconds between checkpoints: a killed run loses at most these; 0: no checkpoints, and a resumed run "
-            "starts over"
-        ),
-    ] = 30.0
-    record: Annotated[
-        Literal["all", "totals"],
-        Doc("record a row per visit and commit, or only totals, so that the run's folder does not grow"),
-    ] = "all"
-    track: Annotated[
-        tuple[str, ...],
-        Field(strict=False),
-        Doc("trackers that also receive the run's numbers: tensorboard, mlflow, wandb, or module:Class"),
-    ] = ()
-    verify: Annotated[bool, Doc("check the consistency of records during the run; for developers of fedtempo")] = False
-
-    def __post_init__(self) -> None:
-        if self.horizon is not None and self.horizon > LARGEST_TIME_S:
-            raise ValueError(f"horizon = {self.horizon:g}: must be at most {LARGEST_TIME_S:g} s")
-        if self.stop_at_target and self.target_accuracy is None:
-            raise ValueError("stop_at_target needs target_accuracy")
-        if self.horizon is None and self.max_commits is None and not self.stop_at_target:
-            raise ValueError("horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target")
+from fedtempo.runtime.run_settings import RunSettings
 
 
 class Interruptible(Protocol):

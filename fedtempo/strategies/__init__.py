@@ -1,54 +1,46 @@
 """The strategies, by the name that a configuration uses; a user's own is named `module:Class`."""
 
-from fedtempo.strategies.async_memory import AsyncMemory
-from fedtempo.strategies.centralized import Centralized
-from fedtempo.strategies.csgd import CsGd
-from fedtempo.strategies.fch import FchFl
-from fedtempo.strategies.fedasync import FedAsync
-from fedtempo.strategies.fedavg import FedAvg
-from fedtempo.strategies.fedbuff import FedBuff
-from fedtempo.strategies.fedcs import FedCS
-from fedtempo.strategies.fedhusky import FedHusky
-from fedtempo.strategies.fedprox import FedProx
-from fedtempo.strategies.hybrid import Hybrid
-from fedtempo.strategies.hybrid_fl import HybridFL
-from fedtempo.strategies.oort import Oort
-from fedtempo.strategies.psfl import Psfl
-from fedtempo.strategies.sequential import Sequential
+from __future__ import annotations
 
-STRATEGIES: dict[str, type] = {
-    "async-memory": AsyncMemory,
-    "centralized": Centralized,
-    "csgd": CsGd,
-    "fch": FchFl,
-    "fedasync": FedAsync,
-    "fedavg": FedAvg,
-    "fedbuff": FedBuff,
-    "fedcs": FedCS,
-    "fedhusky": FedHusky,
-    "fedprox": FedProx,
-    "hybrid": Hybrid,
-    "hybrid-fl": HybridFL,
-    "oort": Oort,
-    "psfl": Psfl,
-    "sequential": Sequential,
-}
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "STRATEGIES",
-    "AsyncMemory",
-    "Centralized",
-    "CsGd",
-    "FchFl",
-    "FedAsync",
-    "FedAvg",
-    "FedBuff",
-    "FedCS",
-    "FedHusky",
-    "FedProx",
-    "Hybrid",
-    "HybridFL",
-    "Oort",
-    "Psfl",
-    "Sequential",
-]
+from fedtempo.parts.later import Registry, exported
+
+if TYPE_CHECKING:
+    from fedtempo.strategies.async_memory import AsyncMemory as AsyncMemory
+    from fedtempo.strategies.centralized import Centralized as Centralized
+    from fedtempo.strategies.csgd import CsGd as CsGd
+    from fedtempo.strategies.fch import FchFl as FchFl
+    from fedtempo.strategies.fedasync import FedAsync as FedAsync
+    from fedtempo.strategies.fedavg import FedAvg as FedAvg
+    from fedtempo.strategies.fedbuff import FedBuff as FedBuff
+    from fedtempo.strategies.fedcs import FedCS as FedCS
+    from fedtempo.strategies.fedhusky import FedHusky as FedHusky
+    from fedtempo.strategies.fedprox import FedProx as FedProx
+    from fedtempo.strategies.hybrid import Hybrid as Hybrid
+    from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
+    from fedtempo.strategies.oort import Oort as Oort
+    from fedtempo.strategies.psfl import Psfl as Psfl
+    from fedtempo.strategies.sequential import Sequential as Sequential
+
+STRATEGIES = Registry(
+    {
+        "async-memory": "fedtempo.strategies.async_memory:AsyncMemory",
+        "centralized": "fedtempo.strategies.centralized:Centralized",
+        "csgd": "fedtempo.strategies.csgd:CsGd",
+        "fch": "fedtempo.strategies.fch:FchFl",
+        "fedasync": "fedtempo.strategies.fedasync:FedAsync",
+        "fedavg": "fedtempo.strategies.fedavg:FedAvg",
+        "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
+        "fedcs": "fedtempo.strategies.fedcs:FedCS",
+        "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
+        "fedprox": "fedtempo.strategies.fedprox:FedProx",
+        "hybrid": "fedtempo.strategies.hybrid:Hybrid",
+        "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
+        "oort": "fedtempo.strategies.oort:Oort",
+        "psfl": "fedtempo.strategies.psfl:Psfl",
+        "sequential": "fedtempo.strategies.sequential:Sequential",
+    }
+)
+
+__getattr__ = exported(__name__, STRATEGIES.exports)

@@ -9,56 +9,18 @@ from typing import Any
 
 import tomli_w
 
-from fedtempo.errors import ConfigError, Interrupted, duplicate
+from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, assignment, parse
 from fedtempo.runs.run import Run
 from fedtempo.runs.world import World, build_world
-from fedtempo.strategies import STRATEGIES
+from fedtempo.studies.competitors import configured
 from fedtempo.studies.display import HIDDEN, Display
-from fedtempo.studies.same_work import check_same_work
 
 PLAN = "comparison.toml"
 """File in a comparison's folder that lists its runs."""
-
-
-def configured(base: Config, labels: Iterable[str]) -> list[Config]:
-    """Return the configurations of competitors. Raises ConfigError if they do different work in the same time."""
-    configs = [base.for_comparison(label) for label in labels]
-    check_same_work((config.label, config.tables) for config in configs)
-    return configs
-
-
-def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
-    """Return the labels of competitors: strategies, [compare.<label>] tables, "all" for every strategy.
-
-    asked: one text with commas, or several. Of "all", the configuration's own strategy is the first. Raises ConfigError
-    where none is named, or one twice.
-    """
-    every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
-    texts = asked.split(",") if isinstance(asked, str) else list(asked)
-    names = [name.strip() for name in texts if name.strip()]
-    named = [name for name in names if name != "all"]
-    if not names:
-        raise ConfigError("strategies: name at least one")
-    if len(set(named)) < len(named):
-        raise ConfigError(f"strategies {','.join(texts)}: duplicate name {duplicate(named)!r}")
-    return list(dict.fromkeys(other for name in names for other in (every if name == "all" else [name])))
-
-
-def whole_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """Return seeds as a list. Raises ConfigError if there are none, duplicates, or anything but whole numbers >= 0."""
-    numbers = [seeds] if isinstance(seeds, int) else list(seeds)
-    if not numbers:
-        raise ConfigError("seeds: give at least one")
-    for seed in numbers:
-        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-            raise ConfigError(f"seeds = {numbers}: {seed!r} is not a whole number >= 0")
-    if len(set(numbers)) < len(numbers):
-        raise ConfigError(f"seeds {numbers}: duplicate seed {duplicate(numbers)}")
-    return numbers
 
 
 def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:

@@ -144,6 +144,22 @@ def test_nothing_slow_is_imported(case: Case, answers: dict[str, tuple[int, str,
     assert set(imported) <= set(case.may_import)
 
 
+def test_an_unknown_key_is_reported_before_a_strategy_or_an_event_loop_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "ok.toml").write_text(CONFIG)
+    unneeded = ["asyncio", "filelock", "scipy", "fedtempo.strategies.fedavg", "fedtempo.data.sources", "fedtempo.api"]
+    for key in ("run.horizn", "data.clientz", "fleet.foo", "executor.worker"):
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            input=json.dumps([[["run", "ok.toml", "--set", f"{key}=3"]], unneeded]),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=100,
+        )
+        [[code, said, imported]] = json.loads(ended.stdout.splitlines()[-1])
+        assert (code, imported) == (2, []) and f"{key}: unknown key" in said
+
+
 def test_the_options_know_the_name_of_a_run_s_database() -> None:
     from fedtempo.cli.options import DATABASE
     from fedtempo.record import schema

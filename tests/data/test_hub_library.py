@@ -12,7 +12,8 @@ from PIL import Image
 datasets = pytest.importorskip("datasets")
 
 from fedtempo.data.hub import from_hub  # noqa: E402
-from fedtempo.data.sources import load, located  # noqa: E402
+from fedtempo.data.settings import located  # noqa: E402
+from fedtempo.data.sources import load  # noqa: E402
 from fedtempo.errors import ConfigError  # noqa: E402
 from fedtempo.runs.config import parse  # noqa: E402
 from fedtempo.runs.run import run  # noqa: E402

@@ -172,7 +172,7 @@ def test_ones_own_parts_are_part_of_what_a_run_depends_on(folder: Path) -> None:
 def test_nothing_is_imported_beside_the_configuration_that_a_run_left(folder: Path) -> None:
     path = configured(folder, OWN)
     (folder / "run.sqlite").touch()
-    with pytest.raises(ConfigError, match=r"kind = 'my_parts:Alternate': cannot import 'my_parts'.*beside"):
+    with pytest.raises(ConfigError, match=r"training.loss = 'my_parts:loss': cannot import 'my_parts'.*beside"):
         load(path)
     (folder / "run.sqlite").unlink()
     with pytest.raises(ConfigError, match="cannot import 'my_parts'"):

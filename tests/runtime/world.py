@@ -15,7 +15,8 @@ from fedtempo.record import Records
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
-from fedtempo.runtime.runner import Outcome, RunSettings, simulate
+from fedtempo.runtime.run_settings import RunSettings
+from fedtempo.runtime.runner import Outcome, simulate
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.runtime.verify import Verified

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.labels import Task
-from fedtempo.data.settings import pair
-from fedtempo.data.sources import load, located
+from fedtempo.data.settings import located, pair
+from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive

@@ -12,9 +12,10 @@ from annotated_types import Ge, Interval
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedtempo.errors import ConfigError
-from fedtempo.record.checks import LARGEST_TIME_S, MOST_CLIENTS
+from fedtempo.record.checks import MOST_CLIENTS
 from fedtempo.record.folder import NOW
 from fedtempo.record.reading import inside, read_text
+from fedtempo.record.schema import LARGEST_TIME_S
 
 ALIVE_S = 10.0
 """Seconds without a write after which a run counts as not running."""

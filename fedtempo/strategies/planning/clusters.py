@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fedtempo.errors import ConfigError
 
 if TYPE_CHECKING:
     from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -254,6 +254,8 @@ def _k_means(points: Floats, n_clusters: int, rng: np.random.Generator, starts: 
 
 def _one_thread() -> threadpool_limits:
     """Limit BLAS to one thread: several would change the order of sums, and are slower on so few points."""
+    from threadpoolctl import threadpool_limits
+
     return threadpool_limits(1)
 
 

@@ -32,7 +32,7 @@ from fedtempo.studies.advice.evidence import (
     Setting,
     scenario_changes,
 )
-from fedtempo.studies.compare import competitors
+from fedtempo.studies.competitors import competitors
 from fedtempo.studies.plan import predict
 from fedtempo.studies.same_work import check_same_work
 from fedtempo.studies.tuning.trials import Changes, FinishedRun, attempt_all, best_accuracy

@@ -27,7 +27,7 @@ from fedtempo.record import load_run
 from fedtempo.record.models import ModelFiles
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import run
-from fedtempo.runtime.runner import RunSettings
+from fedtempo.runtime.run_settings import RunSettings
 from tests.deploy.live.deployments import TABLES, config
 from tests.deploy.live.loopback import Loopback, digits_clients
 
