@@ -24,7 +24,8 @@ from fedtempo.fleet.distributions import Uniform
 from fedtempo.runs.config import parse
 from fedtempo.strategies.fedavg import FedAvg
 from fedtempo.strategies.psfl import Psfl
-from fedtempo.studies.compare import competitors, runs_of
+from fedtempo.studies.compare import runs_of
+from fedtempo.studies.competitors import competitors
 
 PARTS: dict[str, Any] = {
     "strategy": "fedavg",

@@ -157,7 +157,8 @@ def test_an_unknown_key_is_reported_before_a_strategy_or_an_event_loop_is_import
             timeout=100,
         )
         [[code, said, imported]] = json.loads(ended.stdout.splitlines()[-1])
-        assert (code, imported) == (2, []) and f"{key}: unknown key" in said
+        assert (code, imported) == (2, [])
+        assert f"{key}: unknown key" in said
 
 
 def test_the_options_know_the_name_of_a_run_s_database() -> None:

@@ -13,11 +13,14 @@ NAMES = {"decimal": "decimal:Decimal", "fraction": "fractions:Fraction"}
 def test_a_registry_imports_a_class_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "fractions", raising=False)
     registry = Registry(NAMES)
-    assert list(registry) == ["decimal", "fraction"] and len(registry) == 2 and "fraction" in registry
+    assert list(registry) == ["decimal", "fraction"]
+    assert len(registry) == 2
+    assert "fraction" in registry
     assert "Fraction" not in registry
     assert "fractions" not in sys.modules
     assert registry["fraction"].__name__ == "Fraction"
-    assert registry.name_of(registry["fraction"]) == "fraction" and registry.name_of(int) is None
+    assert registry.name_of(registry["fraction"]) == "fraction"
+    assert registry.name_of(int) is None
 
 
 def test_an_unknown_name_of_a_registry_is_a_key_error() -> None:

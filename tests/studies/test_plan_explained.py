@@ -14,7 +14,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
 from fedtempo.runs.world import build_world
 from fedtempo.strategies import STRATEGIES
-from fedtempo.studies.compare import competitors
+from fedtempo.studies.competitors import competitors
 from fedtempo.studies.plan_explained import explain_plan
 
 TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5, "visit_variance": 1.0}
