@@ -31,6 +31,7 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.parts.later import exported
+from fedtempo.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fedtempo.api.experiment import Experiment, resume
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
     from fedtempo.studies.papers.reproduce import Reproduction, reproduce, reproducible
-
-__version__ = "0.1.0"
 
 _LATER = {
     "Advice": "fedtempo.studies.advice.recommendation",

@@ -16,7 +16,6 @@ from typing import Annotated
 
 import typer
 
-from fedtempo import __version__
 from fedtempo.cli import deploy_arguments
 from fedtempo.cli.fleet_arguments import fleet
 from fedtempo.cli.options import (
@@ -33,6 +32,7 @@ from fedtempo.cli.options import (
     errors,
 )
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
+from fedtempo.version import __version__
 
 app = typer.Typer(
     cls=Group,

@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo import __version__
 from fedtempo.data.cache_dir import SYSTEM_DATA, cache_folder
 from fedtempo.parts import machine
+from fedtempo.version import __version__
 
 State = Literal["ok", "optional", "warning", "missing"]
 _MARKS: dict[State, Text] = {

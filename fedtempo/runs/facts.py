@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fedtempo
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import Config
+from fedtempo.version import __version__
 
 
 def facts_of(
@@ -33,7 +33,7 @@ def facts_of(
             "about": dataset.about,
             "warnings": list(dataset.warnings),
         },
-        "version": fedtempo.__version__,
+        "version": __version__,
         "size_bytes": size_bytes,
         "label_prior": training.prior or None,
     }

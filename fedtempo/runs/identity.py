@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import fedtempo
 from fedtempo.errors import ConfigError
 from fedtempo.record.folder import versions
 from fedtempo.record.strict_json import plain
@@ -71,7 +70,7 @@ def code_sha256(config: Config) -> str:
 
 def deciding_files() -> list[Path]:
     """Return fedtempo's source files that decide a run's bits: all rooms except those that only show or compare."""
-    root = Path(fedtempo.__file__).parent
+    root = Path(__file__).parents[1]
     return [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
 
 

@@ -1,0 +1,3 @@
+"""The version of fedtempo, as in pyproject.toml."""
+
+__version__ = "0.1.0"
