@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from fedtempo.version import __version__
 from tools.package import ROOT, build, main
 
 
@@ -28,3 +30,10 @@ def test_packages_hold_every_module_and_nothing_of_the_tests(tmp_path: Path) -> 
     with tarfile.open(source) as archive:
         unpacked = {name.partition("/")[2] for name in archive.getnames()}
     assert files | {"README.md", "LICENSE", "pyproject.toml"} <= unpacked
+
+
+def test_the_package_and_its_citation_state_the_same_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert project["version"] == __version__
+    assert f"\nversion: {__version__}\n" in citation
