@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from fedtempo.cli import app
 from fedtempo.errors import ConfigError
@@ -146,7 +145,7 @@ def test_what_is_printed_can_be_pasted(label: str) -> None:
 
 
 def fedtempo(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(app, "console", Console(width=80))
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "argv", ["fedtempo", *map(str, arguments)])
     try:
         app.main()
