@@ -25,7 +25,7 @@ from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
-from fedtempo.studies.plan_explained import explain_plan
+from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -252,14 +252,19 @@ class Plan(Comparison):
         return cls(results, predictions)
 
     def explanation(self) -> str:
-        """Explain why psfl and csgd train as they do (solved structure, clusters); "" for other
-        strategies."""
+        """Return the order of named clients, and why psfl and csgd train as they do (solved structure, clusters).
 
-        def show(console: Console) -> None:
-            for each in self.predictions.values():
-                explain_plan(console, each.config, each.world)
+        "" for other strategies and clients without names.
+        """
+        return _text(self.show_explanation)
 
-        return _text(show)
+    def show_explanation(self, console: Console) -> None:
+        """Print the explanation to a console of Rich."""
+        orders = {clients_in_order(prediction.world) for prediction in self.predictions.values()}
+        for line in sorted(order for order in orders if order):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        for prediction in self.predictions.values():
+            explain_plan(console, prediction.config, prediction.world)
 
 
 def open_run(folder: Path | str) -> Result:

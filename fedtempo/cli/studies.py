@@ -78,17 +78,12 @@ def plan(
     experiment = experiment_of(config, set_)
     from fedtempo.cli.progress import terminal
     from fedtempo.studies.compare import new_folder
-    from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
     if out is not None:
         new_folder(out)
     plan = experiment.plan(strategies, display=terminal(console))
-    console.print(plan_table({label: planned.summary for label, planned in plan.predictions.items()}))
-    orders = {clients_in_order(planned.world) for planned in plan.predictions.values()}
-    for line in sorted(line for line in orders if line):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for planned in plan.predictions.values():
-        explain_plan(console, planned.config, planned.world)
+    console.print(plan_table({label: prediction.summary for label, prediction in plan.predictions.items()}))
+    plan.show_explanation(console)
     if out is not None:
         for figure in plan.save_figures(out):
             console.print(f"{figure}", style="cyan", soft_wrap=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fedtempo import config_text
 from fedtempo.api import new
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import load
@@ -92,6 +93,7 @@ def test_every_strategy_has_a_commented_configuration(name: str, tmp_path: Path)
     path = new.new_config(name, tmp_path)
     assert path == tmp_path / f"{name}.toml"
     assert path.read_bytes() == config_path(name).read_bytes()
+    assert path.read_text(encoding="utf-8") == config_text(name)
     assert load(path).strategy_name == name
     assert path.read_text().startswith("# ")
 

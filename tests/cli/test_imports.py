@@ -90,7 +90,7 @@ CASES = [
     Case("tune ok.toml --strategies fedavg --lr high", 2, "--lr high"),
     Case("tune ok.toml --strategies fedavg --seeds x", 2, "--seeds x"),
     Case("tune nothing.toml --strategies fedavg", 2, "nothing.toml"),
-    Case("advise ok.toml --budget much", 2, "--budget much"),
+    Case("advise ok.toml --budget much", 2, "budget = much"),
     Case("advise nothing.toml", 2, "nothing.toml"),
     Case("check nothing.toml", 2, "nothing.toml"),
     Case("plan nothing.toml", 2, "nothing.toml"),
