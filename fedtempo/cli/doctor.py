@@ -29,8 +29,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON obj
 
     The exit code is 1 where something needed is missing.
     """
-    from fedtempo.version import __version__
     from fedtempo.api.installation import examine_installation
+    from fedtempo.version import __version__
 
     findings = examine_installation()
     missing = [finding.name for finding in findings if finding.state == "missing"]

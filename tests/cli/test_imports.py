@@ -161,6 +161,14 @@ def test_an_unknown_key_is_reported_before_a_strategy_or_an_event_loop_is_import
         assert f"{key}: unknown key" in said
 
 
+@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "fedtempo/cli").glob("[!_]*.py")))
+def test_no_module_of_a_command_imports_anything_slow(module: str) -> None:
+    slow = {*HEAVY, "numpy", "scipy", "pydantic", "jinja2"}
+    code = f"import sys, fedtempo.cli.{module}; print(*({slow} & sys.modules.keys()))"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert imported.stdout.split() == []
+
+
 def test_the_options_know_the_name_of_a_run_s_database() -> None:
     from fedtempo.cli.options import DATABASE
     from fedtempo.record import schema

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,11 @@ def test_a_measured_fleet_is_that_of_a_configuration(tmp_path: Path) -> None:
     text = measured.read_text(encoding="utf-8")
     assert text.startswith("# Measured on live clients, in this order: client-0, client-1.")
     assert [line for line in said if line.startswith("client client-")]
-    config = experiment.with_(fleet=str(measured)).config
-    assert all(seconds > 0 for seconds in config.fleet.compute.speed.values)
+    fleet = tomllib.loads(text)["fleet"]
+    assert len(fleet["compute"]["speed"]) == 2
+    assert all(seconds > 0 for seconds in fleet["compute"]["speed"])
+    tables = {**experiment.config.tables, "fleet": {"preset": str(measured)}}
+    assert list(Experiment.from_tables(tables).config.fleet.compute.speed.values) == fleet["compute"]["speed"]
     with pytest.raises(ConfigError, match="visits = 0: give the number"):
         experiment.measure_fleet(tmp_path / "none.toml", local=2, visits=0)
     with pytest.raises(ConfigError, match="already exists"):
