@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
+from fedtempo.api.paths import Paths, path_list
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.devices import Columns, Devices, column_of, fleet_table, read_devices, write_trace
 from fedtempo.fleet.fitting import Fit, empirical, fit
@@ -37,7 +38,7 @@ class ImportedFleet:
 
 
 def import_fleet(
-    files: Path | str | Iterable[Path | str],
+    files: Paths,
     out: Path | str,
     columns: Path | str | Mapping[str, Any] | None = None,
     *,
@@ -54,7 +55,7 @@ def import_fleet(
     of devices to draw, all if None. seed: of the draw. estimates: name of the server's estimates. Raises ConfigError if
     a file cannot be read or lacks something, an option is unknown, or `out` exists.
     """
-    paths, out = _paths(files), Path(out)
+    paths, out = path_list("files", files), Path(out)
     trace = out.with_name(f"{out.stem}-availability.csv")
     for path in (out, trace):
         if path.exists():
@@ -81,8 +82,8 @@ def joined_devices(files: list[Path], columns: Columns | None) -> Devices:
 
     Raises ConfigError if capacities or devices are missing.
     """
-    if not 1 <= len(files) <= 2:
-        raise ConfigError("files: give one of capacities, and one of presences where there is one")
+    if len(files) > 2:
+        raise ConfigError(f"files: {len(files)} given; give one of capacities, and at most one of availability")
     read = [read_devices(path, columns) for path in files]
     capacities = [devices for devices in read if any(device.compute is not None for device in devices.devices)]
     if len(capacities) != 1:
@@ -127,10 +128,6 @@ def fit_distribution(
     else:
         numbers = [float(value) for value in values]
     return FittedDistributions(tuple(numbers), tuple(fit(numbers)))
-
-
-def _paths(files: Path | str | Iterable[Path | str]) -> list[Path]:
-    return [Path(files)] if isinstance(files, Path | str) else list(map(Path, files))
 
 
 def _columns(columns: Path | str | Mapping[str, Any] | None, options: Mapping[str, Any]) -> Columns | None:

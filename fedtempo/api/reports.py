@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedtempo.api.paths import Paths, path_list
 from fedtempo.errors import ConfigError
 from fedtempo.record import load_run
 from fedtempo.studies.same_work import check_same_work
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
     from fedtempo.record.prediction import Predicted
 
 
-def report_runs(folders: Path | str | Iterable[Path | str], out: Path | str | None = None) -> Path:
+def report_runs(folders: Paths, out: Path | str | None = None) -> Path:
     """Write one self-contained page about runs; return its path (`fedtempo report`).
 
     folders: of runs; any other folder stands for the runs directly in it, such as that of a comparison. out: the page
     (default: report.html in the first folder). Raises ConfigError if a folder holds no run, if targets differ, or if
     runs do different work in the same time, RunError if the page cannot be written.
     """
-    given = _paths(folders)
+    given = path_list("folders", folders)
     runs = [load_run(folder) for folder in _run_folders(given)]
     check_same_work((run.label, run.config) for run in runs)
     from fedtempo.report.html import write_report
@@ -44,7 +45,7 @@ def compare_with_deployment(simulated: Path | str, deployed: Path | str) -> list
 
 
 def watch(
-    folders: Path | str | Iterable[Path | str],
+    folders: Paths,
     port: int = 0,
     *,
     browser: bool = True,
@@ -58,11 +59,7 @@ def watch(
     """
     from fedtempo.report.watch import serving
 
-    serving.watch(_paths(folders), port, browser=browser, say=say)
-
-
-def _paths(folders: Path | str | Iterable[Path | str]) -> list[Path]:
-    return [Path(folders)] if isinstance(folders, Path | str) else list(map(Path, folders))
+    serving.watch(path_list("folders", folders), port, browser=browser, say=say)
 
 
 def _run_folders(folders: Iterable[Path]) -> list[Path]:

@@ -35,7 +35,8 @@ def test_an_imported_fleet_is_a_preset(tmp_path: Path, phones: Path, monkeypatch
         ({"colour": "red"}, r"columns\.colour: unknown key"),
         ({"columns": "nowhere.toml"}, "nowhere.toml cannot be read: No such file"),
         ({"clients": 4}, "only 3 devices"),
-        ({"files": []}, "files: give one of capacities"),
+        ({"files": []}, "files: give at least one"),
+        ({"files": [phones, phones, phones]}, "files: 3 given; give one of capacities"),
     ):
         given: dict[str, Any] = {"files": phones, "out": "new.toml", "columns": columns} | arguments
         with pytest.raises(ConfigError, match=said):

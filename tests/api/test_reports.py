@@ -34,6 +34,9 @@ def test_a_page_about_several_runs(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "links/run").symlink_to(folder / "seed1")
     with pytest.raises(ConfigError, match="name the runs' folders themselves"):
         report_runs(tmp_path / "links")
+    for call in (report_runs, watch):
+        with pytest.raises(ConfigError, match="folders: give at least one"):
+            call([])
     with pytest.raises(ConfigError, match="is not a run folder"):
         report_runs(tmp_path / "nowhere")
 
