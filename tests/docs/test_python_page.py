@@ -55,4 +55,4 @@ def test_every_call_exists_and_is_in_the_reference(call: str) -> None:
 
 def test_every_name_of_the_api_is_in_the_reference() -> None:
     for name, module in fedtempo._LATER.items():
-        assert f"::: fedtempo.{module}.{name}\n" in REFERENCE, name
+        assert f"::: {module}.{name}\n" in REFERENCE, name
