@@ -34,27 +34,54 @@ from fedtempo.parts.later import exported
 from fedtempo.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fedtempo.api.catalogue import CatalogueEntry, Description, FieldDescription, catalogue, describe
+    from fedtempo.api.clients import make_keys, register_keys, serve_client
     from fedtempo.api.experiment import Experiment, resume
+    from fedtempo.api.fleets import FittedDistributions, ImportedFleet, fit_distribution, import_fleet
+    from fedtempo.api.installation import Finding, examine_installation
+    from fedtempo.api.new import config_text, new_config, new_part
+    from fedtempo.api.reports import compare_with_deployment, report_runs, watch
     from fedtempo.api.results import Comparison, Plan, Result, open_comparison, open_run
     from fedtempo.api.tuning import Tuning
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
-    from fedtempo.studies.papers.reproduce import Reproduction, reproduce, reproducible
+    from fedtempo.studies.papers.reproduce import Reproduction, index_results, reproduce, reproducible
 
 _LATER = {
     "Advice": "fedtempo.studies.advice.recommendation",
+    "CatalogueEntry": "fedtempo.api.catalogue",
     "Check": "fedtempo.studies.check",
     "Comparison": "fedtempo.api.results",
+    "Description": "fedtempo.api.catalogue",
     "Experiment": "fedtempo.api.experiment",
+    "FieldDescription": "fedtempo.api.catalogue",
+    "Finding": "fedtempo.api.installation",
+    "FittedDistributions": "fedtempo.api.fleets",
+    "ImportedFleet": "fedtempo.api.fleets",
     "Plan": "fedtempo.api.results",
     "Reproduction": "fedtempo.studies.papers.reproduce",
     "Result": "fedtempo.api.results",
     "Tuning": "fedtempo.api.tuning",
+    "catalogue": "fedtempo.api.catalogue",
+    "compare_with_deployment": "fedtempo.api.reports",
+    "config_text": "fedtempo.api.new",
+    "describe": "fedtempo.api.catalogue",
+    "examine_installation": "fedtempo.api.installation",
+    "fit_distribution": "fedtempo.api.fleets",
+    "import_fleet": "fedtempo.api.fleets",
+    "index_results": "fedtempo.studies.papers.reproduce",
+    "make_keys": "fedtempo.api.clients",
+    "new_config": "fedtempo.api.new",
+    "new_part": "fedtempo.api.new",
     "open_comparison": "fedtempo.api.results",
     "open_run": "fedtempo.api.results",
+    "register_keys": "fedtempo.api.clients",
+    "report_runs": "fedtempo.api.reports",
     "reproduce": "fedtempo.studies.papers.reproduce",
     "reproducible": "fedtempo.studies.papers.reproduce",
     "resume": "fedtempo.api.experiment",
+    "serve_client": "fedtempo.api.clients",
+    "watch": "fedtempo.api.reports",
 }
 """Names whose modules load much; see `exported`."""
 
@@ -67,6 +94,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Advice",
+    "CatalogueEntry",
     "Check",
     "Client",
     "ClientUnavailable",
@@ -74,11 +102,16 @@ __all__ = [
     "ConfigError",
     "ConsentError",
     "DeadlockError",
+    "Description",
     "Durations",
     "Examples",
     "Experiment",
     "Federation",
     "FedtempoError",
+    "FieldDescription",
+    "Finding",
+    "FittedDistributions",
+    "ImportedFleet",
     "Model",
     "Plan",
     "Reproduction",
@@ -92,9 +125,24 @@ __all__ = [
     "Visit",
     "Work",
     "WorkerError",
+    "catalogue",
+    "compare_with_deployment",
+    "config_text",
+    "describe",
+    "examine_installation",
+    "fit_distribution",
+    "import_fleet",
+    "index_results",
+    "make_keys",
+    "new_config",
+    "new_part",
     "open_comparison",
     "open_run",
+    "register_keys",
+    "report_runs",
     "reproduce",
     "reproducible",
     "resume",
+    "serve_client",
+    "watch",
 ]

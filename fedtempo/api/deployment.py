@@ -1,59 +1,105 @@
-"""Runs on real clients, from Python: begun, and continued after an interruption. Flower is imported if it is used."""
+"""Runs on real clients, from Python: begun, continued after an interruption, measured.
+
+Flower is imported only when it is used.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedtempo.deploy.flower import need_flower
 from fedtempo.errors import ConfigError
-from fedtempo.record import Recorder, RunFolder
+from fedtempo.record import Recorder, RunFolder, load_run
+from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
-from fedtempo.runs.run import configuration
+from fedtempo.runs.run import Loaded, configuration
 from fedtempo.studies.display import Display
 
 
-def deploy(
-    config: Config, path: Path, local: int | None, say: Callable[[str], None], display: Display
-) -> dict[str, Any]:
-    """Run once on real clients in a new folder; return the summary. See `Experiment.deploy`."""
-    from fedtempo.deploy.flower import need_flower
-
+def check_local(local: int | None) -> None:
+    """Raise ConfigError if Flower is not installed, or for less than one client on this machine."""
     need_flower()
+    if local is not None and local < 1:
+        raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
+
+
+def deploy(
+    config: Config,
+    path: Path,
+    local: int | None,
+    say: Callable[[str], None],
+    display: Display,
+    loaded: Loaded,
+) -> dict[str, Any]:
+    """Run once on real clients in a new folder; return the summary. See `Experiment.deploy`, and `Run` for `loaded`."""
+    config = _with_clients(config, local)
     from fedtempo.deploy.flower import service
     from fedtempo.deploy.run import deploy_to_folder
 
-    if local is not None and local < 1:
-        raise ConfigError(f"local = {local}: give the number of clients, 1 or more")
-    if local is not None:
-        config = config.with_changes({"data.clients": local}, config.label)
     with _followed(config, path, display) as followers, service.grid(config, path, local, say=say) as grid:
         remember = service.to_resume(grid, local)
-        return deploy_to_folder(config, path, grid, remember=remember, say=say, **followers)
+        return deploy_to_folder(config, path, grid, remember=remember, say=say, loaded=loaded, **followers)
 
 
-def resume(path: Path, told: Mapping[str, Any], sets: list[str], force: bool, display: Display) -> dict[str, Any]:
-    """Continue the deployment in a folder; return the summary. told: what `fedtempo.deploy.run.remembered` returned."""
-    from fedtempo.deploy.flower import need_flower
+def measure(config: Config, path: Path, local: int | None, visits: int, say: Callable[[str], None]) -> Path:
+    """Measure real clients and write them as a `[fleet]`; return the file. See `Experiment.measure_fleet`."""
+    if path.exists():
+        raise ConfigError(f"{path} already exists; choose another file (nothing was overwritten)")
+    if visits < 1:
+        raise ConfigError(f"visits = {visits}: give the number of visits per client, 1 or more")
+    config = _with_clients(config, local)
+    from fedtempo.deploy.flower import service
+    from fedtempo.deploy.flower.measuring import Measure, as_toml
+    from fedtempo.deploy.run import deploy_to_folder
 
+    unlimited = config.with_changes({"run.horizon": 1e9, "run.stop_at_target": False, "run.evaluate_every": 1e9})
+    run = dataclasses.replace(unlimited.run, horizon=None, max_commits=1)
+    measured = dataclasses.replace(unlimited, strategy=Measure(visits), run=run, label="measure")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "run"
+        with service.grid(config, target, local, say=say) as grid:
+            deploy_to_folder(measured, target, grid, say=say)
+        write_text(path, as_toml(load_run(target)))
+    return path
+
+
+def resume(
+    path: Path, remembered: Mapping[str, Any], sets: list[str], force: bool, display: Display, loaded: Loaded
+) -> dict[str, Any]:
+    """Continue the deployment in a folder; return the summary.
+
+    remembered: as `fedtempo.deploy.run.remembered` returns it. loaded: see `Run`.
+    """
     need_flower()
     from fedtempo.deploy.flower import service
     from fedtempo.deploy.flower.grid import Session
     from fedtempo.deploy.run import check_identity, resume_deployment
 
-    local = told.get("local")
+    local = remembered.get("local")
     with RunFolder.resume(path) as folder:
         config = configuration(path, sets)
         check_identity(config, folder, force=force)
-        former = None if told.get("session") is None else Session(**told["session"])
+        former = None if remembered.get("session") is None else Session(**remembered["session"])
         with (
             _followed(config, path, display) as followers,
             service.grid(config, path, local, former, say=display.say) as grid,
         ):
             remember = service.to_resume(grid, local)
-            return resume_deployment(config, folder, grid, remember=remember, force=force, say=display.say, **followers)
+            return resume_deployment(
+                config, folder, grid, remember=remember, force=force, say=display.say, loaded=loaded, **followers
+            )
+
+
+def _with_clients(config: Config, local: int | None) -> Config:
+    """Return a configuration for `local` clients, unchanged if None. Raises ConfigError as `check_local`."""
+    check_local(local)
+    return config if local is None else config.with_changes({"data.clients": local}, config.label)
 
 
 @contextlib.contextmanager

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.api.results import Comparison, Plan, Result, open_comparison
+from fedtempo.api.results import Comparison, Plan, Result, compared
 from fedtempo.api.tuning import Tuning
 from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError, Interrupted, nearest
-from fedtempo.record import load_run
+from fedtempo.record import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
 from fedtempo.runs.run import Run, configuration
+from fedtempo.runs.shipped import config_names, config_path
 from fedtempo.studies import compare as comparison
 from fedtempo.studies.competitors import competitors, configured, whole_seeds
 from fedtempo.studies.display import HIDDEN, Display
@@ -63,6 +64,16 @@ class Experiment:
     def from_toml(cls, path: Path | str, *sets: str) -> Experiment:
         """Return the experiment of a file; sets: "section.key=value" as for `--set`."""
         return cls.of(load(path, sets))
+
+    @classmethod
+    def shipped(cls, name: str, *sets: str) -> Experiment:
+        """Return the experiment of a shipped configuration, such as "fedhusky"; there is one for every strategy.
+
+        sets: as in `from_toml`. Raises ConfigError for an unknown name.
+        """
+        if name not in config_names():
+            raise ConfigError(f"{name}: no such configuration{nearest(name, config_names())}")
+        return cls.of(load(config_path(name), sets, own=False))
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
@@ -125,8 +136,10 @@ class Experiment:
             _untracked(self._config)
             return _in_memory(Run(self._config), display)
         path = Path(folder)
+        read: list[RecordedRun] = []
         with display.observing(self._config, path) as observers, display.watching(self._config) as watch:
-            return _in_folder(path, Run(self._config, None, observers, watch).begin(path))
+            summary = Run(self._config, None, observers, watch, loaded=read.append).begin(path)
+        return _in_folder(read, summary)
 
     def compare(
         self,
@@ -143,8 +156,8 @@ class Experiment:
         """
         labels, numbers = competitors(strategies, self._config), whole_seeds(seeds)
         if folder is not None:
-            comparison.begin(Path(folder), self._config, labels, numbers, display)
-            return open_comparison(folder)
+            runs = comparison.begin(Path(folder), self._config, labels, numbers, display)
+            return compared(map(Result.of, runs), labels)
         _untracked(self._config)
         results: dict[str, list[Result]] = {label: [] for label in labels}
         for config, world in comparison.runs_of(self._config, labels, numbers):
@@ -241,8 +254,27 @@ class Experiment:
         """
         from fedtempo.api.deployment import deploy
 
-        path = Path(folder)
-        return _in_folder(path, deploy(self._config, path, local, say or display.say, display))
+        read: list[RecordedRun] = []
+        summary = deploy(self._config, Path(folder), local, say or display.say, display, read.append)
+        return _in_folder(read, summary)
+
+    def measure_fleet(
+        self,
+        out: Path | str,
+        *,
+        local: int | None = None,
+        visits: int = 3,
+        display: Display = HIDDEN,
+    ) -> Path:
+        """Measure real clients with this model and data, and write them as a `[fleet]` (`fedtempo fleet measure`).
+
+        out: a new TOML file, which is returned; it holds each client's median times in seconds. local: as in `deploy`.
+        visits: number of visits per client. display: its `say` receives a line per client that joins. Raises
+        ConfigError if the file exists or Flower is not installed, RunError if a client makes no visit.
+        """
+        from fedtempo.api.deployment import measure
+
+        return measure(self._config, Path(out), local, visits, display.say)
 
     def fleet_figure(self) -> MatplotlibFigure:
         """Draw the fleet with Matplotlib (`fedtempo fleet plot`)."""
@@ -283,21 +315,23 @@ def resume(
     """
     folder = Path(folder)
     if (folder / comparison.PLAN).exists():
-        comparison.resume(folder, sets, force=force, display=display)
-        return open_comparison(folder)
-    if (told := remembered(folder)) is not None:
-        from fedtempo.api import deployment
+        runs = comparison.resume(folder, sets, force=force, display=display)
+        return compared(map(Result.of, runs), list(dict.fromkeys(run.label for run in runs)))
+    read: list[RecordedRun] = []
+    if (deployment := remembered(folder)) is not None:
+        from fedtempo.api.deployment import resume
 
-        return _in_folder(folder, deployment.resume(folder, told, list(sets), force, display))
+        return _in_folder(read, resume(folder, deployment, list(sets), force, display, read.append))
     config = configuration(folder, list(sets))
     with display.observing(config, folder) as observers, display.watching(config) as watch:
-        return _in_folder(folder, Run(config, None, observers, watch).complete(folder, force=force))
+        summary = Run(config, None, observers, watch, loaded=read.append).complete(folder, force=force)
+    return _in_folder(read, summary)
 
 
-def _in_folder(folder: Path, summary: Mapping[str, Any]) -> Result:
-    """Return the run that a folder holds, which has just been summarised."""
-    run = load_run(folder)
-    return Result(run, summary, run.config, folder)
+def _in_folder(read: Sequence[RecordedRun], summary: Mapping[str, Any]) -> Result:
+    """Return the result of a run in a folder, which was read from there once, for its page."""
+    (run,) = read
+    return Result(run, summary, run.config, run.folder)
 
 
 def _untracked(config: Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,9 @@ from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
-from fedtempo.studies.compare import PLAN
+from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
-from fedtempo.studies.plan_explained import explain_plan
+from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -47,6 +47,11 @@ class Result(Pictures):
     config: Mapping[str, Any]
     folder: Path | None = None
     _model: Model | None = None
+
+    @classmethod
+    def of(cls, run: Run) -> Result:
+        """Return the result of a run that `fedtempo.record.load_run` has read; its summary is computed anew."""
+        return cls(run, summarise(run), run.config, run.folder)
 
     @property
     def label(self) -> str:
@@ -232,6 +237,13 @@ class Plan(Comparison):
 
     predictions: Mapping[str, Prediction] = dataclasses.field(default_factory=dict)
 
+    def save_figures(self, folder: Path | str) -> list[Path]:
+        """Draw the schedules, and what explains those of psfl and csgd, as PNG and SVG into a new folder; return the
+        PNG files (`fedtempo plan --out`). Raises ConfigError if the folder holds something."""
+        from fedtempo.studies.plan_figures import draw_plans
+
+        return draw_plans(new_folder(Path(folder)), self.predictions)
+
     @classmethod
     def of(cls, predictions: Mapping[str, Prediction]) -> Plan:
         results = {
@@ -240,14 +252,19 @@ class Plan(Comparison):
         return cls(results, predictions)
 
     def explanation(self) -> str:
-        """Explain why psfl and csgd train as they do (solved structure, clusters); "" for other
-        strategies."""
+        """Return the order of named clients, and why psfl and csgd train as they do (solved structure, clusters).
 
-        def show(console: Console) -> None:
-            for each in self.predictions.values():
-                explain_plan(console, each.config, each.world)
+        "" for other strategies and clients without names.
+        """
+        return _text(self.show_explanation)
 
-        return _text(show)
+    def show_explanation(self, console: Console) -> None:
+        """Print the explanation to a console of Rich."""
+        orders = {clients_in_order(prediction.world) for prediction in self.predictions.values()}
+        for line in sorted(order for order in orders if order):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        for prediction in self.predictions.values():
+            explain_plan(console, prediction.config, prediction.world)
 
 
 def open_run(folder: Path | str) -> Result:
@@ -258,8 +275,7 @@ def open_run(folder: Path | str) -> Result:
     folder = Path(folder)
     if (folder / PLAN).exists():
         raise ConfigError(f"{folder} holds a comparison: open_comparison reads it")
-    run = load_run(folder)
-    return Result(run, summarise(run), run.config, folder)
+    return Result.of(load_run(folder))
 
 
 def open_comparison(folder: Path | str) -> Comparison:
@@ -271,21 +287,26 @@ def open_comparison(folder: Path | str) -> Comparison:
     found = [open_run(path.parent) for path in sorted(folder.glob("*/run.sqlite")) if not path.parent.is_symlink()]
     if not found:
         raise ConfigError(f"{folder} holds no run folders")
-    order = _asked_order(folder)
-    results: dict[str, list[Result]] = {}
-    for result in sorted(found, key=lambda each: (order.get(each.label, len(order)), each.label, each.seed)):
-        results.setdefault(result.label, []).append(result)
-    return Comparison(results)
+    return compared(found, _asked_order(folder))
 
 
-def _asked_order(folder: Path) -> dict[str, int]:
-    """Return the order of a comparison's strategies; empty if the folder does not record it."""
+def compared(results: Iterable[Result], labels: Sequence[str] = ()) -> Comparison:
+    """Return the comparison of some runs: strategies in the order of `labels`, others by name, and runs by seed."""
+    order = {label: position for position, label in enumerate(labels)}
+    grouped: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda run: (order.get(run.label, len(order)), run.label, run.seed)):
+        grouped.setdefault(result.label, []).append(result)
+    return Comparison(grouped)
+
+
+def _asked_order(folder: Path) -> list[str]:
+    """Return the labels of a comparison's strategies in order; empty if the folder does not record them."""
     import tomllib
 
     from fedtempo.record.reading import read_table
 
     labels = (read_table(folder, PLAN, tomllib.loads) or {}).get("strategies", [])
-    return {str(label): position for position, label in enumerate(labels)} if isinstance(labels, list) else {}
+    return list(map(str, labels)) if isinstance(labels, list) else []
 
 
 def _row(result: Result) -> dict[str, Any]:

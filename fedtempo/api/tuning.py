@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.report import frames
 from fedtempo.runs.config import flat
 
@@ -45,6 +46,18 @@ class Tuning:
                 settings |= flat(key, value)
             tables[label] = settings | changes
         return self.base.with_({f"compare.{label}": table for label, table in tables.items()})
+
+    def toml(self, label: str | None = None) -> str:
+        """Return the best settings as TOML to paste into the configuration, in place of the tables of these names.
+
+        label: of one strategy; all if None. Raises ConfigError for a label that was not tuned.
+        """
+        from fedtempo.studies.tuning.report import comparison_lines
+
+        if label is not None and label not in self.placed:
+            raise ConfigError(f"{label}: not tuned{nearest(label, self.placed)}")
+        labels = self.placed if label is None else [label]
+        return "\n".join(comparison_lines(self.base.config, each, self.best[each]) for each in labels)
 
     def table(self) -> DataFrame:
         """Return one row per setting, each strategy's best first: strategy, lr, how long it was tried (s), median time

@@ -1,139 +1,172 @@
-"""What `fedtempo fleet import`, `fit`, `export` and `plot` do."""
+"""The commands below `fedtempo fleet`."""
 
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import tomli_w
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from fedtempo.errors import ConfigError
-from fedtempo.fleet.devices import Columns, Devices, column_of, fleet_table, read_devices, write_trace
-from fedtempo.fleet.fitting import DOUBTFUL, Fit, empirical, fit
-from fedtempo.parts.construct import construct
-from fedtempo.record.strict_json import write_text
-from fedtempo.runs.config import load
-from fedtempo.studies.fleet import export_fleet
-from fedtempo.studies.tuning.report import toml_line
+from fedtempo.cli.options import ConfigFile, Group, Local, Sets, console, experiment_of, local_experiment
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedtempo.fleet.fitting import Fit
+
+fleet = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Import, fit, measure, export and draw fleets.",
+    epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml",
+)
 
 
-def import_fleet(
-    console: Console,
-    files: list[Path],
-    out: Path,
-    mapping: Path | None,
-    given: Mapping[str, Any],
-    clients: int | None,
-    seed: int,
-    estimates: str,
+@fleet.command(name="import", epilog="Example: fedtempo fleet import phones.csv --compute seconds --out phones.toml")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="CSV files, or FedScale traces (JSON)", show_default=False)],
+    out: Annotated[Path, typer.Option(help="new TOML file", show_default=False)],
+    columns: Annotated[Path | None, typer.Option(help="TOML file that maps columns")] = None,
+    client: Annotated[str | None, typer.Option(help="column that identifies devices")] = None,
+    compute: Annotated[str | None, typer.Option(help="column of compute times or speeds")] = None,
+    compute_unit: Annotated[str | None, typer.Option(help="s/visit, ms/example, example/s, ...")] = None,
+    compute_factor: Annotated[
+        float | None, typer.Option(help="factor on compute times, such as 3 from inference to training")
+    ] = None,
+    rate: Annotated[str | None, typer.Option(help="column of the rate in both directions")] = None,
+    download: Annotated[str | None, typer.Option(help="column of the download rate")] = None,
+    upload: Annotated[str | None, typer.Option(help="column of the upload rate")] = None,
+    rate_unit: Annotated[str | None, typer.Option(help="bit/s, kbit/s, Mbit/s, B/s, kB/s, MB/s")] = None,
+    watts: Annotated[str | None, typer.Option(help="column of the power while computing (W)")] = None,
+    begin: Annotated[str | None, typer.Option(help="column of the time at which a device becomes available")] = None,
+    end: Annotated[str | None, typer.Option(help="column of the time at which it leaves")] = None,
+    time_unit: Annotated[str | None, typer.Option(help="unit of these times: s, ms, min or h")] = None,
+    clients: Annotated[int | None, typer.Option(help="number of devices to draw (default: keep all)")] = None,
+    seed: Annotated[int, typer.Option(help="random seed of the draw")] = 1,
+    estimates: Annotated[str, typer.Option(help="name of the server's estimates")] = "exact",
 ) -> None:
-    """Recorded devices as a `[fleet]` in a new file, with a trace beside it where it is known when they are there."""
-    if out.exists():
-        raise ConfigError(f"{out} already exists; choose another file with --out (nothing was overwritten)")
-    trace = out.with_name(f"{out.stem}-availability.csv")
-    if trace.exists():
-        raise ConfigError(f"{trace} already exists; choose another file with --out (nothing was overwritten)")
-    if seed < 0:
-        raise ConfigError(f"seed = {seed}: must be 0 or more")
-    devices = together(files, _columns(mapping, given))
-    known = len(devices.devices)
-    if clients is not None:
-        devices = devices.drawn(clients, np.random.default_rng(seed))
-    present = any(device.windows for device in devices.devices)
-    table = fleet_table(devices, trace=trace.as_posix() if present else None, estimates=estimates)
-    text = f"# {len(devices.devices)} of {known} devices from {', '.join(path.name for path in files)}.\n"
-    if clients is not None:
-        text += f"# Drawn with seed {seed}: {', '.join(device.name for device in devices.devices[:20])}, ...\n"
-    text += tomli_w.dumps({"data": {"clients": len(devices.devices)}, "fleet": table})
-    write_text(out, text)
-    console.print(f"{out}", style="cyan", soft_wrap=True)
-    if present:
-        write_trace(devices, trace)
-        console.print(f"{trace}", style="cyan", soft_wrap=True)
-    console.print(f"{len(devices.devices)} of {known} devices", style="dim", highlight=False)
+    """Make a fleet from recorded devices (docs/fleets.md)."""
+    from fedtempo.api.fleets import import_fleet
+
+    options = {
+        "client": client,
+        "compute": compute,
+        "compute_unit": compute_unit,
+        "compute_factor": compute_factor,
+        "rate": rate,
+        "download": download,
+        "upload": upload,
+        "rate_unit": rate_unit,
+        "watts": watts,
+        "begin": begin,
+        "end": end,
+        "time_unit": time_unit,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    imported = import_fleet(files, out, columns, clients=clients, seed=seed, estimates=estimates, **given)
+    for path in (imported.path, imported.trace):
+        if path is not None:
+            console.print(f"{path}", style="cyan", soft_wrap=True)
+    console.print(f"{imported.devices} of {imported.recorded} devices", style="dim", highlight=False)
 
 
-def together(files: list[Path], columns: Columns | None) -> Devices:
-    """One set of devices from a file of capacities, and one of presences where there is one, in either order.
+@fleet.command(epilog="Example: fedtempo fleet fit times.csv --column seconds --client device")
+def fit(
+    file: Annotated[Path, typer.Argument(help="CSV with measured values", show_default=False)],
+    column: Annotated[str, typer.Option(help="column of the values", show_default=False)],
+    client: Annotated[
+        str | None, typer.Option(help="column that identifies devices; each counts by its median")
+    ] = None,
+) -> None:
+    """Find the distribution that describes measured times."""
+    from fedtempo.api.fleets import fit_distribution
+    from fedtempo.fleet.fitting import DOUBTFUL
+    from fedtempo.studies.tuning.report import toml_line
 
-    Raises ConfigError where capacities or devices are missing.
+    fitted = fit_distribution(file, column, client)
+    low, high = min(fitted.values), max(fitted.values)
+    title = f"{file.name}, {column}: {len(fitted.values)} values from {low:.4g} to {high:.4g}"
+    console.print(_fits_table(title, fitted.fits))
+    if not fitted.best.good:
+        console.print(
+            f"None of them describes the values (Kolmogorov-Smirnov, p < {DOUBTFUL:g}): take the values themselves.",
+            style="yellow",
+            highlight=False,
+            soft_wrap=True,
+        )
+    console.print(toml_line(fitted.table()), markup=False, highlight=False, soft_wrap=True)
+
+
+@fleet.command(epilog="Example: fedtempo fleet export configs/fedhusky.toml --out clients.csv")
+def export(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="new .csv, .parquet, .json or .toml", show_default=False)],
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Write the clients of a configuration.
+
+    A row each; as .toml the fleet without chance.
     """
-    if not 1 <= len(files) <= 2:
-        raise ConfigError("files: give one of capacities, and one of presences where there is one")
-    found = [read_devices(path, columns) for path in files]
-    capacities = [devices for devices in found if any(device.compute is not None for device in devices.devices)]
-    if len(capacities) != 1:
-        raise ConfigError(f"{files[0]}: exactly one file must say how fast devices compute; {len(capacities)} do")
-    presences = [devices for devices in found if devices is not capacities[0]]
-    return capacities[0].joined(presences[0]) if presences else capacities[0]
+    console.print(f"{experiment_of(config, set_).export_fleet(out)}", style="cyan", soft_wrap=True)
 
 
-def _columns(mapping: Path | None, given: Mapping[str, Any]) -> Columns | None:
-    """Columns as a TOML file and options say; an option takes precedence."""
-    table: dict[str, Any] = {}
-    if mapping is not None:
-        try:
-            table = tomllib.loads(mapping.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise ConfigError(f"{mapping} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    table |= {name: value for name, value in given.items() if value is not None}
-    return construct(Columns, table, "columns") if table else None
+@fleet.command(epilog="Example: fedtempo fleet plot configs/fedhusky.toml --out fleet.png")
+def plot(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="output file: PNG, SVG or PDF")] = Path("fleet.png"),
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Draw a fleet: visit times, rates, positions, availability."""
+    experiment = experiment_of(config, set_)
+    from fedtempo.report.figures import write_figure
+
+    write_figure(experiment.fleet_figure(), out)
+    console.print(f"{out}", style="cyan", soft_wrap=True)
 
 
-def fit_column(console: Console, file: Path, column: str, client: str | None) -> None:
-    """Distributions fitted to a CSV's column, best first, and the line for a configuration."""
-    values = column_of(file, column, client)
-    found = fit(values)
+@fleet.command(epilog="Example: fedtempo fleet measure configs/fedhusky-local.toml --local 5 --out fleet.toml")
+def measure(
+    config: ConfigFile,
+    out: Annotated[Path, typer.Option(help="new TOML file")],
+    local: Local = None,
+    visits: Annotated[int, typer.Option(min=1, help="number of visits per client")] = 3,
+    set_: Sets = [],  # noqa: B006
+) -> None:
+    """Measure live clients with the real model, and write their fleet."""
+    experiment = local_experiment(config, local, set_)
+    from fedtempo.cli.progress import terminal
+
+    with console.status(f"{visits} visits of each client"):
+        experiment.measure_fleet(out, local=local, visits=visits, display=terminal(console, deployed=True))
+    console.print(f"{out}", style="cyan", soft_wrap=True)
+
+
+@fleet.command(name="compare", epilog="Example: fedtempo fleet compare runs/simulated runs/deployed")
+def fleet_compare(
+    simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
+    deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
+) -> None:
+    """Compare a simulation with the deployment that it predicted."""
+    from fedtempo.api.reports import compare_with_deployment
+    from fedtempo.report.table import prediction_table
+
+    console.print(prediction_table(compare_with_deployment(simulated, deployed)))
+
+
+def _fits_table(title: str, fits: Iterable[Fit]) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(
-        title=f"{file.name}, {column}: {len(values)} values from {min(values):.4g} to {max(values):.4g}",
-        title_justify="left",
-        title_style="bold",
-        header_style="dim",
-        box=box.SIMPLE,
-        padding=(0, 1),
+        title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE, padding=(0, 1)
     )
     table.add_column("distribution", no_wrap=True)
     for name in ("AIC", "KS", "p"):
         table.add_column(name, justify="right", no_wrap=True)
-    for place, each in enumerate(found):
-        table.add_row(each.kind, *_criteria(each), style="bold green" if place == 0 else "")
-    console.print(table)
-    best = found[0]
-    if best.good:
-        console.print(toml_line(best.table()), markup=False, highlight=False, soft_wrap=True)
-        return
-    console.print(
-        f"None of them describes the values (Kolmogorov-Smirnov, p < {DOUBTFUL:g}): take the values themselves.",
-        style="yellow",
-        highlight=False,
-        soft_wrap=True,
-    )
-    themselves = {"kind": "discrete", "values": list(empirical(values).values)}
-    console.print(toml_line(themselves), markup=False, highlight=False, soft_wrap=True)
-
-
-def _criteria(each: Fit) -> tuple[str, str, str]:
-    aic = "" if math.isinf(each.aic) else f"{each.aic:.1f}"
-    return aic, f"{each.ks:.3f}", "" if each.p is None else f"{each.p:.3g}"
-
-
-def export(console: Console, config: Path, out: Path, sets: list[str]) -> None:
-    """The fleet of a configuration as a file."""
-    console.print(f"{export_fleet(load(config, sets), out)}", style="cyan", soft_wrap=True)
-
-
-def plot(console: Console, config: Path, out: Path, sets: list[str]) -> None:
-    """The fleet of a configuration as a picture."""
-    loaded = load(config, sets)
-    from fedtempo.report.figures import write_figure
-    from fedtempo.studies.fleet_figure import draw_fleet
-
-    write_figure(draw_fleet(loaded), out)
-    console.print(f"{out}", style="cyan", soft_wrap=True)
+    for position, fit in enumerate(fits):
+        aic = "" if math.isinf(fit.aic) else f"{fit.aic:.1f}"
+        p = "" if fit.p is None else f"{fit.p:.3g}"
+        table.add_row(fit.kind, aic, f"{fit.ks:.3f}", p, style="bold green" if position == 0 else "")
+    return table

@@ -1,17 +1,26 @@
-"""Arguments shared by several commands, the consoles, and a command group that suggests the right name."""
+"""What several commands share: arguments, the consoles, the experiment of a configuration file, a command group.
+
+What takes long to import is imported in functions, so that help and errors about arguments come at once.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
 from fedtempo.cli.logs import Format
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, duplicate
 from fedtempo.runs.files import read_tables
+
+if TYPE_CHECKING:
+    from fedtempo.api.experiment import Experiment
+
+RUNS = Path("runs")
+"""Folder of new results if --out is not given."""
 
 console = Console(emoji=False)
 errors = Console(stderr=True, emoji=False)
@@ -46,12 +55,67 @@ Local = Annotated[
         help="number of clients to start on this machine, with a SuperLink (default: join the one in \\[deploy])"
     ),
 ]
+Seed = Annotated[int | None, typer.Option(help="random seed; same as --set run.seed=N")]
 Track = Annotated[str | None, typer.Option(help="trackers to log to: tensorboard, mlflow, wandb; comma-separated")]
 LogFormat = Annotated[
     Format | None, typer.Option(help="log each visit, commit and evaluation to stderr (off by default)")
 ]
 Runs = Annotated[list[Path], typer.Argument(help="folders of runs or comparisons", show_default=False, callback=_runs)]
 OneRun = Annotated[Path, typer.Argument(help="run folder", show_default=False, callback=lambda path: _runs([path])[0])]
+
+
+def experiment_of(path: Path, sets: list[str], seed: int | None = None) -> Experiment:
+    """Return the experiment of a configuration file; the API is imported once the configuration is known to be right.
+
+    sets: as for --set. Raises ConfigError for an unusable configuration.
+    """
+    from fedtempo.runs.config import load
+
+    config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
+    from fedtempo.api.experiment import Experiment
+
+    return Experiment.of(config)
+
+
+def local_experiment(path: Path, local: int | None, sets: list[str], seed: int | None = None) -> Experiment:
+    """Return the experiment of a configuration file, for `local` clients on this machine if given.
+
+    Raises ConfigError if Flower is not installed, for less than one client, or for an unusable configuration.
+    """
+    from fedtempo.api.deployment import check_local
+
+    check_local(local)
+    return experiment_of(path, [*sets, *([] if local is None else [f"data.clients={local}"])], seed)
+
+
+def new_run_folder(out: Path | None, label: str, seed: int) -> Path:
+    """Return the folder for results: `out`, or else an unused name under runs/."""
+    from fedtempo.record.folder import default_name, unused
+
+    return out or unused(RUNS / default_name(label, seed))
+
+
+def tracker_sets(names: str | None) -> list[str]:
+    """Return the --set of `--track a,b`."""
+    return [] if names is None else [f"run.track={[name.strip() for name in names.split(',')]}"]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds that "1-3,7" names: [1, 2, 3, 7]. Raises ConfigError for anything else."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            low = int(first)
+            high = int(last) if dash else low
+        except ValueError:
+            raise ConfigError(f"--seeds {text}: write whole numbers such as 1-5 or 1,3,7") from None
+        if high < low:
+            raise ConfigError(f"--seeds {text}: {part} is a descending range")
+        seeds.extend(range(low, high + 1))
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"--seeds {text}: duplicate seed {duplicate(seeds)}")
+    return seeds
 
 
 class Group(TyperGroup):

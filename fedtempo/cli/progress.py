@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedtempo.cli import logs
-from fedtempo.record.recorder import Observer
-from fedtempo.report.trackers.tracking import tracked
-from fedtempo.runs.config import Config
-from fedtempo.runs.launch import Watch
-from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.heartbeat import in_background
-from fedtempo.runtime.runner import Driven
-from fedtempo.studies.display import Display
+
+if TYPE_CHECKING:
+    from fedtempo.record.recorder import Observer
+    from fedtempo.runs.config import Config
+    from fedtempo.runs.launch import Watch
+    from fedtempo.runtime.evaluations import Evaluations
+    from fedtempo.runtime.runner import Driven
+    from fedtempo.studies.display import Display
 
 _REFRESH_S = 0.25
 
@@ -35,6 +35,10 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
     The bar follows the run's clock to the horizon, or commits to their budget. A thread of its own reads the run's
     counters, so that the run pays nothing for it.
     """
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from fedtempo.runtime.heartbeat import in_background
+
     budget = config.run.max_commits
     total = config.run.horizon if config.run.horizon is not None else budget
     columns = (
@@ -68,6 +72,7 @@ def terminal(console: Console, log_format: logs.Format | None = None, deployed: 
 
     deployed: lines about the deployment are dim, or go to the log if there is one.
     """
+    from fedtempo.studies.display import Display
 
     def say(line: str) -> None:
         if log_format is None:
@@ -81,6 +86,8 @@ def terminal(console: Console, log_format: logs.Format | None = None, deployed: 
 @contextlib.contextmanager
 def _observed(config: Config, folder: Path, log_format: logs.Format | None) -> Iterator[tuple[Observer, ...]]:
     """Yield the observers of a run in a folder: its trackers, and the log if it has a format."""
+    from fedtempo.report.trackers.tracking import tracked
+
     with tracked(config, folder) as trackers:
         if log_format is None:
             yield trackers

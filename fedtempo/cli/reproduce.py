@@ -1,67 +1,87 @@
-"""What `fedtempo reproduce` does."""
+"""`fedtempo reproduce`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from fedtempo.studies.papers import reproduce as reproducing
-from fedtempo.studies.papers.index import write_index
-from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Exhibit, Row, source_names
+from fedtempo.cli.options import Out, console
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fedtempo.studies.papers.reproduction import Exhibit, Row
 
 
 def reproduce(
-    console: Console,
-    what: str | None,
-    list_only: bool,
-    ids: bool,
-    scale: str,
-    data: str | None,
-    out: Path | None,
-    results: Path | None,
+    what: Annotated[str | None, typer.Argument(help="paper/figure, such as fedhusky/fig5")] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="print the papers' names only, for scripts")] = False,
+    index: Annotated[
+        Path | None, typer.Option(help="write index.md for all results under this folder", show_default=False)
+    ] = None,
+    scale: Annotated[str, typer.Option(help="small (about a minute), medium, or full (the paper's setting)")] = "small",
+    data: Annotated[
+        str | None, typer.Option(help="data source instead of the paper's, such as fashion-mnist", show_default=False)
+    ] = None,
+    out: Out = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="keep the result under this folder, replacing an earlier one", show_default=False),
+    ] = None,
 ) -> None:
-    """A paper's figure into a folder: pictures, result.json, result.md; the rows as a table."""
-    if ids:
-        print(*(name for name, experiment in EXHIBITS.items() if experiment.printed), sep="\n")
+    """Reproduce a paper's figure, its numbers beside ours."""
+    from fedtempo.studies.papers.reproduce import index_results, reproduce
+
+    if index is not None:
+        console.print(f"{index_results(index)}", style="cyan", soft_wrap=True)
+    elif ids or list_only or what is None:
+        _list_exhibits(names_only=ids)
+    else:
+        with console.status(f"{what} ({scale} scale)"):
+            made = reproduce(what, out, scale=scale, data=data, results=results)  # type: ignore[arg-type]
+        console.print(_rows_table(made.title, made.rows))
+        if made.verdict is not None:
+            console.print(f"{made.name}: {made.verdict}", style="bold")
+        console.print(f"{made.folder}", style="cyan", soft_wrap=True)
+
+
+def _list_exhibits(names_only: bool) -> None:
+    from fedtempo.studies.papers.registry import EXHIBITS
+
+    printed = [exhibit for exhibit in EXHIBITS.values() if exhibit.printed]
+    if names_only:
+        print(*(exhibit.name for exhibit in printed), sep="\n")
         return
-    if list_only or what is None:
-        printed = [experiment for experiment in EXHIBITS.values() if experiment.printed]
-        others = [experiment for experiment in EXHIBITS.values() if not experiment.printed]
-        console.print(_experiments_table(f"the papers' {len(printed)} figures and tables", printed))
-        console.print(_experiments_table("beside the papers", others))
-        return
-    with console.status(f"{what} ({scale} scale)"):
-        made = reproducing.reproduce(what, out, scale=scale, data=data, results=results)  # type: ignore[arg-type]
-    console.print(_rows_table(made.title, made.rows))
-    if made.verdict is not None:
-        console.print(f"{made.name}: {made.verdict}", style="bold")
-    console.print(f"{made.folder}", style="cyan", soft_wrap=True)
+    others = [exhibit for exhibit in EXHIBITS.values() if not exhibit.printed]
+    console.print(_exhibits_table(f"the papers' {len(printed)} figures and tables", printed))
+    console.print(_exhibits_table("beside the papers", others))
 
 
-def index_results(console: Console, folder: Path) -> None:
-    """A page over the results below a folder."""
-    console.print(f"{write_index(folder)}", style="cyan", soft_wrap=True)
+def _exhibits_table(title: str, exhibits: Iterable[Exhibit]) -> Table:
+    from rich.table import Table
 
+    from fedtempo.studies.papers.reproduction import SCALES, source_names
 
-def _experiments_table(title: str, experiments: Iterable[Exhibit]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
     for column in ("name", "in the paper", "what", "the paper's data", *(f"{scale}, min" for scale in SCALES)):
         table.add_column(
             column, justify="right" if column.endswith("min") else "left", no_wrap=column in ("name", "in the paper")
         )
-    for experiment in experiments:
-        minutes = (f"{minutes:g}" for minutes in experiment.minutes)
-        data = source_names(experiment.data) or "-"
-        table.add_row(experiment.name, experiment.printed, experiment.title, data, *minutes)
+    for exhibit in exhibits:
+        minutes = (f"{minutes:g}" for minutes in exhibit.minutes)
+        data = source_names(exhibit.data) or "-"
+        table.add_row(exhibit.name, exhibit.printed, exhibit.title, data, *minutes)
     return table
 
 
 def _rows_table(title: str, rows: Iterable[Row]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
     for column in ("quantity", "paper", "measured", "ratio", "verdict", "remark"):
         table.add_column(column, overflow="fold")

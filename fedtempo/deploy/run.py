@@ -36,7 +36,7 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
-from fedtempo.runs.run import finish
+from fedtempo.runs.run import Loaded, finish
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.heartbeat import heartbeat
@@ -59,18 +59,19 @@ def deploy_to_folder(
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
     recorder: Callable[..., Recorder] = Recorder,
+    loaded: Loaded | None = None,
 ) -> dict[str, Any]:
     """Run once on the clients of `grid`, in a new folder; return the run's summary.
 
     remember: JSON values that `remembered` returns when the run is resumed. say: receives lines about clients that
-    join. recorder: makes the run's recorder.
+    join. recorder: makes the run's recorder. loaded: see `fedtempo.runs.run.Run`.
     """
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
             _remember(folder, remember or {})
             write_text(folder.config, config.dump())
-            return _deploy(config, folder, grid, None, watch, say, recorder)
+            return _deploy(config, folder, grid, None, watch, say, recorder, loaded)
     except ConfigError as error:
         if not error.keeps_run:
             shutil.rmtree(folder.path)  # the run never began
@@ -87,6 +88,7 @@ def resume_deployment(
     watch: Watch | None = None,
     say: Callable[[str], None] = lambda _: None,
     recorder: Callable[..., Recorder] = Recorder,
+    loaded: Loaded | None = None,
 ) -> dict[str, Any]:
     """Resume a run on real clients whose server was killed or interrupted; return its summary.
 
@@ -98,7 +100,7 @@ def resume_deployment(
     journal = Journal.resume(folder.journal) if folder.journal.exists() else None
     _remember(folder, remember or {})
     folder.summary.unlink(missing_ok=True)
-    return _deploy(config, folder, grid, journal, watch, say, recorder)
+    return _deploy(config, folder, grid, journal, watch, say, recorder, loaded)
 
 
 def check_identity(config: Config, folder: RunFolder, *, force: bool = False) -> None:
@@ -133,6 +135,7 @@ def _deploy(
     watch: Watch | None,
     say: Callable[[str], None],
     recorder: Callable[..., Recorder],
+    loaded: Loaded | None,
 ) -> dict[str, Any]:
     dataset = load_data(config)
     for name, enabled in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
@@ -172,7 +175,7 @@ def _deploy(
             wait_for_nodes(grid, len(joined), settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
             summary = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
-    finish(folder, summary, None)
+    finish(folder, summary, None, loaded=loaded)
     if summary["ended"] != "interrupted":
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
     return summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from fedtempo.record import Records, RunFolder, load_run, write_json
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer
+from fedtempo.record.run import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, load
 from fedtempo.runs.identity import identity, must_agree, settings
@@ -25,6 +26,7 @@ from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.heartbeat import heartbeat
 
 Vector = npt.NDArray[np.float32]
+Loaded = Callable[[RecordedRun], None]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Run:
 
     world: data, clients and fleet, built from the configuration if None. observers: told what happens; they decide
     nothing. watch: called with the run as it begins. page: whether a run in a folder gets its report.html. quiet:
-    warnings are not logged; the summary has them anyway.
+    warnings are not logged; the summary has them anyway. loaded: called with a run in a folder when it is read from
+    there, for its page or because it had already finished.
     """
 
     config: Config
@@ -42,6 +45,7 @@ class Run:
     watch: Watch | None = None
     page: bool = True
     quiet: bool = False
+    loaded: Loaded | None = None
 
     def in_memory(self) -> tuple[dict[str, Any], Records, Vector | None]:
         """Run; return the summary, the records and the final model as a flat vector (None without training)."""
@@ -92,8 +96,11 @@ class Run:
         if not folder.finished:
             return self.resume(path, force=force)
         must_agree(path, settings(load(folder.config, own=False)), settings(self.config), force)
-        summary = dict(load_run(path).summary or {})
+        recorded = load_run(path)
+        summary = dict(recorded.summary or {})
         keep_final_model(folder, summary)
+        if self.loaded is not None:
+            self.loaded(recorded)
         return summary
 
     def _world(self) -> World:
@@ -102,7 +109,7 @@ class Run:
     def _in_folder(self, folder: RunFolder, world: World, journal: Journal) -> dict[str, Any]:
         with heartbeat(folder.now, self.watch) as watch:
             summary, _, model = self._recorded(world, watch, folder.path, journal)
-        finish(folder, summary, model, page=self.page)
+        finish(folder, summary, model, page=self.page, loaded=self.loaded)
         return summary
 
     def _recorded(
@@ -138,10 +145,17 @@ def configuration(path: Path, sets: list[str]) -> Config:
     return load(folder.config, sets, own=False).with_changes({}, label=label)
 
 
-def finish(folder: RunFolder, summary: dict[str, Any], model: Vector | None, *, page: bool = True) -> None:
+def finish(
+    folder: RunFolder,
+    summary: dict[str, Any],
+    model: Vector | None,
+    *,
+    page: bool = True,
+    loaded: Loaded | None = None,
+) -> None:
     """Write what a run leaves, finished or interrupted: summary.json, the final model and the page.
 
-    model: None if there is none, or its file is written already.
+    model: None if there is none, or its file is written already. loaded: called with the run that the page shows.
     """
     if model is not None:
         models = ModelFiles(folder.models)
@@ -153,7 +167,10 @@ def finish(folder: RunFolder, summary: dict[str, Any], model: Vector | None, *, 
     if page:
         from fedtempo.report.html import write_report
 
-        write_report(folder.report, [load_run(folder.path)])
+        recorded = load_run(folder.path)
+        write_report(folder.report, [recorded])
+        if loaded is not None:
+            loaded(recorded)
 
 
 def keep_final_model(folder: RunFolder, summary: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import tomli_w
 
 from fedtempo.errors import ConfigError, Interrupted
+from fedtempo.record import Run as RecordedRun
 from fedtempo.record import comparison, load_run, write_json
 from fedtempo.record.folder import claim
 from fedtempo.record.strict_json import write_text
@@ -40,8 +41,8 @@ def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterat
 
 def begin(
     folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], display: Display = HIDDEN
-) -> dict[str, Any]:
-    """Run a comparison in a new folder; return what `fedtempo.record.comparison` says of it.
+) -> list[RecordedRun]:
+    """Run a comparison in a new folder; return its runs.
 
     Raises ConfigError if the folder holds something or a competitor is not usable, Interrupted after Ctrl-C.
     """
@@ -56,7 +57,7 @@ def begin(
         lock.release()
 
 
-def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display = HIDDEN) -> dict[str, Any]:
+def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display = HIDDEN) -> list[RecordedRun]:
     """Complete the comparison in a folder: begin the runs that are missing, continue those that are not finished.
 
     Returns and raises as `begin`; sets and force as for a single run.
@@ -80,7 +81,7 @@ def run_folder(folder: Path, label: str, seed: int) -> Path:
 
 def _complete(
     folder: Path, base: Config, labels: Sequence[str], seeds: Sequence[int], *, force: bool, display: Display
-) -> dict[str, Any]:
+) -> list[RecordedRun]:
     summaries: dict[str, list[dict[str, Any]]] = {label: [] for label in labels}
     folders = []
     for config, world in runs_of(base, labels, seeds):
@@ -95,8 +96,9 @@ def _complete(
 
     compared = comparison(summaries)
     write_json(folder / "comparison.json", compared)
-    write_report(folder / "report.html", [load_run(target) for target in folders], compared)
-    return compared
+    runs = [load_run(target) for target in folders]
+    write_report(folder / "report.html", runs, compared)
+    return runs
 
 
 def new_folder(path: Path) -> Path:

@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import fedtempo
-from fedtempo import Comparison, Experiment, Federation, Result, open_comparison, open_run
+from fedtempo import Comparison, Experiment, Federation, Result, open_comparison, open_run, record
 from fedtempo.data.partitions import Dirichlet
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.fleet.compute import Compute
@@ -187,7 +188,38 @@ def test_a_run_in_a_folder_is_that_of_the_command_line(experiment: Experiment, r
     assert fedtempo.resume(tmp_path / "run").summary == kept.summary, "what has finished stays as it is"
 
 
-def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Path) -> None:
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the folders whose rows have been read, one entry per time."""
+    folders: list[Path] = []
+    opened_records = record.run.opened_records
+
+    def counted(folder: Path) -> Any:
+        folders.append(folder)
+        return opened_records(folder)
+
+    monkeypatch.setattr(record.run, "opened_records", counted)
+    return folders
+
+
+def test_rows_in_a_folder_are_read_once(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
+    schedule = experiment.with_(executor="none", run={"checkpoint_every": 0.0})
+    kept = schedule.run(tmp_path / "run")
+    assert kept.visits().equals(open_run(tmp_path / "run").visits())
+    assert loads == 2 * [tmp_path / "run"], "for the page and the result, and to open it"
+    loads.clear()
+    fedtempo.resume(tmp_path / "run")
+    assert loads == [tmp_path / "run"]
+    loads.clear()
+    compared = schedule.compare("fedavg,fedbuff", [1, 2], tmp_path / "both")
+    folders = [result.folder for result in compared]
+    assert sorted(loads) == sorted(folders) == sorted(path.parent for path in tmp_path.glob("both/*/run.sqlite"))
+    opened = open_comparison(tmp_path / "both")
+    assert list(opened.results) == list(compared.results)
+    assert opened.runs().equals(compared.runs())
+
+
+def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
     broken = experiment.with_(strategy=OneByOne(pause_s=1.0), run={"checkpoint_every": 0.0})
     whole = broken.run()
     OneByOne.interrupt_at_s = 20.0
@@ -200,7 +232,9 @@ def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Pa
         OneByOne.interrupt_at_s = math.inf
     assert half.summary["ended"] == "interrupted"
     assert half.summary["commits"] < whole.summary["commits"]
+    loads.clear()
     gone_on = fedtempo.resume(tmp_path / "run")
+    assert loads == [tmp_path / "run"]
     assert gone_on.summary["events_sha256"] == whole.summary["events_sha256"]
     assert gone_on.summary["model_sha256"] == whole.summary["model_sha256"]
 
@@ -291,6 +325,21 @@ def test_a_plan_is_the_schedule_alone(experiment: Experiment) -> None:
     assert experiment.with_(strategy=Psfl(width=2, length=2)).plan().explanation() == ""
 
 
+def test_figures_of_a_plan_go_into_a_new_folder(experiment: Experiment, tmp_path: Path) -> None:
+    figures = experiment.plan("fedavg,csgd").save_figures(tmp_path / "figures")
+    assert [path.stem for path in figures] == ["alive", "busy", "calendars", "csgd-pipeline"]
+    assert all(path.with_suffix(".svg").exists() for path in figures)
+    with pytest.raises(ConfigError, match="is not empty"):
+        experiment.plan().save_figures(tmp_path / "figures")
+
+
+def test_a_shipped_configuration_by_name() -> None:
+    shipped = Experiment.shipped("fedbuff", "run.seed=7")
+    assert (shipped.config.strategy_name, shipped.config.run.seed) == ("fedbuff", 7)
+    with pytest.raises(ConfigError, match="fedbuf: no such configuration; did you mean 'fedbuff'"):
+        Experiment.shipped("fedbuf")
+
+
 def test_tuning_gives_an_experiment_with_what_it_found(experiment: Experiment) -> None:
     tuning = experiment.tune(["momentum", "fedavg"], (0.3, 0.1), seeds=101)
     table = tuning.table()
@@ -301,6 +350,13 @@ def test_tuning_gives_an_experiment_with_what_it_found(experiment: Experiment) -
         better.training.lr == tuning.best["momentum"]["training.lr"] == table[table.strategy == "momentum"].lr.iloc[0]
     )
     assert "hybrid" in tuning.experiment.config.variants
+    pasted = tomllib.loads(tuning.toml())["compare"]
+    assert {label: table["training"]["lr"] for label, table in pasted.items()} == {
+        label: changes["training.lr"] for label, changes in tuning.best.items()
+    }
+    assert list(tomllib.loads(tuning.toml("fedavg"))["compare"]) == ["fedavg"]
+    with pytest.raises(ConfigError, match="momentun: not tuned; did you mean 'momentum'"):
+        tuning.toml("momentun")
 
 
 def test_pictures_are_figures_and_files(comparison: Comparison, result: Result, tmp_path: Path) -> None:
@@ -414,7 +470,10 @@ def test_a_figure_of_a_paper_from_python(tmp_path: Path) -> None:
     assert made.table().verdict.eq("reached").any()
     assert str(made).endswith("csgd/example1: reached")
     assert "<table" in made._repr_html_()
+    with pytest.raises(ConfigError):
+        fedtempo.index_results(tmp_path / "results")
     kept = fedtempo.reproduce("csgd/example1", results=tmp_path / "results")
+    assert "csgd/example1" in fedtempo.index_results(tmp_path / "results").read_text(encoding="utf-8")
     assert (kept.folder, kept.rows) == (tmp_path / "results/csgd/example1", made.rows)
     for arguments, said in (
         ({"what": "csgd/example"}, "did you mean 'csgd/example1'"),
@@ -437,6 +496,11 @@ def test_real_clients_need_flower_to_begin_and_to_be_resumed(
     monkeypatch.setattr(metadata, "version", missing)
     with pytest.raises(ConfigError, match="Flower is not installed"):
         experiment.deploy(tmp_path / "run", local=2)
+    with pytest.raises(ConfigError, match="Flower is not installed"):
+        experiment.measure_fleet(tmp_path / "fleet.toml", local=2)
+    (tmp_path / "measured.toml").touch()
+    with pytest.raises(ConfigError, match=r"measured\.toml already exists; choose another file"):
+        experiment.measure_fleet(tmp_path / "measured.toml", local=2)
     (tmp_path / "deployed").mkdir()
     (tmp_path / "deployed/deployment.json").write_text("{}")
     with pytest.raises(ConfigError, match="Flower is not installed"):

@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 
 import pytest
-from rich.console import Console
 
 from fedtempo.cli import catalogue
 from fedtempo.errors import ConfigError
 
-
-def shown(name: str) -> str:
-    console = Console(width=120)
-    with console.capture() as capture:
-        catalogue.describe(console, name)
-    return capture.get()
+Shown = Callable[[str], str]
 
 
-def test_a_fleet_is_described_by_the_tables_that_it_stands_for() -> None:
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+    """Return what `fedtempo describe NAME` prints."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def described(name: str) -> str:
+        catalogue.describe(name)
+        return capsys.readouterr().out
+
+    return described
+
+
+def test_a_fleet_is_described_by_the_tables_that_it_stands_for(shown: Shown) -> None:
     text = shown("fch-zipf")
     assert "Zipf's law" in text
     assert tomllib.loads(text[text.index("[fleet") :])["fleet"]["compute"]["speed"]["exponent"] == 1.2
 
 
-def test_a_name_of_several_parts_describes_each() -> None:
+def test_a_name_of_several_parts_describes_each(shown: Shown) -> None:
     text = shown("fedhusky")
     assert text.index("strategies") < text.index("exponent") < text.index("fleets") < text.index('"path-loss"')
 
 
-def test_a_source_tells_its_options() -> None:
+def test_a_source_tells_its_options(shown: Shown) -> None:
     assert "options: roles = 715, length = 80, stride = 20, test_share = 0.2" in shown("shakespeare")
     assert "options: none" in shown("mnist")
     assert "options: subset = None, feature = None, label = None" in shown("hf:<...>")
 
 
-def test_a_source_is_known_by_what_is_before_its_colon() -> None:
+def test_a_source_is_known_by_what_is_before_its_colon(shown: Shown) -> None:
     assert shown("table") == shown("table:") == shown("table:<...>")
     assert "standardize = False" in shown("table")
 
 
-def test_fleets_are_listed() -> None:
-    console = Console(width=120)
-    with console.capture() as capture:
-        catalogue.list_parts(console, "fleets")
-    assert capture.get().count("psfl-") == 4
+def test_fleets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    catalogue.list_("fleets")
+    assert capsys.readouterr().out.count("psfl-") == 4
 
 
-def test_unknown_names() -> None:
+def test_unknown_names(shown: Shown) -> None:
     with pytest.raises(ConfigError, match="describe fedhuski: no such part; did you mean 'fedhusky'"):
         shown("fedhuski")

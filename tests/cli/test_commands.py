@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fedtempo.cli import app
 from fedtempo.cli import runs as commands
@@ -58,7 +57,7 @@ strategy.server_momentum = 0.5
 @pytest.fixture(autouse=True)
 def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are not folded, so that tests can look for words."""
-    monkeypatch.setattr(app, "console", Console(width=200))
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture
@@ -317,7 +316,7 @@ def test_the_demo_is_the_comparison_that_it_names(
 
     monkeypatch.setattr("fedtempo.studies.compare.begin", begin)
     with pytest.raises(Interrupted):
-        commands.demo(Console(width=200), quick, Path("somewhere"))
+        commands.demo(quick, Path("somewhere"))
     ((folder, base, labels, numbers),) = begun
     assert (folder, base.run.horizon, numbers) == (Path("somewhere"), horizon, seeds)
     named = capsys.readouterr().out

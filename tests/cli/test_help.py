@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import typer.main
 
+from fedtempo.api.catalogue import SECTIONS
 from fedtempo.cli import app
-from fedtempo.cli.catalogue import SECTIONS
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import REGISTRIES, parse
 

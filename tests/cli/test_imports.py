@@ -90,7 +90,7 @@ CASES = [
     Case("tune ok.toml --strategies fedavg --lr high", 2, "--lr high"),
     Case("tune ok.toml --strategies fedavg --seeds x", 2, "--seeds x"),
     Case("tune nothing.toml --strategies fedavg", 2, "nothing.toml"),
-    Case("advise ok.toml --budget much", 2, "--budget much"),
+    Case("advise ok.toml --budget much", 2, "budget = much"),
     Case("advise nothing.toml", 2, "nothing.toml"),
     Case("check nothing.toml", 2, "nothing.toml"),
     Case("plan nothing.toml", 2, "nothing.toml"),
@@ -159,6 +159,14 @@ def test_an_unknown_key_is_reported_before_a_strategy_or_an_event_loop_is_import
         [[code, said, imported]] = json.loads(ended.stdout.splitlines()[-1])
         assert (code, imported) == (2, [])
         assert f"{key}: unknown key" in said
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "fedtempo/cli").glob("[!_]*.py")))
+def test_no_module_of_a_command_imports_anything_slow(module: str) -> None:
+    slow = {*HEAVY, "numpy", "scipy", "pydantic", "jinja2"}
+    code = f"import sys, fedtempo.cli.{module}; print(*({slow} & sys.modules.keys()))"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert imported.stdout.split() == []
 
 
 def test_the_options_know_the_name_of_a_run_s_database() -> None:

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.cli import runs
+from fedtempo.api import experiment
+from fedtempo.cli import progress
 from fedtempo.cli.app import main
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config, parse
@@ -33,7 +34,7 @@ from fedtempo.runtime.simulation import Simulation
 from tests.crash.power import Disk
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
-__all__ = ["BaseProcess", "Config", "build_world", "replace", "runs"]
+__all__ = ["BaseProcess", "Config", "build_world", "experiment", "progress", "replace"]
 _SERVER: Any = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.crash.lives"])
 

@@ -19,7 +19,6 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from rich.console import Console
 
 from fedtempo.cli.deploy import keys
 from fedtempo.deploy.flower.grid import joined
@@ -140,10 +139,9 @@ def test_a_key_is_good_for_one_client_at_a_time(place: Place, clients: dict[str,
     assert clients["alice"].process.poll() is None
 
 
-def test_keys_are_registered_by_command(place: Place, tmp_path: Path) -> None:
-    console = Console(record=True, width=200)
-    keys(console, place.keys, [], ["latecomer"], False, place.superlink.address)
-    text = console.export_text()
+def test_keys_are_registered_by_command(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    keys(place.keys, [], ["latecomer"], False, place.superlink.address)
+    text = capsys.readouterr().out
     assert f"latecomer is registered at {place.superlink.address}" in text
     assert "alice" not in text, "what was known is not registered again"
     with place.client("latecomer") as latecomer:

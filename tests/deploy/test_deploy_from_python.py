@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("flwr")
 
 from fedtempo import ConfigError, Experiment
 from fedtempo.runs.run import run
+from fedtempo.studies.display import Display
 from tests.deploy.live.deployments import real
 from tests.report.trackers.test_tracking import Remembers
 
@@ -47,3 +49,21 @@ def test_an_experiment_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert any("evaluation/r2" in point.values for point in Remembers.made[0].points)
     with pytest.raises(ConfigError, match="local = 0"):
         experiment.deploy(tmp_path / "none", local=0)
+
+
+def test_a_measured_fleet_is_that_of_a_configuration(tmp_path: Path) -> None:
+    experiment = Experiment.of(real(data__clients=2))
+    said: list[str] = []
+    measured = experiment.measure_fleet(tmp_path / "fleet.toml", local=2, visits=2, display=Display(say=said.append))
+    text = measured.read_text(encoding="utf-8")
+    assert text.startswith("# Measured on live clients, in this order: client-0, client-1.")
+    assert [line for line in said if line.startswith("client client-")]
+    fleet = tomllib.loads(text)["fleet"]
+    assert len(fleet["compute"]["speed"]) == 2
+    assert all(seconds > 0 for seconds in fleet["compute"]["speed"])
+    tables = {**experiment.config.tables, "fleet": {"preset": str(measured)}}
+    assert list(Experiment.from_tables(tables).config.fleet.compute.speed.values) == fleet["compute"]["speed"]
+    with pytest.raises(ConfigError, match="visits = 0: give the number"):
+        experiment.measure_fleet(tmp_path / "none.toml", local=2, visits=0)
+    with pytest.raises(ConfigError, match="already exists"):
+        experiment.measure_fleet(measured, local=2)

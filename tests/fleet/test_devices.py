@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.cli import fleet_arguments
-from fedtempo.cli.fleet import together
+from fedtempo.api.fleets import joined_devices
+from fedtempo.cli.fleet import fleet as fleet_command
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_trace
 from fedtempo.fleet.traces import Trace
@@ -50,7 +50,7 @@ def test_capacities_of_fedscale_are_training_times_and_rates(tmp_path: Path) -> 
 
 def test_presences_of_fedscale_repeat_after_times_of_their_own(tmp_path: Path) -> None:
     files = [put(tmp_path / "behave.json", PRESENCES), put(tmp_path / "capacity.json", CAPACITIES)]
-    devices = together(files, None)
+    devices = joined_devices(files, None)
     write_trace(devices, tmp_path / "trace.csv")
     there = Trace(file=str(tmp_path / "trace.csv")).build(3, rng())
     # By position: the one that is never there has no place.
@@ -185,7 +185,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "capacity.json", CAPACITIES)
     put(tmp_path / "behave.json", PRESENCES)
-    fleet_arguments.fleet(
+    fleet_command(
         ["import", "capacity.json", "behave.json", "--out", "phones.toml", "--clients", "2"], standalone_mode=False
     )
     assert "2 of 3 devices" in capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
     )
     assert changed.fleet.compute.variation == 0.1
     with pytest.raises(ConfigError, match="nothing was overwritten"):
-        fleet_arguments.fleet(["import", "capacity.json", "--out", "phones.toml"], standalone_mode=False)
+        fleet_command(["import", "capacity.json", "--out", "phones.toml"], standalone_mode=False)
 
 
 @pytest.mark.parametrize(
@@ -228,12 +228,10 @@ def test_a_mapping_in_a_file_and_options_that_change_it(tmp_path: Path, monkeypa
     put(tmp_path / "phones.csv", "id,ms,kbps\n0,40,100\n1,20,200\n")
     put(tmp_path / "mapping.toml", 'compute = "ms"\ncompute_unit = "ms/example"\nrate = "kbps"\nrate_unit = "kbit/s"\n')
     arguments = ["import", "phones.csv", "--columns", "mapping.toml", "--compute-factor", "2", "--out", "out.toml"]
-    fleet_arguments.fleet(arguments, standalone_mode=False)
+    fleet_command(arguments, standalone_mode=False)
     fleet = tomllib.loads((tmp_path / "out.toml").read_text(encoding="utf-8"))["fleet"]
     assert fleet["compute"] == {"unit": "s/example", "speed": [0.08, 0.04]}
     assert fleet["link"]["upload_bps"] == [1e5, 2e5]
     put(tmp_path / "mapping.toml", 'compute = "ms"\ncolour = "red"\n')
     with pytest.raises(ConfigError, match=r"columns\.colour: unknown key"):
-        fleet_arguments.fleet(
-            ["import", "phones.csv", "--columns", "mapping.toml", "--out", "b.toml"], standalone_mode=False
-        )
+        fleet_command(["import", "phones.csv", "--columns", "mapping.toml", "--out", "b.toml"], standalone_mode=False)

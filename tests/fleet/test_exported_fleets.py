@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.cli import fleet_arguments
+from fedtempo.cli.fleet import fleet
 from fedtempo.errors import ConfigError
 from fedtempo.record.measures import client_seconds, energy_wh
 from fedtempo.runs.config import parse
@@ -63,7 +63,7 @@ def test_each_format_holds_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyP
     config = parse(BASE)
     Path("config.toml").write_text(config.dump(), encoding="utf-8")
     for suffix in ("csv", "json", "toml", "parquet"):
-        fleet_arguments.fleet(["export", "config.toml", "--out", f"fleet.{suffix}"], standalone_mode=False)
+        fleet(["export", "config.toml", "--out", f"fleet.{suffix}"], standalone_mode=False)
     seconds = build_world(config).fleet.speed.values.tolist()
     rows = list(csv.DictReader(Path("fleet.csv").read_text(encoding="utf-8").splitlines()))
     assert [float(row["compute_s"]) for row in rows] == pytest.approx(seconds)
@@ -76,7 +76,7 @@ def test_each_format_holds_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert pq.read_table("fleet.parquet").column("compute_s").to_pylist() == seconds
     for out, said in (("fleet.csv", "nothing was overwritten"), ("fleet.xlsx", "can be written as")):
         with pytest.raises(ConfigError, match=said):
-            fleet_arguments.fleet(["export", "config.toml", "--out", out], standalone_mode=False)
+            fleet(["export", "config.toml", "--out", out], standalone_mode=False)
 
 
 def test_a_picture_has_a_panel_for_what_there_is(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_picture_has_a_panel_for_what_there_is(tmp_path: Path) -> None:
     assert "metres from the server" in {axes.get_xlabel() for axes in full.axes}
     (tmp_path / "c.toml").write_text(parse(BASE).dump(), encoding="utf-8")
     arguments = ["plot", str(tmp_path / "c.toml"), "--out", str(tmp_path / "fleet.png")]
-    fleet_arguments.fleet(arguments, standalone_mode=False)
+    fleet(arguments, standalone_mode=False)
     assert (tmp_path / "fleet.png").read_bytes()[:4] == b"\x89PNG"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedtempo.cli import fleet_arguments
+from fedtempo.cli.fleet import fleet
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import (
     Constant,
@@ -82,13 +82,13 @@ def test_the_command_prints_a_line_for_a_configuration(tmp_path: Path, capsys: p
     lines = [f"{device},{rng.exponential(5.0):.6f}" for device in range(300)]
     path = tmp_path / "times.csv"
     path.write_text("\n".join(["device,seconds", *lines]), encoding="utf-8")
-    fleet_arguments.fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
+    fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
     out = capsys.readouterr().out
     assert '{ kind = "exponential", mean = ' in out
     assert "300 values" in out
     bimodal = [f"{i},{value:.6f}" for i, value in enumerate(np.where(rng.random(400) < 0.5, 1, 50) + rng.random(400))]
     path.write_text("\n".join(["device,seconds", *bimodal]), encoding="utf-8")
-    fleet_arguments.fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
+    fleet(["fit", str(path), "--column", "seconds"], standalone_mode=False)
     out = capsys.readouterr().out
     assert "take the values themselves" in out
     assert '{ kind = "discrete", values = [' in out

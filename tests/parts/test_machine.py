@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtempo.cli import doctor
-from fedtempo.cli.advice import usable_cpus
+from fedtempo.api import installation
 from fedtempo.parts import machine
 from fedtempo.parts.machine import Usable
 
@@ -88,7 +87,7 @@ def test_what_slurm_allots_counts_if_it_is_a_whole_number(
     monkeypatch: pytest.MonkeyPatch, text: str, count: int
 ) -> None:
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", text)
-    assert machine.usable_cpus() == usable_cpus() == count
+    assert machine.usable_cpus() == count
     assert machine.processors().limits == (("SLURM_CPUS_PER_TASK",) if count < 64 else ())
 
 
@@ -175,16 +174,16 @@ def test_what_cannot_be_understood_is_no_limit(large: Path, text: str) -> None:
 
 
 def test_doctor_says_which_limit_decides(monkeypatch: pytest.MonkeyPatch, large: Path) -> None:
-    found = {each.name: each for each in doctor._machine()}
+    found = {each.name: each for each in installation._machine()}
     assert found["processors"].found == "64 for this process"
     assert found["memory"].found == "256.0 GiB for this process"
     in_version_2(large, "/")
     write(large, {"sys/fs/cgroup/cpu.max": "400000 100000", "sys/fs/cgroup/memory.max": str(GIB)})
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "2")
-    found = {each.name: each for each in doctor._machine()}
+    found = {each.name: each for each in installation._machine()}
     assert found["processors"].found == "2 for this process (of 64: SLURM_CPUS_PER_TASK)"
     assert found["memory"].found == "1.0 GiB for this process (of 256.0 GiB: cgroup limit)"
     assert found["memory"].state == "warning"
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
-    found = {each.name: each for each in doctor._machine()}
+    found = {each.name: each for each in installation._machine()}
     assert found["processors"].found == "4 for this process (of 64: cgroup quota, SLURM_CPUS_PER_TASK)"

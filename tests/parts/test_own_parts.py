@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from fedtempo.cli import catalogue
 from fedtempo.data.dataset import from_arrays
@@ -295,22 +294,22 @@ def test_entry_points_are_parts_like_ours() -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_entry_points_are_listed_and_described() -> None:
-    console = Console(width=160)
-    with console.capture() as capture:
-        catalogue.list_parts(console, "strategies")
-        catalogue.list_parts(console, "losses")
-    text = capture.get()
+def test_entry_points_are_listed_and_described(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    catalogue.list_("strategies")
+    catalogue.list_("losses")
+    text = capsys.readouterr().out
     assert "My own strategy. (my_parts:Every)" in text
     assert "has no 'Lost'" in text
     assert "own-loss" in text
-    with console.capture() as capture:
-        catalogue.list_parts(console, "sources")
-    assert "My own data. (my_parts:data)" in capture.get()
-    with console.capture() as capture:
-        catalogue.describe(console, "every")
-    assert "from my_parts:Every" in capture.get()
-    assert "step" in capture.get()
+    catalogue.list_("sources")
+    assert "My own data. (my_parts:data)" in capsys.readouterr().out
+    catalogue.describe("every")
+    text = capsys.readouterr().out
+    assert "from my_parts:Every" in text
+    assert "step" in text
 
 
 NATURAL = {"source": "natural_data:make"}

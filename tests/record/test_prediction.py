@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks.prediction_page import facts, page, read
-from fedtempo.cli.runs import compare_with_real
+from fedtempo.cli.fleet import fleet_compare
 from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, load_run
 from fedtempo.record.prediction import Predicted, prediction
@@ -61,10 +60,9 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         prediction(load_run(one), load_run(other))
 
 
-def test_the_command_shows_both(tmp_path: Path) -> None:
-    console = Console(record=True, width=100)
-    compare_with_real(console, written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
-    assert "+25.0%" in console.export_text()
+def test_the_command_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fleet_compare(written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
+    assert "+25.0%" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not (RESULTS / "prediction.json").exists(), reason="it has not been measured")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedtempo.cli import runs
+from fedtempo.cli import studies
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
 from fedtempo.runs.world import build_world
@@ -100,14 +100,13 @@ def test_pictures_of_plans_go_into_a_new_folder(tmp_path: Path) -> None:
         strategy.constants = { gradient_variance = 1.0, gradient_spread = 0.4, visit_s = 2.5, visit_variance = 1.0 }
         """
     )
-    console = Console(width=79, file=io.StringIO())
-    runs.plan(console, config, "csgd,sequences", tmp_path / "pictures", [])
+    studies.plan(config, "csgd,sequences", tmp_path / "pictures")
     names = {"busy", "alive", "calendars", "csgd-pipeline", "sequences-structure"}
     assert {path.name for path in (tmp_path / "pictures").iterdir()} == {
         f"{n}.{s}" for n in names for s in ("png", "svg")
     }
     with pytest.raises(ConfigError, match="is not empty"):
-        runs.plan(console, config, None, tmp_path / "pictures", [])
+        studies.plan(config, None, tmp_path / "pictures")
 
 
 def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
@@ -134,7 +133,7 @@ def test_a_long_name_gives_way_to_the_numbers_beside_it() -> None:
         "staleness": {"mean": 310.5},
     }
     console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(runs.plan_table({"the_module_of_somebody:FastestFirst": summary}))
+    console.print(studies.plan_table({"the_module_of_somebody:FastestFirst": summary}))
     words = console.export_text().split()
     for number in ("69.8", "17.4", "100.0", "35.1", "10000", "1,234,567", "123,456", "310.5"):
         assert number in words

@@ -15,11 +15,10 @@ import importlib
 import inspect
 import re
 import textwrap
-import typing
 from collections.abc import Callable
 from typing import Any
 
-from fedtempo.cli.catalogue import default_of, explained, parts_named
+from fedtempo.api.catalogue import fields_of, parts_named
 from tools.site.calendars import calendar_figure, measures
 
 _PIECE = re.compile(r"^<!-- site: (?P<what>\w+)(?P<arguments>[^\n]*?) -->$", re.MULTILINE)
@@ -55,11 +54,9 @@ def fields(name: str) -> str:
 
 def fields_table(part: Any) -> str:
     """Return a table of the fields of a dataclass: name, type and limits, default, meaning."""
-    hints = typing.get_type_hints(part, include_extras=True)
     rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
-    for field in dataclasses.fields(part):
-        kind, limits, meaning = explained(hints[field.name])
-        cells = (f"`{field.name}`", f"{kind}{limits}", default_of(field), meaning)
+    for field in fields_of(part):
+        cells = (f"`{field.name}`", field.type, field.default, field.meaning)
         rows.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(rows) if len(rows) > 2 else "It has no settings."
 

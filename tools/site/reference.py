@@ -11,8 +11,8 @@ from typing import Any
 import tomli_w
 import typer.main
 
+from fedtempo.api.catalogue import SECTIONS, kinds, options_of
 from fedtempo.cli import app
-from fedtempo.cli.catalogue import SECTIONS, kinds, options_of
 from tools.site.pieces import fields_table
 
 _INTROS = {

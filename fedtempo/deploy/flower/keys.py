@@ -121,7 +121,7 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
     if certificate.exists() and key.exists() and not renew:
         return []
     if not hosts:
-        raise ConfigError("--host: give the host names or addresses through which clients reach the server")
+        raise ConfigError("hosts: give the host names or addresses through which clients reach the server")
     if not (folder / "ca.key").exists():
         raise ConfigError(
             f"{folder / 'ca.key'} does not exist: the server certificate must be made where the authority's key is"

@@ -32,7 +32,7 @@ def watch(folders: Sequence[Path], port: int, *, browser: bool, say: Callable[[s
     try:
         listening = socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        raise ConfigError(f"--port {port}: cannot listen on it: {error}") from error
+        raise ConfigError(f"port = {port}: cannot listen on it: {error}") from error
     token = new_token()
     address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
     say(address)

@@ -151,7 +151,7 @@ def parse_budget(text: str) -> int | float:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
     if match is None or (not match[2] and "." in match[1]) or not float(match[1]):
-        raise ConfigError(f"--budget {text}: write a number of short trainings, like 80, or a time, like 90s, 5m or 1h")
+        raise ConfigError(f"budget = {text}: write a number of short trainings, like 80, or a time, like 90s, 5m or 1h")
     if not match[2]:
         return int(match[1])
     return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]

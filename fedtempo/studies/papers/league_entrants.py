@@ -43,7 +43,7 @@ def rows(request: Request) -> list[LeagueRow]:
     names, without = scale["sets"], scale.get("without", [])
     if request.data is not None:
         if request.data not in sets:
-            raise ConfigError(f"--data {request.data}: the league runs on {', '.join(sets)} only")
+            raise ConfigError(f"data = {request.data}: the league runs on {', '.join(sets)} only")
         names, without = [request.data], []
     shared = Request(request.scale, request.folder).settings(SETTINGS)
     at = request.table(SETTINGS, "at").get(request.scale, {})

@@ -67,6 +67,16 @@ def reproducible() -> dict[str, str]:
     return {name: exhibit.title for name, exhibit in EXHIBITS.items()}
 
 
+def index_results(folder: Path | str) -> Path:
+    """Write index.md over all reproductions below a folder; return its path (`fedtempo reproduce --index`).
+
+    folder: as `results` of `reproduce`. Raises ConfigError if it has no results or one cannot be read.
+    """
+    from fedtempo.studies.papers.index import write_index
+
+    return write_index(Path(folder))
+
+
 def reproduce(
     what: str,
     folder: Path | str | None = None,

@@ -42,16 +42,16 @@ def multiplicative_grid(high: float, low: float, factor: float) -> list[float]:
     Raises ConfigError if the arguments make no grid.
     """
     if not 0 < low <= high:
-        raise ConfigError(f"--lr {high:g}:{low:g}: give the largest and the smallest, both positive")
+        raise ConfigError(f"lr = {high:g}:{low:g}: give the largest and the smallest, both positive")
     if not factor > 1:
-        raise ConfigError(f"--factor {factor:g}: must be above 1")
+        raise ConfigError(f"factor = {factor:g}: must be above 1")
     values, value = [], high
     while value >= low * (1 - 1e-9):
         values.append(float(f"{value:.2g}"))
         value /= factor
     if len(set(values)) < len(values):
         raise ConfigError(
-            f"--factor {factor:g}: too small, neighbouring rates agree in two digits; choose a larger factor"
+            f"factor = {factor:g}: too small, neighbouring rates agree in two digits; choose a larger factor"
         )
     return values
 
@@ -65,7 +65,7 @@ def rungs(points: int, budget: float) -> list[Rung]:
     if budget >= points:
         return [Rung(points, 1.0)]
     if budget <= 2:
-        raise ConfigError(f"--budget {budget:g}: must be above 2 horizons, which the last two settings need")
+        raise ConfigError(f"budget = {budget:g}: must be above 2 horizons, which the last two settings need")
     counts = [points]
     while counts[-1] > 2:
         counts.append(-(-counts[-1] // 2))

@@ -41,7 +41,7 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         watch([tmp_path / "nowhere"], 0, browser=False, say=print)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"--port {port}: cannot listen on it"):
+        with pytest.raises(ConfigError, match=f"port = {port}: cannot listen on it"):
             watch([tmp_path], port, browser=False, say=print)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(ConfigError, match=r"pip install 'fedtempo\[watch\]'"):

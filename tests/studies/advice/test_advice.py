@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from fedtempo import Advice, Experiment
 from fedtempo.cli import app
@@ -255,7 +254,7 @@ def test_the_command_prints_it_and_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Experiment(**PARTS).save(tmp_path / "config.toml")
-    monkeypatch.setattr(app, "console", Console(width=100))
+    monkeypatch.setenv("COLUMNS", "100")
     arguments = ["advise", str(path), "--strategies", "fedavg,hopeless", "--budget", "2", "--short", "20"]
     app.app([*arguments, "--workers", "1"], standalone_mode=False)
     out = capsys.readouterr().out

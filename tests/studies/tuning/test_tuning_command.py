@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from fedtempo.cli import app
 from fedtempo.errors import ConfigError
@@ -41,9 +40,9 @@ def test_grids_are_multiplicative_in_two_digits() -> None:
     assert multiplicative_grid(1.0, 0.001, 10) == [1.0, 0.1, 0.01, 0.001]
     assert multiplicative_grid(0.1, 0.1, 2) == [0.1]
     for arguments, message in [
-        ((0.1, 0.3, 3.0), "--lr 0.1:0.3: give the largest and the smallest"),
+        ((0.1, 0.3, 3.0), "lr = 0.1:0.3: give the largest and the smallest"),
         ((0.1, 0.0, 3.0), "both positive"),
-        ((0.1, 0.01, 1.0), "--factor 1: must be above 1"),
+        ((0.1, 0.01, 1.0), "factor = 1: must be above 1"),
         ((0.1, 0.01, 1.001), "agree in two digits"),
     ]:
         with pytest.raises(ConfigError, match=message):
@@ -69,7 +68,7 @@ def test_a_budget_is_used_up_and_never_exceeded(points: int, budget: float) -> N
 
 
 def test_too_small_a_budget_is_refused() -> None:
-    with pytest.raises(ConfigError, match="--budget 2: must be above 2 horizons"):
+    with pytest.raises(ConfigError, match="budget = 2: must be above 2 horizons"):
         rungs(6, 2.0)
 
 
@@ -146,7 +145,7 @@ def test_what_is_printed_can_be_pasted(label: str) -> None:
 
 
 def fedtempo(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(app, "console", Console(width=80))
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "argv", ["fedtempo", *map(str, arguments)])
     try:
         app.main()
@@ -176,7 +175,7 @@ def test_the_command_prints_tables_and_lines(
     for wrong, message in [
         (["--lr", "a:b"], "--lr a:b: write the largest and the smallest"),
         (["--seeds", "1,1"], "duplicate seed 1"),
-        (["--budget", "1"], "--budget 1: must be above 2"),
+        (["--budget", "1"], "budget = 1: must be above 2"),
     ]:
         assert fedtempo(monkeypatch, "tune", path, "--strategies", "fedavg", *wrong) == 2
         assert message in capsys.readouterr().err

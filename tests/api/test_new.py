@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedtempo.cli import new
+from fedtempo import config_text
+from fedtempo.api import new
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import load
 from fedtempo.runs.shipped import config_names, config_path
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("skeletons")
     for kind in new.KINDS:
-        new.write(kind, f"my-{kind}", folder)
+        new.new_part(kind, f"my-{kind}", folder)
     return folder
 
 
@@ -52,7 +53,7 @@ def test_skeletons_are_as_tidy_as_our_code(written: Path) -> None:
     [("my-idea", "my_idea", "MyIdea"), ("FedBest", "fed_best", "FedBest"), ("x2", "x2", "X2"), ("a_b", "a_b", "AB")],
 )
 def test_names(name: str, module: str, class_name: str, tmp_path: Path) -> None:
-    files = new.write("strategy", name, tmp_path)
+    files = new.new_part("strategy", name, tmp_path)
     assert [path.name for path in files] == [f"{module}.py", f"test_{module}.py"]
     assert f"class {class_name}:" in files[0].read_text()
     assert "$" not in files[0].read_text() + files[1].read_text()
@@ -61,7 +62,7 @@ def test_names(name: str, module: str, class_name: str, tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_my_idea.py").write_text("mine")
     with pytest.raises(ConfigError, match=r"test_my_idea.py already exists; choose another name or folder"):
-        new.write("strategy", "my-idea", tmp_path)
+        new.new_part("strategy", "my-idea", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_my_idea.py"]
     assert (tmp_path / "test_my_idea.py").read_text() == "mine"
 
@@ -79,19 +80,20 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 )
 def test_names_that_are_none(kind: str, name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=says):
-        new.write(kind, name, tmp_path)
+        new.new_part(kind, name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_is_a_network(tmp_path: Path) -> None:
-    assert "nn.Module" in new.write("model", "wide", tmp_path)[0].read_text()
+    assert "nn.Module" in new.new_part("model", "wide", tmp_path)[0].read_text()
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_strategy_has_a_commented_configuration(name: str, tmp_path: Path) -> None:
-    path = new.write_config(name, tmp_path)
+    path = new.new_config(name, tmp_path)
     assert path == tmp_path / f"{name}.toml"
     assert path.read_bytes() == config_path(name).read_bytes()
+    assert path.read_text(encoding="utf-8") == config_text(name)
     assert load(path).strategy_name == name
     assert path.read_text().startswith("# ")
 
@@ -124,7 +126,7 @@ def test_a_configuration_for_ones_own_strategy_lists_its_fields(
 ) -> None:
     (tmp_path / "own_idea_module.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    path = new.write_config("own_idea_module:MyOwnIdea", tmp_path / "new")
+    path = new.new_config("own_idea_module:MyOwnIdea", tmp_path / "new")
     assert path.name == "my-own-idea.toml"
     text = path.read_text()
     for line in (
@@ -146,12 +148,12 @@ def test_a_configuration_for_ones_own_strategy_lists_its_fields(
 def test_a_configuration_overwrites_nothing_and_needs_a_known_name(tmp_path: Path) -> None:
     (tmp_path / "fedavg.toml").write_text("mine")
     with pytest.raises(ConfigError, match=r"fedavg.toml already exists; choose another folder"):
-        new.write_config("fedavg", tmp_path)
+        new.new_config("fedavg", tmp_path)
     assert (tmp_path / "fedavg.toml").read_text() == "mine"
     with pytest.raises(ConfigError, match=r"new config fedav: no such configuration; did you mean 'fedavg'"):
-        new.write_config("fedav", tmp_path)
+        new.new_config("fedav", tmp_path)
     with pytest.raises(ConfigError, match=r"new config os:getcwd: it is a builtin_function_or_method, not a class"):
-        new.write_config("os:getcwd", tmp_path)
+        new.new_config("os:getcwd", tmp_path)
 
 
 def test_a_missing_file_of_a_shipped_name_says_how_to_get_it(tmp_path: Path) -> None:

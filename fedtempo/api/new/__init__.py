@@ -1,4 +1,4 @@
-"""`fedtempo new`: a configuration, or a working part of your own with its test."""
+"""New files to start from (`fedtempo new`): a configuration, or a working part of your own with its test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import tomli_w
 
-from fedtempo.cli.catalogue import explained
+from fedtempo.api.catalogue import explained
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.plugins import checked, installed, outside
 from fedtempo.runs.config import toml_value
@@ -24,12 +24,14 @@ KINDS = ("strategy", "network", "data", "partition")
 _ALSO = {"model": "network"}
 
 
-def write(kind: str, name: str, folder: Path = Path()) -> list[Path]:
-    """Write a new part and its test into `folder`, named after `name`; return their paths.
+def new_part(kind: str, name: str, folder: Path | str = ".") -> list[Path]:
+    """Write a commented part that works as it is, and its test, into a folder (`fedtempo new`); return their paths.
 
-    kind: one of `KINDS`. name: such as "my-idea" or "MyIdea". Raises ConfigError for another kind, for a name that is
-    not a module name or hides one of Python's modules, and if either file exists.
+    kind: "strategy", "network" (or "model"), "data" or "partition". name: such as "my-idea" or "MyIdea"; it names the
+    module and the class. Raises ConfigError for another kind, for a name that is not a module name or hides one of
+    Python's modules, and if either file exists.
     """
+    folder = Path(folder)
     kind = _ALSO.get(kind, kind)
     if kind not in KINDS:
         raise ConfigError(f"new {kind}: no such kind{nearest(kind, KINDS)}")
@@ -51,30 +53,43 @@ def write(kind: str, name: str, folder: Path = Path()) -> list[Path]:
     return list(targets)
 
 
-def write_config(name: str, folder: Path = Path()) -> Path:
-    """Write a commented configuration into `folder`; return its path, `NAME.toml`.
+def new_config(name: str, folder: Path | str = ".") -> Path:
+    """Write the configuration of `config_text` into a folder (`fedtempo new config`); return its path, `NAME.toml`.
 
-    name: a shipped configuration (`shipped.config_names()`, one for every strategy), or a strategy of your own,
-    `module:Class` or an entry point; its configuration lists every field with its meaning and default. Raises
-    ConfigError for an unknown name, or if the file exists.
+    Raises ConfigError as `config_text`, or if the file exists.
     """
-    if name in config_names():
-        path, text = folder / f"{name}.toml", config_path(name).read_text(encoding="utf-8")
-    else:
-        strategy = outside(name, "strategies", "new config")
-        if strategy is None:
-            raise ConfigError(
-                f"new config {name}: no such configuration{nearest(name, [*config_names(), *installed('strategies')])}"
-            )
-        if not isinstance(strategy, type):
-            raise ConfigError(f"new config {name}: it is a {type(strategy).__name__}, not a class")
-        stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.rpartition(":")[2]).lower()
-        path, text = folder / f"{stem}.toml", _config_of(name, checked(strategy, f"new config {name}"), stem)
+    stem, text = _config(name)
+    path = Path(folder) / f"{stem}.toml"
     if path.exists():
         raise ConfigError(f"{path} already exists; choose another folder (nothing was overwritten)")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def config_text(name: str) -> str:
+    """Return a commented configuration as TOML.
+
+    name: a shipped configuration (one for every strategy, such as "fedhusky"), or a strategy of your own,
+    "module:Class" or an entry point; its configuration lists every field with its meaning and default. Raises
+    ConfigError for an unknown name.
+    """
+    return _config(name)[1]
+
+
+def _config(name: str) -> tuple[str, str]:
+    """Return the file name, without its suffix, and the text of a configuration."""
+    if name in config_names():
+        return name, config_path(name).read_text(encoding="utf-8")
+    strategy = outside(name, "strategies", "new config")
+    if strategy is None:
+        raise ConfigError(
+            f"new config {name}: no such configuration{nearest(name, [*config_names(), *installed('strategies')])}"
+        )
+    if not isinstance(strategy, type):
+        raise ConfigError(f"new config {name}: it is a {type(strategy).__name__}, not a class")
+    stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.rpartition(":")[2]).lower()
+    return stem, _config_of(name, checked(strategy, f"new config {name}"), stem)
 
 
 def _config_of(name: str, strategy: type, stem: str) -> str:
