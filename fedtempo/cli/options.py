@@ -64,14 +64,19 @@ Runs = Annotated[list[Path], typer.Argument(help="folders of runs or comparisons
 OneRun = Annotated[Path, typer.Argument(help="run folder", show_default=False, callback=lambda path: _runs([path])[0])]
 
 
-def experiment_of(path: Path, sets: list[str], seed: int | None = None) -> Experiment:
+def experiment_of(path: Path, sets: list[str], seed: int | None = None, *, strategies: str | None = None) -> Experiment:
     """Return the experiment of a configuration file; the API is imported once the configuration is known to be right.
 
-    sets: as for --set. Raises ConfigError for an unusable configuration.
+    sets: as for --set. strategies: competitors, which are checked too. Raises ConfigError for an unusable
+    configuration or competitor.
     """
     from fedtempo.runs.config import load
 
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
+    if strategies is not None:
+        from fedtempo.studies.competitors import competitors, configured
+
+        configured(config, competitors(strategies, config))
     from fedtempo.api.experiment import Experiment
 
     return Experiment.of(config)

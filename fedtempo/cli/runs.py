@@ -109,12 +109,12 @@ def compare(
 
     Leaves a table, report.html and comparison.json.
     """
-    experiment = experiment_of(config, [*set_, *tracker_sets(track)])
+    numbers = parse_seeds(seeds)
+    experiment = experiment_of(config, [*set_, *tracker_sets(track)], strategies=strategies)
     from fedtempo.cli.progress import terminal
     from fedtempo.report.trackers import make_trackers
 
     make_trackers(experiment.config.run.track)  # what is not installed is reported before anything runs
-    numbers = parse_seeds(seeds)
     folder = new_run_folder(out, "compare", numbers[0])
     show_comparison(folder, experiment.compare(strategies, numbers, folder, display=terminal(console, log_format)))
 

@@ -38,7 +38,7 @@ def tune(
     By successive halving on one grid.
     """
     numbers, grid = parse_seeds(seeds), _range(lr)
-    experiment = experiment_of(config, set_)
+    experiment = experiment_of(config, set_, strategies=strategies)
     from fedtempo.parts.machine import usable_cpus
     from fedtempo.studies.competitors import competitors
 
@@ -75,7 +75,7 @@ def plan(
 
     How busy clients are, groups alive, rounds, and why.
     """
-    experiment = experiment_of(config, set_)
+    experiment = experiment_of(config, set_, strategies=strategies)
     from fedtempo.cli.progress import terminal
     from fedtempo.studies.compare import new_folder
 
