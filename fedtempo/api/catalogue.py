@@ -27,7 +27,7 @@ from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import imported, installed
 from fedtempo.runs.config import REGISTRIES
 from fedtempo.runs.deploy_settings import DeploySettings
-from fedtempo.runtime.executors.settings import ExecutorSettings
+from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-class Registry(Mapping[str, type]):
-    """Classes by the name that a configuration uses; a class is imported when it is first asked for.
+class Registry(Mapping[str, T]):
+    """Classes (or other objects) by the name that a configuration uses, imported when they are first asked for.
 
     targets: "module:Class" by name. The order is that of `targets`; names, length and `in` import nothing.
     """
@@ -17,9 +19,9 @@ class Registry(Mapping[str, type]):
     def __init__(self, targets: Mapping[str, str]) -> None:
         self._targets = dict(targets)
 
-    def __getitem__(self, name: str) -> type:
+    def __getitem__(self, name: str) -> T:
         module, _, class_name = self._targets[name].partition(":")
-        registered: type = getattr(importlib.import_module(module), class_name)
+        registered: T = getattr(importlib.import_module(module), class_name)
         return registered
 
     def __iter__(self) -> Iterator[str]:

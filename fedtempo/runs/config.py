@@ -1,4 +1,7 @@
-"""The configuration of one run (TOML): read, checked, completed with defaults, and written back."""
+"""The configuration of one run (TOML): read, checked, completed with defaults, and written back.
+
+Sections are checked in the order of what their classes take to import, so that most errors are reported at once.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,13 @@ import dataclasses
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from fedtempo.data.partitions import PARTITIONS, Partition
 from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
-from fedtempo.fleet.availability import AVAILABILITY
-from fedtempo.fleet.distributions import DISTRIBUTIONS
-from fedtempo.fleet.estimates import ESTIMATES
-from fedtempo.fleet.fleet import FleetPlan
-from fedtempo.fleet.links import LINKS
 from fedtempo.fleet.presets import is_file
 from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
@@ -28,10 +25,14 @@ from fedtempo.parts.plugins import add_folder, imported, installed, outside, par
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables
-from fedtempo.runtime.executors.settings import ExecutorSettings
+from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.run_settings import RunSettings
-from fedtempo.runtime.server import ServerSettings
 from fedtempo.strategies import STRATEGIES
+
+if TYPE_CHECKING:
+    from fedtempo.data.partitions import Partition
+    from fedtempo.fleet.fleet import FleetPlan
+    from fedtempo.runtime.server import ServerSettings
 
 Table = dict[str, Any]
 
@@ -152,14 +153,9 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     training = construct(Training, given["training"], "training")
     _check_names(training)
     executor = construct(ExecutorSettings, given["executor"], "executor")
-    server = construct(ServerSettings, given["server"], "server")
     deploy = construct(DeploySettings, given["deploy"], "deploy")
-
     partition_table = given["data"].pop("partition", None)
-    partition = None if partition_table is None else partition_from(partition_table)
     data = construct(DataSettings, given["data"], "data")
-    if data.transform is not None:
-        imported(data.transform, "data.transform")
 
     model_bytes = given["model"].pop("size_bytes", None)
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
@@ -167,13 +163,6 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
 
-    fleet = construct(FleetPlan, given["fleet"], "fleet")
-    if fleet.faults.hang and server.deadline is None:
-        raise ConfigError(
-            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
-        )
-
-    # The strategy comes last, because its import takes longer than finding an error elsewhere.
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
@@ -181,6 +170,11 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     strategy: Any = construct(strategy_class, given["strategy"], "strategy")
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
+
+    partition = None if partition_table is None else partition_from(partition_table)
+    fleet, server = _fleet_and_server(given["fleet"], given["server"])
+    if data.transform is not None:
+        imported(data.transform, "data.transform")
 
     resolved: Table = {
         "run": _plain(run),
@@ -221,8 +215,22 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     )
 
 
+def _fleet_and_server(fleet_table: Table, server_table: Table) -> tuple[FleetPlan, ServerSettings]:
+    from fedtempo.fleet.fleet import FleetPlan
+    from fedtempo.runtime.server import ServerSettings
+
+    fleet, server = construct(FleetPlan, fleet_table, "fleet"), construct(ServerSettings, server_table, "server")
+    if fleet.faults.hang and server.deadline is None:
+        raise ConfigError(
+            f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
+        )
+    return fleet, server
+
+
 def partition_from(table: Any) -> Partition:
     """Return a partition from a table with `kind`, or from its name if it needs no settings. Raises ConfigError."""
+    from fedtempo.data.partitions import PARTITIONS, Partition
+
     where = "data.partition"
     if isinstance(table, str):
         table = {"kind": table}
@@ -322,13 +330,15 @@ def flat(key: str, value: Any) -> Table:
     return {name: item for inner, part in value.items() for name, item in flat(f"{key}.{inner}", part).items()}
 
 
-REGISTRIES: dict[str, Mapping[str, type]] = {
-    "strategies": STRATEGIES,
-    "networks": NETWORKS,
-    "partitions": PARTITIONS,
-    "links": LINKS,
-    "distributions": DISTRIBUTIONS,
-    "availability": AVAILABILITY,
-    "estimates": ESTIMATES,
-}
+REGISTRIES: Registry[Mapping[str, type]] = Registry(
+    {
+        "strategies": "fedtempo.strategies:STRATEGIES",
+        "networks": "fedtempo.learning.networks:NETWORKS",
+        "partitions": "fedtempo.data.partitions:PARTITIONS",
+        "links": "fedtempo.fleet.links:LINKS",
+        "distributions": "fedtempo.fleet.distributions:DISTRIBUTIONS",
+        "availability": "fedtempo.fleet.availability:AVAILABILITY",
+        "estimates": "fedtempo.fleet.estimates:ESTIMATES",
+    }
+)
 """Parts by name, as `fedtempo list` shows them."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.sequential import Sequential as Sequential
 
-STRATEGIES = Registry(
+STRATEGIES: Registry[type] = Registry(
     {
         "async-memory": "fedtempo.strategies.async_memory:AsyncMemory",
         "centralized": "fedtempo.strategies.centralized:Centralized",

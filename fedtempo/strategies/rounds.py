@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from fedtempo.federation import Client, Federation, Update, Work
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 async def train_round(fed: Federation, clients: Sequence[Client], work: Work | None = None) -> list[Update]:

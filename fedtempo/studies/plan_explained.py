@@ -17,7 +17,7 @@ from fedtempo.federation import Durations, Federation
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.runs.world import World
-from fedtempo.runtime.executors.settings import ExecutorSettings
+from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.strategies.csgd import CsGd
 from fedtempo.strategies.planning.pipeline import Clusters, cluster_by_time, largest_n_clusters, utilisation
 from fedtempo.strategies.planning.structure import Structure, StructureProblem

@@ -8,12 +8,12 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import Logistic
+from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import pack
 from fedtempo.runtime.executors.on_ray import OnRay
 from fedtempo.runtime.executors.ray_actor import Actor
 from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
-from fedtempo.runtime.executors.settings import ExecutorSettings
 from tests.runtime.test_executors import TRAINING, image_job
 from tests.runtime.test_executors_processes import job
 
