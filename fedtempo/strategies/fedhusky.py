@@ -39,12 +39,12 @@ class FedHusky(HoppingGroups):
     """
 
     MOVED: ClassVar[dict[str, str]] = {
-        "preset": 'is now part of name: set name = "fedhusky-paper" for "paper", "async-memory" for "free"',
-        "order": 'is now pace: set pace = 0.9 for "paced"; for "free" set name = "async-memory"',
-        "commit": 'is now part of name: set name = "fedhusky-paper" for "group-model", '
-        f'"{_STUDIES}:FedHuskyGroups" for "group"',
-        "mixing": 'is now part of name: set name = "fedhusky-paper" for "model"',
-        **dict.fromkeys(_TRIED, f'is no longer an option of fedhusky: set name = "{_STUDIES}:FedHuskyHops"'),
+        "preset": 'is gone: for "paper" set name = "fedhusky-paper", for "free" name = "async-memory"',
+        "order": 'is gone: for "paced" set pace = 0.9, for "free" name = "async-memory"',
+        "commit": 'is gone: for "group-model" set name = "fedhusky-paper", '
+        f'for "group" name = "{_STUDIES}:FedHuskyGroups"',
+        "mixing": 'is gone: for "model" set name = "fedhusky-paper"',
+        **dict.fromkeys(_TRIED, f'is gone: delete it, or set name = "{_STUDIES}:FedHuskyHops" to keep it'),
     }
 
     exponent: Annotated[NonNegative, Doc("how fast a stale change's weight decays; zeta in Eq. 18")] = 1.0

@@ -45,6 +45,7 @@ class Journey:
 
     @property
     def at_last_stop(self) -> bool:
+        """Whether no client comes after this one."""
         return self._position + 1 == len(self._group.stops)
 
     async def wait_for_turn(self) -> None:

@@ -214,22 +214,22 @@ PARTS = "fedtempo.studies.papers.beyond_parts"
     [
         (
             {"preset": "paper"},
-            'strategy.preset is now part of name: set name = "fedhusky-paper" for "paper", "async-memory" for "free"',
+            'strategy.preset is gone: for "paper" set name = "fedhusky-paper", for "free" name = "async-memory"',
         ),
         (
             {"order": "paced"},
-            'strategy.order is now pace: set pace = 0.9 for "paced"; for "free" set name = "async-memory"',
+            'strategy.order is gone: for "paced" set pace = 0.9, for "free" name = "async-memory"',
         ),
         (
             {"commit": "group"},
-            'strategy.commit is now part of name: set name = "fedhusky-paper" for "group-model", '
-            f'"{PARTS}:FedHuskyGroups" for "group"',
+            'strategy.commit is gone: for "group-model" set name = "fedhusky-paper", '
+            f'for "group" name = "{PARTS}:FedHuskyGroups"',
         ),
-        ({"mixing": "model"}, 'strategy.mixing is now part of name: set name = "fedhusky-paper" for "model"'),
+        ({"mixing": "model"}, 'strategy.mixing is gone: for "model" set name = "fedhusky-paper"'),
         *(
             (
                 {key: value},
-                f'strategy.{key} is no longer an option of fedhusky: set name = "{PARTS}:FedHuskyHops"',
+                f'strategy.{key} is gone: delete it, or set name = "{PARTS}:FedHuskyHops" to keep it',
             )
             for key, value in {
                 "even_speeds": True,
@@ -254,7 +254,7 @@ def test_options_that_moved_are_where_their_error_says() -> None:
     moved = {field.name for field in dataclasses.fields(FedHuskyHops)} - {
         field.name for field in dataclasses.fields(FedHusky)
     }
-    assert moved == {key for key, words in FedHusky.MOVED.items() if words.endswith(':FedHuskyHops"')}
+    assert moved == {key for key, words in FedHusky.MOVED.items() if "FedHuskyHops" in words}
     assert construct(FedHuskyHops, {"cool": 0.5, "reach": 0.1}, "strategy") == FedHuskyHops(cool=0.5, reach=0.1)
 
 
