@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--traced", action="store_true")
     asked = parser.parse_args()
     changes = {"run.record": asked.record}
-    if asked.strategy == "fedhusky":
+    if asked.strategy.startswith("fedhusky"):
         changes |= {"data.tell_labels": True, "strategy.clusters": "labels"}
     config = configuration(asked.clients, 1e9, asked.strategy).with_changes(changes)
     watch, summary, seconds = long_run(config, asked.visits, traced=asked.traced)

@@ -51,7 +51,7 @@ def options(
 
 for _command, _arguments in (
     (runs.demo, "demo --quick"),
-    (runs.run, "run configs/fedhusky.toml --set strategy.preset=paper --seed 7"),
+    (runs.run, "run configs/fedhusky.toml --set strategy.pace=0.9 --seed 7"),
     (runs.resume, "resume runs/20260102-101500-fedhusky-seed1"),
     (runs.compare, "compare configs/fedhusky.toml --strategies fedhusky,fedavg --seeds 1-3"),
     (studies.tune, "tune configs/psfl.toml --strategies psfl,fedavg --lr 0.3:0.01"),

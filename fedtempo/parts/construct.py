@@ -20,10 +20,11 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
     Raises ConfigError naming `where.field`, the value and what would be right.
     """
     fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    moved = getattr(cls, "MOVED", {})
     for key in table:
-        if key in (moved := getattr(cls, "MOVED", {})):
-            raise ConfigError(f"{where}.{key} {moved[key]}")
         if key not in fields:
+            if key in moved:
+                raise ConfigError(f"{where}.{key} {moved[key]}")
             raise ConfigError(f"{where}.{key}: unknown key{nearest(key, fields)}")
     try:
         return cls(**table)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedbuff import FedBuff as FedBuff
     from fedtempo.strategies.fedcs import FedCS as FedCS
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
+    from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
     from fedtempo.strategies.fedprox import FedProx as FedProx
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
@@ -34,6 +35,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
         "fedcs": "fedtempo.strategies.fedcs:FedCS",
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
+        "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fedtempo.federation import Federation
@@ -13,20 +13,15 @@ Life = Callable[[Group, Callable[[], None]], Coroutine[Any, Any, None]]
 """A group's life; its second argument must be called whenever one of the group's clients is released."""
 
 
-async def keep_forming(
-    fed: Federation, schedule: HoppingSchedule, heads: Sequence[int], life: Life, *, most_alive: int | None
-) -> None:
+async def keep_forming(fed: Federation, schedule: HoppingSchedule, life: Life) -> None:
     """Form groups until the horizon and run each group's `life`.
 
-    With the exact planner, each of `heads` (client ids) starts a group at the beginning if it can (FedHusky, step 2),
-    and every release is an attempt to form another (step 4). A paced schedule makes one attempt per interval.
-    most_alive: no group is formed while this many are alive (None: no limit).
+    With the exact planner, each client starts a group at the beginning if it can (FedHusky, step 2), and every release
+    is an attempt to form another (step 4). A paced schedule makes one attempt per interval.
     """
     async with asyncio.TaskGroup() as tasks:
 
         def attempt(head: int | None = None) -> None:
-            if most_alive is not None and schedule.alive >= most_alive:
-                return
             group = schedule.form(fed.now, head)
             if group is not None:
                 tasks.create_task(life(group, released), name=f"group {group.number}")
@@ -47,5 +42,5 @@ async def keep_forming(
                 attempt()
                 await fed.sleep_until(fed.now + schedule.interval_s)
         else:
-            for client in heads:
+            for client in schedule.clients:
                 attempt(head=client)

@@ -28,6 +28,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fch": {"strategy.clients_per_round": 3},
     "fedcs": {"strategy.deadline_s": 6.0},
     "fedhusky": {"strategy.clusters": 2},
+    "fedhusky-paper": {"strategy.clusters": 2},
     "hybrid": {"strategy.clusters": 2},
     "hybrid-fl": {"strategy.deadline_s": 6.0},
     "psfl": {"strategy.width": 2, "strategy.length": 2},

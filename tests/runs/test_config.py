@@ -78,7 +78,7 @@ def test_a_new_strategy_starts_from_its_own_defaults(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text((ROOT / "configs/fedhusky.toml").read_text())
     assert load(path, ["strategy.name=fedavg"]).strategy == FedAvg()
-    assert load(path, ["strategy.preset=paper"]).strategy == FedHusky(clusters="labels", preset="paper")
+    assert load(path, ["strategy.pace=0.9"]).strategy == FedHusky(clusters="labels", pace=0.9)
 
 
 def test_competitors_take_their_own_settings() -> None:

@@ -21,6 +21,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "centralized": {"strategy.round_s": 10.0},
     "fch": {"strategy.clients_per_round": 4},
     "fedhusky": {"strategy.clusters": "labels"},
+    "fedhusky-paper": {"strategy.clusters": "labels"},
     "hybrid": {"strategy.clusters": "labels"},
     "psfl": {"strategy.width": 4, "strategy.length": 3},
 }

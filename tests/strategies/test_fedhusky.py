@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -15,8 +16,12 @@ from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.record import Records
 from fedtempo.record.measures import busy_ratios, group_spans
-from fedtempo.strategies import FedHusky, Hybrid
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import run as simulate
+from fedtempo.strategies import FedHusky, FedHuskyPaper, Hybrid
+from fedtempo.studies.papers.beyond_parts import FedHuskyGroups, FedHuskyHops
 from tests.runtime.world import play
+from tests.strategies.test_every_strategy import BASE
 
 PAPER = {"kind": "path-loss"}
 SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 10.0}}
@@ -28,6 +33,18 @@ def one_label(clients: int, classes: int) -> list[tuple[int, ...]]:
 
 def husky(**fields: Any) -> FedHusky:
     return FedHusky(clusters="labels", **fields)
+
+
+def hops(**fields: Any) -> FedHuskyHops:
+    return FedHuskyHops(clusters="labels", **fields)
+
+
+def paper(**fields: Any) -> FedHuskyPaper:
+    return FedHuskyPaper(clusters="labels", **fields)
+
+
+def groups(**fields: Any) -> FedHuskyGroups:
+    return FedHuskyGroups(clusters="labels", **fields)
 
 
 def run(strategy: Any, clients: int, classes: int, **world: Any) -> Records:
@@ -58,13 +75,13 @@ def assert_clients_do_one_thing_at_a_time(records: Records) -> None:
     clients=st.integers(4, 16),
     classes=st.integers(2, 4),
     seed=st.integers(0, 10_000),
-    commit=st.sampled_from(["hop", "group", "group-model"]),
-    order=st.sampled_from(["planned", "paced"]),
+    mix=st.sampled_from(["hops", "change", "model"]),
+    pace=st.sampled_from([None, 0.9]),
 )
 def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
-    clients: int, classes: int, seed: int, commit: str, order: str
+    clients: int, classes: int, seed: int, mix: str, pace: float | None
 ) -> None:
-    strategy = husky(commit=commit, correction=commit == "hop", order=order)
+    strategy = husky(pace=pace) if mix == "hops" else groups(mix=mix, pace=pace)
     records = run(strategy, clients, classes, seed=seed, horizon=120.0)
     cluster = records.note("clusters")
     found = groups_of(records)
@@ -75,13 +92,13 @@ def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
         assert visits[-1][2] <= 120.0 + 1e-9
         assert all(end <= begin + 1e-9 for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(visits))
     assert_clients_do_one_thing_at_a_time(records)
-    assert records.commits["version"].size == (classes * len(found) if commit == "hop" else len(found))
+    assert records.commits["version"].size == (classes * len(found) if mix == "hops" else len(found))
 
 
 def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> None:
     """Where durations are whole ticks, calendars are kept: a group is alive while one client works for it."""
     discrete = {"unit": "s/visit", "speed": {"kind": "discrete", "values": [1.0, 1.5, 2.5, 4.0, 7.5, 10.0]}}
-    records = run(husky(preset="paper"), 50, 10, compute=discrete, horizon=1000.0)
+    records = run(paper(), 50, 10, compute=discrete, horizon=1000.0)
     starts, ends = group_spans(records)
     assert (ends - starts).sum() / 1000.0 == pytest.approx(50 * busy_ratios(records).mean(), rel=1e-12)
     for visits in groups_of(records).values():
@@ -90,7 +107,7 @@ def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> No
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_training(seed: int) -> None:
-    literal = run(husky(preset="paper"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
+    literal = run(paper(), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     fixed = run(Hybrid(clusters="labels"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     assert busy_ratios(literal).mean() >= 6 * busy_ratios(fixed).mean()
     starts, ends = group_spans(literal)
@@ -100,7 +117,7 @@ def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_train
 
 
 @pytest.mark.parametrize("rebook", [True, False])
-@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("strategy", [FedHusky, FedHuskyPaper])
 @pytest.mark.parametrize(
     "estimates",
     [
@@ -112,9 +129,10 @@ def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_train
     ids=str,
 )
 def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
-    estimates: dict[str, Any], preset: str, rebook: bool
+    estimates: dict[str, Any], strategy: Any, rebook: bool
 ) -> None:
-    records = run(husky(preset=preset, rebook=rebook), 20, 4, estimates=estimates, link=PAPER, horizon=300.0)
+    labelled = strategy(clusters="labels", rebook=rebook)
+    records = run(labelled, 20, 4, estimates=estimates, link=PAPER, horizon=300.0)
     assert_clients_do_one_thing_at_a_time(records)
     found = groups_of(records)
     assert len(found) > 10
@@ -139,7 +157,7 @@ def test_where_all_visits_are_early_the_next_group_waits_for_no_more_than_the_bo
 
 
 def test_groups_survive_clients_that_drop_out() -> None:
-    records = run(husky(preset="paper"), 20, 4, availability={"kind": "dropout", "probability": 0.2})
+    records = run(paper(), 20, 4, availability={"kind": "dropout", "probability": 0.2})
     outcomes = records.visits["outcome"]
     assert 0.1 < (outcomes == "unavailable").mean() < 0.3
     assert (records.visits["finished"] <= 200.0).all()
@@ -150,8 +168,8 @@ def test_groups_survive_clients_that_drop_out() -> None:
 
 
 def test_attempts_can_be_kept_apart() -> None:
-    dense = run(husky(preset="paper"), 20, 4)
-    thin = run(husky(preset="paper", min_attempt_gap=5.0), 20, 4)
+    dense = run(paper(), 20, 4)
+    thin = run(groups(min_attempt_gap=5.0), 20, 4)
     starts, _ = group_spans(thin)
     later = starts[starts > 0]
     assert (np.diff(later) >= 5.0 - 0.1).all()
@@ -160,8 +178,7 @@ def test_attempts_can_be_kept_apart() -> None:
 
 def test_rare_attempts_are_fairer() -> None:
     often, rarely = (
-        busy_ratios(run(husky(preset="paper", min_attempt_gap=gap), 50, 10, horizon=1000.0, seed=2))
-        for gap in (0.0, 1.5)
+        busy_ratios(run(groups(min_attempt_gap=gap), 50, 10, horizon=1000.0, seed=2)) for gap in (0.0, 1.5)
     )
     assert rarely.min() > 2 * often.min()
     assert rarely.mean() < often.mean()
@@ -169,7 +186,7 @@ def test_rare_attempts_are_fairer() -> None:
 
 def test_the_papers_schedule() -> None:
     """FedHusky's rules keep clients 66.8 % +- 2.5 busy over 20 seeds (here within 4 deviations); one is last."""
-    records = run(husky(preset="paper"), 50, 10, horizon=1000.0)
+    records = run(paper(), 50, 10, horizon=1000.0)
     assert 0.568 < busy_ratios(records).mean() < 0.768
     cluster = records.note("clusters")
     last = np.bincount([cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 10])
@@ -177,36 +194,55 @@ def test_the_papers_schedule() -> None:
 
 
 def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
-    records = run(husky(order="paced", pace=0.6), 20, 4, horizon=2000.0)
+    records = run(husky(pace=0.6), 20, 4, horizon=2000.0)
     cluster = records.note("clusters")
     last = [cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 4]
     counts = np.bincount(last, minlength=4)
     assert np.abs(counts - counts.mean()).max() < 5 * (counts.sum() * 0.25 * 0.75) ** 0.5
 
 
-def test_the_preset_fills_only_what_is_not_given() -> None:
-    paper = FedHusky(preset="paper")
-    assert (paper.commit, paper.exponent, paper.correction) == ("group-model", 0.9, False)
-    assert FedHusky(preset="paper", exponent=0.5).exponent == 0.5
-    assert FedHusky().commit == "hop"
-
-
 def test_options_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValidationError, match="correction works on hops"):
-        FedHusky(commit="group")
-    with pytest.raises(ValidationError, match="correction works on hops"):
-        FedHusky(commit="group-model")
-    with pytest.raises(ValidationError, match='max_wait works with order = "planned" only'):
-        FedHusky(order="paced", max_wait=1.0)
+    with pytest.raises(ValidationError, match="max_wait is for planned groups: leave out max_wait or pace"):
+        FedHusky(pace=0.9, max_wait=1.0)
+
+
+PARTS = "fedtempo.studies.papers.beyond_parts"
 
 
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"preset": "free"}, 'strategy: preset = "free" is now a strategy of its own; set name = "async-memory"'),
-        ({"order": "free"}, 'strategy: order = "free" is now a strategy of its own; set name = "async-memory"'),
-        ({"mixing": "model"}, 'strategy.mixing is now part of commit: "hop", "group" or "group-model"'),
+        (
+            {"preset": "paper"},
+            'strategy.preset is gone: for "paper" set name = "fedhusky-paper", for "free" name = "async-memory"',
+        ),
+        (
+            {"order": "paced"},
+            'strategy.order is gone: for "paced" set pace = 0.9, for "free" name = "async-memory"',
+        ),
+        (
+            {"commit": "group"},
+            'strategy.commit is gone: for "group-model" set name = "fedhusky-paper", '
+            f'for "group" name = "{PARTS}:FedHuskyGroups"',
+        ),
+        ({"mixing": "model"}, 'strategy.mixing is gone: for "model" set name = "fedhusky-paper"'),
+        *(
+            (
+                {key: value},
+                f'strategy.{key} is gone: delete it, or set name = "{PARTS}:FedHuskyHops" to keep it',
+            )
+            for key, value in {
+                "even_speeds": True,
+                "correct_by": "client",
+                "cool": 0.5,
+                "clients_at_once": 10,
+                "reach": 0.1,
+                "min_attempt_gap": 1.5,
+                "length": 2,
+            }.items()
+        ),
     ],
+    ids=str,
 )
 def test_old_names_say_the_new_one(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -214,9 +250,17 @@ def test_old_names_say_the_new_one(fields: dict[str, Any], line: str) -> None:
     assert str(refused.value) == line
 
 
-@pytest.mark.parametrize("order", ["planned", "paced"])
-def test_no_more_than_the_clients_at_once_train(order: str) -> None:
-    records = run(husky(order=order, clients_at_once=3), 20, 4)
+def test_options_that_moved_are_where_their_error_says() -> None:
+    moved = {field.name for field in dataclasses.fields(FedHuskyHops)} - {
+        field.name for field in dataclasses.fields(FedHusky)
+    }
+    assert moved == {key for key, words in FedHusky.MOVED.items() if "FedHuskyHops" in words}
+    assert construct(FedHuskyHops, {"cool": 0.5, "reach": 0.1}, "strategy") == FedHuskyHops(cool=0.5, reach=0.1)
+
+
+@pytest.mark.parametrize("pace", [None, 0.9])
+def test_no_more_than_the_clients_at_once_train(pace: float | None) -> None:
+    records = run(hops(pace=pace, clients_at_once=3), 20, 4)
     started, finished = records.visits["started"], records.visits["finished"]
     at_work = [int(((started <= t) & (t < finished)).sum()) for t in started]
     assert max(at_work) == 3
@@ -224,17 +268,17 @@ def test_no_more_than_the_clients_at_once_train(order: str) -> None:
     assert_clients_do_one_thing_at_a_time(records)
 
 
-@pytest.mark.parametrize("order", ["planned", "paced"])
-def test_the_slow_are_out_of_reach(order: str) -> None:
+@pytest.mark.parametrize("pace", [None, 0.9])
+def test_the_slow_are_out_of_reach(pace: float | None) -> None:
     seconds = [1.0 + i for i in range(20)]
     speeds = {"unit": "s/visit", "speed": seconds}
-    records = run(husky(order=order, reach=0.4), 20, 4, compute=speeds)
+    records = run(hops(pace=pace, reach=0.4), 20, 4, compute=speeds)
     # Clients i, i + 4, ... are of one label: of five the two fastest.
     assert sorted(set(records.visits["client"].tolist())) == list(range(8))
 
 
 def test_clusters_as_fast_as_each_other_keep_clients_busier() -> None:
-    plain, even = (run(husky(even_speeds=on), 50, 10, horizon=300.0) for on in (False, True))
+    plain, even = (run(hops(even_speeds=on), 50, 10, horizon=300.0) for on in (False, True))
     sizes = [np.bincount(records.note("clusters")).tolist() for records in (plain, even)]
     assert sizes == [[5] * 10] * 2
     assert busy_ratios(even).mean() > 1.05 * busy_ratios(plain).mean()
@@ -242,7 +286,22 @@ def test_clusters_as_fast_as_each_other_keep_clients_busier() -> None:
     assert_clients_do_one_thing_at_a_time(even)
 
 
+def test_groups_at_a_pace_may_visit_some_clusters_only() -> None:
+    records = run(hops(pace=0.9, length=2), 20, 4)
+    lengths = {len(visits) for visits in groups_of(records).values()}
+    assert lengths == {2}
+    counts = np.bincount([records.note("clusters")[client] for client in records.visits["client"].tolist()])
+    assert np.ptp(counts) <= 2
+
+
 def test_changes_are_remembered_per_cluster_or_per_client() -> None:
     with pytest.raises(ValidationError, match="correct_by"):
-        FedHusky(correct_by="nobody")
-    assert husky(correct_by="client").order == "planned"
+        FedHuskyHops(correct_by="nobody")
+    name = f"{PARTS}:FedHuskyHops"
+    tables = {**BASE, "executor": {"kind": "inline"}}
+    summaries = [
+        simulate(parse({**tables, "strategy": {"name": name, "clusters": "labels", "correct_by": choice}}))[0]
+        for choice in ("cluster", "client")
+    ]
+    by_cluster, by_client = (summary["model_sha256"] for summary in summaries)
+    assert by_cluster != by_client

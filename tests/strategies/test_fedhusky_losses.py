@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.strategies import FedHusky
+from fedtempo.strategies import FedHusky, FedHuskyPaper
 from fedtempo.strategies.planning.hopping import HoppingSchedule
-from tests.strategies.test_fedhusky import assert_clients_do_one_thing_at_a_time, groups_of, husky, run
+from tests.strategies.test_fedhusky import assert_clients_do_one_thing_at_a_time, groups_of, hops, husky, paper, run
 
-VARIANTS = [{"on_loss": "abort"}, {"on_loss": "skip"}, {"preset": "paper", "on_loss": "abort"}, {"order": "paced"}]
+VARIANTS = [husky(on_loss="abort"), husky(on_loss="skip"), paper(on_loss="abort"), husky(pace=0.9)]
+IDS = ["abort", "skip", "paper", "paced"]
 
 
 def there(client_leaves: dict[int, float], clients: int = 20) -> dict[str, Any]:
@@ -60,9 +61,7 @@ def test_released_bookings_are_used_by_others() -> None:
 
 def test_a_group_whose_work_was_lost_is_not_mixed_in() -> None:
     def commits_and_whole(on_loss: str) -> tuple[int, int, int]:
-        records = run(
-            husky(preset="paper", on_loss=on_loss), 20, 4, availability={"kind": "dropout", "probability": 0.3}
-        )
+        records = run(paper(on_loss=on_loss), 20, 4, availability={"kind": "dropout", "probability": 0.3})
         groups = [[outcome for *_, outcome in visits] for visits in groups_of(records).values()]
         whole = sum(outcomes == ["done"] * 4 for outcomes in groups)
         some = sum(len(outcomes) == 4 and "done" in outcomes for outcomes in groups)
@@ -74,7 +73,7 @@ def test_a_group_whose_work_was_lost_is_not_mixed_in() -> None:
     assert some >= commits > whole
 
 
-@pytest.mark.parametrize("fields", VARIANTS, ids=str)
+@pytest.mark.parametrize("strategy", VARIANTS, ids=IDS)
 @pytest.mark.parametrize(
     "leaves",
     [
@@ -84,8 +83,8 @@ def test_a_group_whose_work_was_lost_is_not_mixed_in() -> None:
     ],
     ids=["a whole cluster", "half of all", "a cluster never there"],
 )
-def test_clients_that_left_for_good_do_not_hold_up_the_others(fields: dict[str, Any], leaves: dict[int, float]) -> None:
-    records = run(husky(**fields), 20, 4, availability=there(leaves), horizon=200.0)
+def test_clients_that_left_for_good_do_not_hold_up_the_others(strategy: Any, leaves: dict[int, float]) -> None:
+    records = run(strategy, 20, 4, availability=there(leaves), horizon=200.0)
     assert_clients_do_one_thing_at_a_time(records)
     visits = records.visits
     later = (visits["outcome"] == "done") & (visits["finished"] > 100.0)
@@ -95,10 +94,10 @@ def test_clients_that_left_for_good_do_not_hold_up_the_others(fields: dict[str, 
     assert visits["finished"][later].max() > 180.0
 
 
-@pytest.mark.parametrize("fields", VARIANTS, ids=str)
-def test_groups_form_again_when_everyone_is_back(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("strategy", VARIANTS, ids=IDS)
+def test_groups_form_again_when_everyone_is_back(strategy: Any) -> None:
     windows = [[[0.0, 30.0], [80.0, 1000.0]]] * 20
-    records = run(husky(**fields), 20, 4, availability={"kind": "windows", "windows": windows}, horizon=150.0)
+    records = run(strategy, 20, 4, availability={"kind": "windows", "windows": windows}, horizon=150.0)
     visits = records.visits
     done = visits["outcome"] == "done"
     assert not (done & (visits["started"] > 30.0) & (visits["started"] < 80.0)).any()
@@ -107,7 +106,7 @@ def test_groups_form_again_when_everyone_is_back(fields: dict[str, Any]) -> None
 
 
 def test_attempts_kept_apart_do_not_end_the_run_when_the_last_group_dies_in_between() -> None:
-    strategy = husky(min_attempt_gap=30.0)
+    strategy = hops(min_attempt_gap=30.0)
     records = run(strategy, 2, 2, compute={"unit": "s/visit", "speed": 2.0}, horizon=300.0)
     starts = np.unique([visits[0][1] for visits in groups_of(records).values()])
     assert len(starts) >= 9
@@ -116,4 +115,4 @@ def test_attempts_kept_apart_do_not_end_the_run_when_the_last_group_dies_in_betw
 
 def test_a_lost_client_is_remembered_in_the_options() -> None:
     assert FedHusky().on_loss == "abort"
-    assert FedHusky(preset="paper").on_loss == "skip"
+    assert FedHuskyPaper().on_loss == "skip"

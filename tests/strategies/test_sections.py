@@ -29,13 +29,18 @@ STEPS: dict[str, dict[str, Any]] = {
     "fedavg with momentum": {"name": "fedavg", "server_momentum": 0.9},
     "fedavg with a long server step": {"name": "fedavg", "server_lr": 1.8},
     "fedbuff with long steps": {"name": "fedbuff", "server_lr": 3.0, "buffer": 3},
-    "fedhusky on paper": {"name": "fedhusky", "preset": "paper", "clusters": 2},
+    "fedhusky, changes of groups": {
+        "name": "fedtempo.studies.papers.beyond_parts:FedHuskyGroups",
+        "mix": "change",
+        "clusters": 2,
+    },
     "async-memory without correction": {"name": "async-memory", "correction": False},
     "fedhusky without correction": {"name": "fedhusky", "correction": False, "clusters": 2},
     **{name: {"name": name} for name in sorted(STRATEGIES)},
 }
 FEW: dict[str, dict[str, Any]] = {
     "fedhusky": {"strategy.clusters": 2},
+    "fedhusky-paper": {"strategy.clusters": 2},
     "hybrid": {"strategy.clusters": 2, "run.horizon": 40.0},
     "psfl": {"strategy.width": 3, "strategy.length": 2},
 }

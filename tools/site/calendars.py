@@ -42,6 +42,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedbuff": {"buffer": 4},
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},
     "fedhusky": {"clusters": "labels"},
+    "fedhusky-paper": {"clusters": "labels"},
     "fedprox": {"clients_per_round": 4},
     "hybrid": {"clusters": "labels"},
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},

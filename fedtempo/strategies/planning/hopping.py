@@ -21,8 +21,8 @@ class Pace(NamedTuple):
     """Settings of a `PacedPlanner`, and the generator that draws the order of clusters."""
 
     pace: float
-    length: int | None
     rng: np.random.Generator
+    length: int | None = None
 
 
 @dataclass(eq=False)
@@ -42,8 +42,9 @@ class HoppingSchedule:
 
     visit_s: expected duration of each client's visit, seconds; with the share `guard` added and rounded up to ticks it
     is Delta_i of the FedHusky paper. horizon: no group is planned to end later. max_wait_s: longest wait of a planned
-    group's model before a hop. min_attempt_gap_s: least time between attempts to plan, failed ones included. paced:
-    random order at a steady pace instead of the exact planner.
+    group's model before a hop. min_attempt_gap_s: least time between attempts to plan, failed ones included.
+    most_alive: no group is formed while this many are alive (None: no limit). paced: random order at a steady pace
+    instead of the exact planner.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class HoppingSchedule:
         guard: float = 0.0,
         max_wait_s: float = 0.0,
         min_attempt_gap_s: float = 0.0,
+        most_alive: int | None = None,
         paced: Pace | None = None,
     ) -> None:
-        self._tick_s, self._guard, self._gap_s = tick_s, guard, min_attempt_gap_s
+        self._tick_s, self._guard, self._gap_s, self._most_alive = tick_s, guard, min_attempt_gap_s, most_alive
+        self._clients = list(range(len(visit_s)))
         durations = [self._ticks_up(seconds * (1 + guard)) for seconds in visit_s]
         end = _FOREVER if math.isinf(horizon) else math.floor(horizon / tick_s + 1e-9)
         n_clusters = max(cluster) + 1
@@ -68,7 +71,7 @@ class HoppingSchedule:
             max_wait = math.floor(max_wait_s / tick_s)
             self._planner = GroupPlanner(durations, cluster, n_clusters, end, max_wait=max_wait)
         else:
-            pace, length, self._rng = paced
+            pace, self._rng, length = paced
             self._planner = PacedPlanner(durations, cluster, n_clusters, end, pace=pace, length=length)
         self._formed = 0
         self._last_attempt = -math.inf
@@ -81,6 +84,11 @@ class HoppingSchedule:
     def paced(self) -> bool:
         """Whether groups are formed at a steady pace, in random order."""
         return self._rng is not None
+
+    @property
+    def clients(self) -> Sequence[int]:
+        """Ascending ids of the clients that groups are planned with."""
+        return self._clients
 
     @property
     def alive(self) -> int:
@@ -111,15 +119,22 @@ class HoppingSchedule:
 
     def keep(self, clients: Collection[int]) -> None:
         """Plan with these clients only from now on."""
-        for client in set(range(len(self._planner.durations))) - set(clients):
-            self._planner.remove(client)
+        kept = set(clients)
+        for client in self._clients:
+            if client not in kept:
+                self._planner.remove(client)
+        self._clients = [client for client in self._clients if client in kept]
 
     def form(self, now: float, head: int | None = None) -> Group | None:
-        """Plan and book a group that starts now; return None if none fits or the last attempt was too recent.
+        """Plan and book a group that starts now.
+
+        Returns None if none fits, if too many groups are alive, or if the last attempt was too recent.
 
         head: the client that goes first (OPT-j); by default the planner chooses it (OPT-k). The least time between
         attempts does not apply if a head is given.
         """
+        if self._most_alive is not None and self.alive >= self._most_alive:
+            return None
         if head is None and now < self.next_attempt:
             return None
         self._last_attempt = now

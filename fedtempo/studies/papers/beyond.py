@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Variant:
-    """A variant to try. title: its description. kept: the option that offers it in fedtempo. points: settings to tune.
+    """A variant to try. title: its description. kept: what offers it in fedtempo now. points: settings to tune.
 
     cells: names of the cells in which it is tried, None for all.
     """
@@ -113,7 +113,7 @@ def beyond(request: Request) -> list[Row]:
     facts: dict[str, Any] = {
         "scale": request.scale,
         "most_visits": most_visits,
-        "variants": {each.label: {"title": each.title, "kept": each.kept} for each in variants(request)},
+        "variants": {each.label: {"title": each.title} for each in variants(request)},
         "cells": [
             _cell_facts(study, targets[study.target_of])
             | {"tried": {race.label: own for race, own in zip(races, raced, strict=True) if race.row is study.cell}}

@@ -105,10 +105,10 @@ class Ending:
     chosen: Mapping[str, Any]
 
 
-def beyond_page(facts: Facts, command: str) -> str:
+def beyond_page(facts: Facts, command: str, kept: Mapping[str, str]) -> str:
     """Return the page as Markdown.
 
-    facts: the contents of `beyond.json`. command: what wrote that file.
+    facts: the contents of `beyond.json`. command: what wrote that file. kept: what offers each variant, by label.
     """
     cells = [CellResults(cell) for cell in facts["cells"]]
     return render(
@@ -116,6 +116,7 @@ def beyond_page(facts: Facts, command: str) -> str:
         command=command,
         first=next(iter(facts["variants"])),
         variants=facts["variants"],
+        kept=kept,
         cells=cells,
         tried={label for cell in cells for label in cell.results},
         tallies=[tally for label in facts["variants"] if (tally := _tally(label, cells)).cells],

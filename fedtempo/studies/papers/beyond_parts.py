@@ -1,4 +1,4 @@
-"""Strategies that were tried beyond the papers and not kept; the settings name them by module and class."""
+"""Strategies that were tried beyond the papers and are not registered; settings name them by module and class."""
 
 from __future__ import annotations
 
@@ -6,15 +6,79 @@ import asyncio
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Vector
-from fedtempo.parts.fields import STRICT, NonNegative, Positive
-from fedtempo.strategies import AsyncMemory, Psfl
-from fedtempo.strategies.grouping import ClusterChoice, find_clusters
-from fedtempo.strategies.mixing import Mixer
+from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.strategies import AsyncMemory, FedHusky, FedHuskyPaper, Psfl
+from fedtempo.strategies.fedhusky import Paced
+from fedtempo.strategies.grouping import ClusterChoice, Reach, fastest_clients, find_clusters
+from fedtempo.strategies.mixing import Cool, Mixer, Steady
+from fedtempo.strategies.planning.hopping import HoppingSchedule, Pace
+
+EvenSpeeds = Annotated[bool, Doc("swap clients between clusters until all are about equally fast")]
+MinAttemptGap = Annotated[NonNegative, Doc("least time between attempts to plan a group, seconds")]
+
+
+@dataclass(frozen=True, config=STRICT)
+class FedHuskyHops(FedHusky):
+    """FedHusky with options of its schedule and its mixing that are not worth their place in the strategy."""
+
+    even_speeds: EvenSpeeds = False
+    correct_by: Annotated[
+        Literal["cluster", "client"], Doc("remember a change per cluster or per client, each of a model's size")
+    ] = "cluster"
+    cool: Cool = 0.0
+    reach: Reach = 1.0
+    clients_at_once: Annotated[Count | None, Doc("most groups alive, each with one client at work (default: all)")] = (
+        None
+    )
+    min_attempt_gap: MinAttemptGap = 0.0
+    length: Annotated[Count | None, Doc("with pace: clusters that a group visits (default: all)")] = None
+
+    async def find_clusters(self, fed: Federation, *, even_speeds: bool = False) -> list[int]:
+        return await super().find_clusters(fed, even_speeds=even_speeds or self.even_speeds)
+
+    def mixer(self, fed: Federation, memory_of: Sequence[int], *, cool: float = 0.0) -> Mixer:
+        by_client = self.correct_by == "client"
+        return super().mixer(fed, range(len(fed.clients)) if by_client else memory_of, cool=cool or self.cool)
+
+    def schedule(self, fed: Federation, cluster: Sequence[int], **options: Any) -> HoppingSchedule:
+        options |= {"min_attempt_gap_s": self.min_attempt_gap, "most_alive": self.clients_at_once}
+        if options["paced"] is not None:
+            options["paced"] = options["paced"]._replace(length=self.length)
+        schedule = super().schedule(fed, cluster, **options)
+        schedule.keep(fastest_clients(fed, cluster, self.reach))
+        return schedule
+
+
+@dataclass(frozen=True, config=STRICT)
+class FedHuskyGroups(FedHuskyPaper):
+    """FedHusky's paper with other readings of its schedule, and other ways to mix a whole group's result."""
+
+    even_speeds: EvenSpeeds = False
+    min_attempt_gap: MinAttemptGap = 0.0
+    pace: Paced = None
+    mix: Annotated[
+        Literal["model", "change"], Doc("mixed in: a group's model, (1 - weight) * w + weight * model, or its change")
+    ] = "model"
+    gain: Annotated[Positive, Doc("weight of a fresh result; weights are capped at 1")] = 1.0
+    steady: Steady = False
+
+    async def find_clusters(self, fed: Federation, *, even_speeds: bool = False) -> list[int]:
+        return await super().find_clusters(fed, even_speeds=even_speeds or self.even_speeds)
+
+    def mixer(self, fed: Federation, cluster: Sequence[int]) -> Mixer:
+        change = self.mix == "change"
+        gain, exponent, steady = self.gain, self.exponent, self.steady
+        return Mixer(fed, cluster, gain=gain, exponent=exponent, change=change, memory=None, steady=steady)
+
+    def schedule(self, fed: Federation, cluster: Sequence[int], **options: Any) -> HoppingSchedule:
+        options["paced"] = None if self.pace is None else Pace(self.pace, fed.rng("order"))
+        return super().schedule(fed, cluster, min_attempt_gap_s=self.min_attempt_gap, **options)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -6,16 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.studies.papers.beyond import variants
 from fedtempo.studies.papers.beyond_page import beyond_page
 from fedtempo.studies.papers.league_page import league_page
 from fedtempo.studies.papers.output import RESULT, read_result
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Exhibit, Verdict, source_names
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Verdict, source_names
 
 LEAGUE, BEYOND = Path("all", "league"), Path("all", "beyond")
 """Folders of these results, relative to the folder of all results."""
@@ -40,8 +42,12 @@ def written_league(folder: Path) -> str:
 
 
 def written_beyond(folder: Path) -> str:
-    """Return the page about what goes beyond the papers, from the numbers below a folder."""
-    return _page(beyond_page, folder / BEYOND)
+    """Return the page about what goes beyond the papers, from the numbers below a folder.
+
+    What offers a variant may have changed since these numbers were measured, so it comes from the settings.
+    """
+    kept = {variant.label: variant.kept for variant in variants(Request("full", folder))}
+    return _page(partial(beyond_page, kept=kept), folder / BEYOND)
 
 
 def _page(page: Callable[[Mapping[str, Any], str], str], subfolder: Path) -> str:

@@ -83,7 +83,8 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
     everyone = fleet["changes"]["data"]["clients"]
-    orders = [{"strategy.order": order, "strategy.tick_s": fleet["tick_s"]} for order in ("planned", "paced")]
+    planned: Changes = {"strategy.tick_s": fleet["tick_s"]}
+    orders = [planned, planned | {"strategy.pace": 0.9}]
     less: Changes = {"strategy.correction": False}
     if fleet.get("crowded"):
         less = {"strategy.clients_at_once": few, "strategy.reach": 0.1}

@@ -116,9 +116,7 @@ def made_up() -> dict[str, Any]:
     end = {"chosen": {"training.lr": 0.3}, "runs": {"late_accuracy": [0.9, 0.92]}}
     higher = {"chosen": {"training.lr": 0.1}, "runs": {"late_accuracy": [0.93, 0.96]}}
     return {
-        "variants": {
-            name: {"title": f"the {name} one", "kept": "`kept`"} for name in ("base", "fast", "never", "high")
-        },
+        "variants": {name: {"title": f"the {name} one"} for name in ("base", "fast", "never", "high")},
         "cells": [
             {
                 **told,
@@ -137,7 +135,8 @@ def made_up() -> dict[str, Any]:
 
 
 def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> None:
-    page = beyond_page(made_up(), "fedtempo reproduce all/beyond")
+    kept = dict.fromkeys(made_up()["variants"], "`kept`")
+    page = beyond_page(made_up(), "fedtempo reproduce all/beyond", kept)
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
