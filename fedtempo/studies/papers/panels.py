@@ -11,7 +11,7 @@ import numpy as np
 
 from fedtempo.record import Records, time_to_target, write_json
 from fedtempo.report import figures
-from fedtempo.runs.config import Config, parse
+from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import late_accuracy
 from fedtempo.studies.papers.reproduction import Budget, Request, Row, claim, save_picture
 from fedtempo.studies.tuning.study import Study, tuned_study
@@ -45,9 +45,9 @@ def study_panels(
 
 def save_comparison(request: Request, stem: str, base: Config, study: Study) -> None:
     """Write the configuration of a study with its competitors and tuned settings, for `fedtempo compare`."""
-    compared = parse({**base.given, "compare": {label: base.variants.get(label, {}) for label in study.runs}})
-    chosen = {f"compare.{label}.{key}": value for label in study.trials for key, value in study.chosen(label).items()}
-    request.save_config(compared.with_changes(chosen), stem)
+    request.save_comparison(
+        stem, base, {label: study.chosen(label) if label in study.trials else {} for label in study.runs}
+    )
 
 
 def slug(name: str) -> str:
