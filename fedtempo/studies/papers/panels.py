@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -91,9 +92,32 @@ def reached(run: Records, level: float, axis: str = "time") -> float:
     return time if axis == "time" else float(np.searchsorted(run.commits["time"], time, side="right"))
 
 
-def in_words(value: float, axis: str = "time") -> str:
-    """Return a time, or a number of rounds, as text for a table; "never" if infinite."""
-    if value == float("inf"):
+def target(config: Config) -> float:
+    """Return the target accuracy of a configuration that has one."""
+    assert config.run.target_accuracy is not None
+    return config.run.target_accuracy
+
+
+def or_infinite(ratio: float) -> float:
+    """Return a ratio of times, infinite if neither is finite."""
+    return math.inf if math.isnan(ratio) else ratio
+
+
+def round_times(runs: Sequence[Records]) -> list[float]:
+    """Return each run's mean time (s) from one commit to the next."""
+    return [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in runs]
+
+
+def same_round_times(runs: Mapping[str, Sequence[Records]], paper: str) -> Row:
+    """Return whether rounds take the same time under all names."""
+    means = {name: statistics.fmean(round_times(each)) for name, each in runs.items()}
+    words = ", ".join(f"{name} {mean:.2f} s" for name, mean in means.items())
+    return claim("time of a round", paper, words, max(means.values()) - min(means.values()) < 1e-6)
+
+
+def in_words(value: float | None, axis: str = "time") -> str:
+    """Return a time, or a number of rounds, as text for a table; "never" if None or infinite."""
+    if value is None or value == float("inf"):
         return "never"
     return f"{value:.0f} s" if axis == "time" else f"{value:.0f}"
 
