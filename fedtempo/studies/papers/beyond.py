@@ -56,19 +56,20 @@ def _tallies(results: ContestResults, cells: Sequence[CellRatios]) -> list[Tally
     """Return the tallies of the variants that were compared in any cell."""
     tallies = []
     for label in results.entrants:
-        compared = [known for cell in cells if (known := cell.ratios.get(label)) is not None]
-        sooner, later = sum(one.sooner for one in compared), sum(one.later for one in compared)
-        tallies.append(Tally(label, len(compared), sooner, later))
+        ratios = [ratio for cell in cells if (ratio := cell.ratios.get(label)) is not None]
+        sooner, later = sum(ratio.sooner for ratio in ratios), sum(ratio.later for ratio in ratios)
+        tallies.append(Tally(label, len(ratios), sooner, later))
     return [tally for tally in tallies if tally.cells]
 
 
 def _rows(results: ContestResults, cells: Sequence[CellRatios]) -> list[Row]:
     """Return every variant's time relative to the first's, and in how many cells it proved sooner or later."""
     rows = []
-    for each in cells:
-        for label, relative in each.ratios.items():
-            what = f"{each.cell.title}: time to {each.cell.goal:.0%}, {label}"
-            rows.append(Row(what, "-", each.cell.tried[label].words, "", "" if relative is None else relative.words))
+    for compared in cells:
+        cell = compared.cell
+        for label, relative in compared.ratios.items():
+            what = f"{cell.title}: time to {cell.goal:.0%}, {label}"
+            rows.append(Row(what, "-", cell.tried[label].words, "", "" if relative is None else relative.words))
     for tally in _tallies(results, cells):
         words = f"sooner in {tally.sooner} and later in {tally.later} of {tally.cells} cells"
         rows.append(Row(f"{tally.label} against the first variant of the cell", "-", words))

@@ -17,6 +17,8 @@ from fedtempo.runs.config import SECTIONS, Config
 from fedtempo.studies.papers.reproduction import Budget, Request, Scale, flattened
 from fedtempo.studies.tuning.trials import Changes
 
+REFERENCE = "fedavg"
+"""The entrant from whose final accuracy targets are taken."""
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 Points = list[dict[str, Any]]
 
@@ -25,13 +27,13 @@ Points = list[dict[str, Any]]
 class Entrant:
     """A table `[entrants.<label>]`: a strategy that competes, apart from its configuration.
 
-    points: settings to tune, besides the learning rate. title: what it is. kept: the option that offers it in fedtempo.
+    points: settings to tune, besides the learning rate. title: what it is. option: the one that offers it in fedtempo.
     ranked: False if it only runs beside the others. cells: names of the cells where it competes, None for all.
     """
 
     points: Points
     title: str = ""
-    kept: str = ""
+    option: str = ""
     ranked: bool = True
     cells: Names | None = None
 
@@ -127,8 +129,8 @@ def read_contest(request: Request, name: str) -> Contest:
     entrants, compare = {}, {}
     for label, table in request.table(name, "entrants").items():
         compare[label] = {key: value for key, value in table.items() if key in SECTIONS}
-        own = {key: value for key, value in table.items() if key not in SECTIONS}
-        entrants[label] = construct(Entrant, own, f"entrants.{label}")
+        notes = {key: value for key, value in table.items() if key not in SECTIONS}
+        entrants[label] = construct(Entrant, notes, f"entrants.{label}")
     scale = construct(_ScaleTable, request.table(name, "contest")[request.scale], f"contest.{request.scale}")
     parts = {
         part: construct(_CellTable, table, f"parts.{part}") for part, table in request.table(name, "parts").items()
@@ -136,16 +138,16 @@ def read_contest(request: Request, name: str) -> Contest:
     shared = request.settings(name).with_changes({f"compare.{label}": table for label, table in compare.items()})
     cells = []
     for cell, table in request.table(name, "cells").items():
-        own_table = construct(_CellTable, table, f"cells.{cell}")
-        layers = [*(parts[part] for part in own_table.parts), own_table]
+        cell_table = construct(_CellTable, table, f"cells.{cell}")
+        layers = [*(parts[part] for part in cell_table.parts), cell_table]
         cells.append(_cell(request, name, cell, reduce(_CellTable.merged, layers), shared, scale, entrants))
     on_data = [cell for cell in cells if request.data in (None, cell.data)]
     if not on_data:
         sources = ", ".join(dict.fromkeys(cell.data for cell in cells))
         raise ConfigError(f"--data {request.data}: {name} runs on {sources} only")
     chosen = [cell for cell in on_data if cell.name not in scale.without] or on_data
-    for each in chosen:
-        _check(each, {cell.name for cell in chosen})
+    for chosen_cell in chosen:
+        _check(chosen_cell, {cell.name for cell in chosen})
     return Contest(entrants, chosen, scale.most_visits)
 
 
@@ -158,8 +160,8 @@ def _cell(
     scale: _ScaleTable,
     entrants: Mapping[str, Entrant],
 ) -> Cell:
-    changes = [table.changes, table.at.get(request.scale, {}), scale.changes]
-    base = shared.with_changes({key: value for each in changes for key, value in flattened(each).items()})
+    changes = flattened(table.changes) | flattened(table.at.get(request.scale, {})) | flattened(scale.changes)
+    base = shared.with_changes(changes)
     points = {
         label: [_filled(point, table.numbers, f"cells.{name}") for point in table.points.get(label, entrant.points)]
         for label, entrant in entrants.items()
@@ -195,3 +197,5 @@ def _check(cell: Cell, names: set[str]) -> None:
         raise ConfigError(f"cells.{cell.name}: entrants have different numbers of settings to tune: {counts}")
     if cell.target_of is not None and cell.target_of not in names:
         raise ConfigError(f"cells.{cell.name}.target_of: {cell.target_of} is no cell at this scale")
+    if cell.target_of == cell.name and REFERENCE not in cell.points:
+        raise ConfigError(f"cells.{cell.name}: {REFERENCE} must compete here, since it sets the target")

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from fedtempo.record import write_json
 from fedtempo.studies.papers.cache import cache_file
-from fedtempo.studies.papers.cells import Cell, read_contest
+from fedtempo.studies.papers.cells import REFERENCE, Cell, read_contest
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantNotes, EntrantResult, Target
-from fedtempo.studies.papers.race import REFERENCE, Race, find_target, run_race
+from fedtempo.studies.papers.race import Race, find_target, run_race
 from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning.trials import in_processes
 
@@ -24,20 +24,25 @@ def run_contest(request: Request, name: str) -> ContestResults:
     attempt are reused.
     """
     contest, cache = read_contest(request, name), cache_file(name)
-    own = [cell for cell in contest.cells if cell.target_of == cell.name]
-    references = [Race(cell, REFERENCE, None, contest.most_visits, cache) for cell in own]
-    targets = dict(zip((cell.name for cell in own), _run(request, find_target, references), strict=True))
+    references = [
+        Race(cell, REFERENCE, None, contest.most_visits, cache) for cell in contest.cells if cell.target_of == cell.name
+    ]
+    names = [race.cell.name for race in references]
+    targets: dict[str | None, Target] = dict(zip(names, _run(request, find_target, references), strict=True))
     races = [
-        Race(cell, label, targets.get(cell.target_of or ""), contest.most_visits, cache)
+        Race(cell, label, targets.get(cell.target_of), contest.most_visits, cache)
         for cell in contest.cells
         for label in cell.points
     ]
     results = iter(_run(request, run_race, races))
     cells = [
-        _cell_result(cell, targets.get(cell.target_of or ""), {label: next(results) for label in cell.points})
+        _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
         for cell in contest.cells
     ]
-    notes = {label: EntrantNotes(each.title, each.kept, each.ranked) for label, each in contest.entrants.items()}
+    notes = {
+        label: EntrantNotes(entrant.title, entrant.option, entrant.ranked)
+        for label, entrant in contest.entrants.items()
+    }
     whole = ContestResults(request.scale, contest.most_visits, notes, cells)
     write_json(request.folder / f"{name}.json", asdict(whole))
     for cell, result in zip(contest.cells, cells, strict=True):

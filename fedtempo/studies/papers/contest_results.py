@@ -160,7 +160,7 @@ class EntrantNotes:
     """What a page says of an entrant: its description, the option that offers it, and whether it is ranked."""
 
     title: str
-    kept: str
+    option: str
     ranked: bool
 
 

@@ -116,7 +116,7 @@ def league_page(results: ContestResults, command: str) -> str:
 
 def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
     names = dict.fromkeys(standing.cell.group for standing in standings)
-    return [FleetStandings(name, [one for one in standings if one.cell.group == name]) for name in names]
+    return [FleetStandings(name, [standing for standing in standings if standing.cell.group == name]) for name in names]
 
 
 def _grid_ends(standings: Sequence[Standing]) -> list[GridEnds]:

@@ -110,7 +110,7 @@ def round_times(runs: Sequence[Records]) -> list[float]:
 
 def same_round_times(runs: Mapping[str, Sequence[Records]], paper: str) -> Row:
     """Return whether rounds take the same time under all names."""
-    means = {name: statistics.fmean(round_times(each)) for name, each in runs.items()}
+    means = {name: statistics.fmean(round_times(by_seed)) for name, by_seed in runs.items()}
     words = ", ".join(f"{name} {mean:.2f} s" for name, mean in means.items())
     return claim("time of a round", paper, words, max(means.values()) - min(means.values()) < 1e-6)
 

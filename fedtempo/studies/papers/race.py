@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedtempo.runs.config import parse
 from fedtempo.studies.papers.cache import Cache, Limits, Outcome
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
@@ -14,8 +15,6 @@ from fedtempo.studies.tuning.trials import Changes
 
 _KEEP = 2
 """Number of settings, the best on the first tuning seed, that run on the other tuning seeds."""
-REFERENCE = "fedavg"
-"""The entrant from whose final accuracy targets are taken."""
 _UNLIMITED = Limits(10**9)
 
 
@@ -68,10 +67,10 @@ def _tuned(race: Race, cache: Cache) -> list[TrialResult]:
         if outcome.times_s and outcome.times_s[-1] is not None:
             fastest_s = outcome.end_s
         tried.append((changes, [outcome]))
-    tried.sort(key=lambda one: _trial(*one).order)
+    tried.sort(key=lambda pair: _trial(*pair).order)
     for changes, outcomes in tried[:_KEEP]:
         outcomes += [_outcome(race, cache, changes, seed) for seed in others]
-    best, rest = ([_trial(*one) for one in part] for part in (tried[:_KEEP], tried[_KEEP:]))
+    best, rest = ([_trial(*pair) for pair in pairs] for pairs in (tried[:_KEEP], tried[_KEEP:]))
     return sorted(best, key=lambda trial: trial.order) + rest
 
 
@@ -90,5 +89,6 @@ def _outcome(race: Race, cache: Cache, changes: Mapping[str, Any], seed: int, se
     if race.target is not None:
         fixed |= {"run.target_accuracy": race.target.full, "run.stop_at_target": True}
         levels, limits = (race.target.early, race.target.full), Limits(race.most_visits, seconds)
-    config = race.cell.base.for_comparison(race.label).with_changes({**changes, **fixed}, label=race.label)
-    return cache.outcome(config, levels, limits)
+    tables = race.cell.base.for_comparison(race.label).with_changes({**changes, **fixed}).given
+    alone = parse({name: table for name, table in tables.items() if name != "compare"}, label=race.label)
+    return cache.outcome(alone, levels, limits)
