@@ -110,7 +110,10 @@ class _CellTable:
             title=", ".join(filter(None, (self.title, later.title))),
             parts=self.parts or later.parts,
             changes={**flattened(self.changes), **flattened(later.changes)},
-            at={scale: {**self.at.get(scale, {}), **later.at.get(scale, {})} for scale in {**self.at, **later.at}},
+            at={
+                scale: flattened(self.at.get(scale, {})) | flattened(later.at.get(scale, {}))
+                for scale in {**self.at, **later.at}
+            },
             numbers={**self.numbers, **later.numbers},
             points={**self.points, **later.points},
             budget=later.budget or self.budget,
@@ -139,12 +142,14 @@ def read_contest(request: Request, name: str) -> Contest:
     cells = []
     for cell, table in request.table(name, "cells").items():
         cell_table = construct(_CellTable, table, f"cells.{cell}")
+        _check_names(f"cells.{cell}.parts", cell_table.parts, parts)
+        _check_names(f"cells.{cell}.entrants", cell_table.entrants or (), entrants)
         layers = [*(parts[part] for part in cell_table.parts), cell_table]
         cells.append(_cell(request, name, cell, reduce(_CellTable.merged, layers), shared, scale, entrants))
     on_data = [cell for cell in cells if request.data in (None, cell.data)]
     if not on_data:
         sources = ", ".join(dict.fromkeys(cell.data for cell in cells))
-        raise ConfigError(f"--data {request.data}: {name} runs on {sources} only")
+        raise ConfigError(f"data = {request.data}: {name} runs on {sources} only")
     chosen = [cell for cell in on_data if cell.name not in scale.without] or on_data
     for chosen_cell in chosen:
         _check(chosen_cell, {cell.name for cell in chosen})
@@ -187,6 +192,12 @@ def _filled(point: Mapping[str, Any], numbers: Mapping[str, Any], where: str) ->
                 raise ConfigError(f"{where}.numbers: {key} needs {value[1:]}{nearest(value[1:], numbers)}")
             changes[key] = numbers[value[1:]]
     return changes
+
+
+def _check_names(where: str, names: Sequence[str], known: Mapping[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{where}: {name} is not in the settings{nearest(name, known)}")
 
 
 def _check(cell: Cell, names: set[str]) -> None:

@@ -181,6 +181,8 @@ small = { seeds = [1], tuning_seeds = [101], lr = [0.1, 0.3] }
         ("points = [{}]", "points = [{}, {}]", "different numbers of settings"),
         ("few = 3", "fwe = 3", "strategy.clients_per_round needs few"),
         ("few = 3 }", 'few = 3 }\ntarget_of = "two"', "target_of: two is no cell"),
+        ("few = 3 }", "few = 3 }\nentrants = ['fedbuf']", "cells.one.entrants: fedbuf is not in the settings"),
+        ("few = 3 }", "few = 3 }\nparts = ['uav']", "cells.one.parts: uav is not in the settings"),
         ("few = 3 }", "few = 3 }\ntitel = 'x'", "cells.one.titel: unknown key"),
         ("[entrants.fedavg]", "[entrants.fedprox]", "fedavg must compete here"),
         ("horizon = 10.0", "max_commits = 5", "run.horizon is missing"),
