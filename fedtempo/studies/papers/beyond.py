@@ -2,197 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from fedtempo.record import write_json
-from fedtempo.studies.papers.beyond_figures import draw_ratios
-from fedtempo.studies.papers.cache import Cache, cache_file
-from fedtempo.studies.papers.league_entrants import LeagueRow, flattened
-from fedtempo.studies.papers.race import Race, Target, as_comparison, reference, run_race, run_to_the_end
-from fedtempo.studies.papers.ranking import ratio
-from fedtempo.studies.papers.reproduction import Budget, Exhibit, Request, Row
-from fedtempo.studies.papers.standings import seconds
-from fedtempo.studies.tuning.trials import Changes, in_processes
-
-SETTINGS = "beyond"
-FIRST = "the first variant of the cell"
-NO_TARGET = Target(0.0, 0.0, 0.0)
-
-S = TypeVar("S")
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A variant to try. title: its description. kept: what offers it in fedtempo now. points: settings to tune.
-
-    cells: names of the cells in which it is tried, None for all.
-    """
-
-    label: str
-    title: str
-    kept: str
-    points: Sequence[Changes]
-    cells: Sequence[str] | None
-
-
-def variants(request: Request) -> list[Variant]:
-    """Return the variants in the order of the settings; all others are compared with the first."""
-    tables = request.table(SETTINGS, "variants")
-    return [
-        Variant(
-            label,
-            table["title"],
-            table["kept"],
-            [flattened(point) for point in table["points"]],
-            table.get("cells"),
-        )
-        for label, table in tables.items()
-    ]
-
-
-@dataclass(frozen=True)
-class CellStudy:
-    """A cell in which variants are tried. target_of: name of the cell whose target it takes."""
-
-    cell: LeagueRow
-    budget: Budget
-    target_of: str
-
-
-def cell_studies(request: Request, table: str) -> list[CellStudy]:
-    """Return the studies of a table: "cells" for times to a target, "ends" for accuracies at the horizon."""
-    base, studies = request.settings(SETTINGS), []
-    everywhere = list(request.table(SETTINGS, table))
-    scale = request.table(SETTINGS, "beyond")[request.scale]
-    for name, entry in request.table(SETTINGS, table).items():
-        if name in scale.get("without", []):
-            continue
-        config = base.with_changes(flattened(entry.get("changes", {})) | flattened(scale.get("changes", {})))
-        points = {
-            variant.label: variant.points
-            for variant in variants(request)
-            if (
-                variant.label in entry["variants"]
-                if "variants" in entry
-                else name in (everywhere if variant.cells is None else variant.cells)
-            )
-        }
-        cell = LeagueRow(name, config.data.source, entry["title"], config, points)
-        studies.append(CellStudy(cell, request.budget(SETTINGS, entry["study"]), entry.get("target_of", name)))
-    return studies
+from fedtempo.studies.papers.cells import entrant_options
+from fedtempo.studies.papers.contest import run_contest
+from fedtempo.studies.papers.contest_figures import draw_ratios
+from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
+from fedtempo.studies.papers.pages import render
+from fedtempo.studies.papers.ranking import Ratio, ratio
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, save_picture
 
 
 def beyond(request: Request) -> list[Row]:
-    """Run all studies; write `beyond.json`, a picture and each cell's configuration.
-
-    Outcomes of an interrupted earlier attempt are reused.
-    """
-    path, studies = cache_file(SETTINGS), cell_studies(request, "cells")
-    most_visits: int = request.table(SETTINGS, "beyond")[request.scale]["most_visits"]
-    references = [(study, path) for study in studies if study.target_of == study.cell.fleet]
-    targets = dict(
-        zip((study.cell.fleet for study, _ in references), _run_jobs(request, _reference, references), strict=True)
-    )
-    races = [
-        Race(study.cell, label, study.budget, targets[study.target_of], most_visits, path)
-        for study in studies
-        for label in study.cell.points
-    ]
-    raced = _run_jobs(request, run_race, races)
-    ends = cell_studies(request, "ends")
-    to_the_end = [
-        Race(study.cell, label, study.budget, NO_TARGET, most_visits, path)
-        for study in ends
-        for label in study.cell.points
-    ]
-    ended = _run_jobs(request, run_to_the_end, to_the_end)
-    facts: dict[str, Any] = {
-        "scale": request.scale,
-        "most_visits": most_visits,
-        "variants": {each.label: {"title": each.title} for each in variants(request)},
-        "cells": [
-            _cell_facts(study, targets[study.target_of])
-            | {"tried": {race.label: own for race, own in zip(races, raced, strict=True) if race.row is study.cell}}
-            for study in studies
-        ],
-        "ends": [
-            _cell_facts(study, NO_TARGET)
-            | {
-                "tried": {
-                    race.label: own for race, own in zip(to_the_end, ended, strict=True) if race.row is study.cell
-                }
-            }
-            for study in ends
-        ],
-    }
-    write_json(request.folder / "beyond.json", facts)
-    for study, entry in zip(studies, facts["cells"], strict=True):
-        chosen = as_comparison(entry["tried"])
-        request.save_config(
-            study.cell.base.with_changes({**chosen, "run.target_accuracy": entry["target"]}), study.cell.fleet
-        )
-    for suffix in ("png", "svg"):
-        draw_ratios(facts, request.folder / f"beyond.{suffix}")
-    return _rows(facts)
+    """Run all variants, and draw their times relative to the first variant of each cell."""
+    results = run_contest(request, "beyond")
+    cells = [CellRatios.of(cell) for cell in results.races]
+    save_picture(draw_ratios, request.folder, "beyond", results)
+    return _rows(results, cells)
 
 
-def _run_jobs(request: Request, function: Callable[[S], tuple[T, float]], jobs: Sequence[S]) -> list[T]:
-    """Run jobs in processes and return their results; note the time that cached parts of them took earlier."""
-    results = in_processes(function, jobs)
-    request.earlier_s.extend(earlier_s for _, earlier_s in results)
-    return [result for result, _ in results]
+@dataclass(frozen=True)
+class CellRatios:
+    """A cell, and by variant the ratio of its times to those of the cell's first variant, None for that one."""
+
+    cell: CellResult
+    ratios: Mapping[str, Ratio | None]
+
+    @classmethod
+    def of(cls, cell: CellResult) -> CellRatios:
+        base = cell.tried[cell.first_label].times_s
+        ratios = {label: ratio(result.times_s, base, cell.horizon_s) for label, result in cell.tried.items()}
+        return cls(cell, {**ratios, cell.first_label: None})
+
+    @property
+    def by_time(self) -> list[tuple[str, EntrantResult]]:
+        """Labels and results, the least median time first."""
+        return sorted(self.cell.tried.items(), key=lambda item: item[1].median_s)
 
 
-def _reference(job: tuple[CellStudy, Path | None]) -> tuple[Target, float]:
-    study, path = job
-    cache = Cache(path)
-    return reference(study.cell, study.budget, cache), cache.earlier_s
+@dataclass(frozen=True)
+class Tally:
+    """In how many cells a variant was compared with the first one, and in how many it proved sooner or later."""
+
+    label: str
+    cells: int
+    sooner: int
+    later: int
 
 
-def _cell_facts(study: CellStudy, target: Target) -> dict[str, Any]:
-    cell, budget = study.cell, study.budget
-    return {
-        "name": cell.fleet,
-        "title": cell.title,
-        "data": cell.data,
-        "network": cell.base.tables["model"]["network"],
-        "clients": cell.base.data.clients,
-        "horizon_s": cell.base.run.horizon,
-        "reference": target.reference,
-        "target": target.full,
-        "budget": {"seeds": budget.seeds, "tuning_seeds": budget.tuning_seeds, "lr": budget.lr},
-    }
+def _tallies(results: ContestResults, cells: Sequence[CellRatios]) -> list[Tally]:
+    """Return the tallies of the variants that were compared in any cell."""
+    tallies = []
+    for label in results.entrants:
+        ratios = [ratio for cell in cells if (ratio := cell.ratios.get(label)) is not None]
+        sooner, later = sum(ratio.sooner for ratio in ratios), sum(ratio.later for ratio in ratios)
+        tallies.append(Tally(label, len(ratios), sooner, later))
+    return [tally for tally in tallies if tally.cells]
 
 
-def _rows(facts: Mapping[str, Any]) -> list[Row]:
+def _rows(results: ContestResults, cells: Sequence[CellRatios]) -> list[Row]:
     """Return every variant's time relative to the first's, and in how many cells it proved sooner or later."""
-    rows, sooner, later = [], dict.fromkeys(facts["variants"], 0), dict.fromkeys(facts["variants"], 0)
-    for cell in facts["cells"]:
-        first = next(iter(cell["tried"]))
-        base = cell["tried"][first]["runs"]["target_s"]
-        for label, tried in cell["tried"].items():
-            times = tried["runs"]["target_s"]
-            relative = ratio(times, base, cell["horizon_s"])
-            what = f"{cell['title']}: time to {cell['target']:.0%}, {label}"
-            rows.append(Row(what, "-", _words(times), "", "" if label == first else relative.words))
-            sooner[label] += relative.high < 1
-            later[label] += relative.low > 1
-    for label in list(facts["variants"])[1:]:
-        tried_in = sum(label in list(cell["tried"])[1:] for cell in facts["cells"])
-        if tried_in:
-            words = f"sooner in {sooner[label]} and later in {later[label]} of {tried_in} cells"
-            rows.append(Row(f"{label} against {FIRST}", "-", words))
+    rows = []
+    for compared in cells:
+        cell = compared.cell
+        for label, relative in compared.ratios.items():
+            what = f"{cell.title}: time to {cell.goal:.0%}, {label}"
+            rows.append(Row(what, "-", cell.tried[label].words, "", "" if relative is None else relative.words))
+    for tally in _tallies(results, cells):
+        words = f"sooner in {tally.sooner} and later in {tally.later} of {tally.cells} cells"
+        rows.append(Row(f"{tally.label} against the first variant of the cell", "-", words))
     return rows
 
 
-def _words(times: Sequence[float | None]) -> str:
-    known = [time for time in times if time is not None]
-    span = f"{seconds(min(known))} to {seconds(max(known))} s" if known else "never"
-    return span if len(known) == len(times) else f"{span} ({len(known)} of {len(times)})"
+@dataclass(frozen=True)
+class Spread:
+    """Mean, lowest and highest value over seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.fmean(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Accuracy of a variant at the horizon. difference: from the cell's first variant, None for that one."""
+
+    cell: str
+    label: str
+    accuracy: Spread
+    difference: Spread | None
+    chosen: Mapping[str, Any]
+
+
+def beyond_page(results: ContestResults, command: str) -> str:
+    """Return the page as Markdown. command: what wrote the results."""
+    cells = [CellRatios.of(cell) for cell in results.races]
+    return render(
+        "beyond",
+        command=command,
+        first=next(iter(results.entrants)),
+        variants=results.entrants,
+        options=entrant_options("beyond"),
+        cells=cells,
+        tried={label for cell in results.races for label in cell.tried},
+        tallies=_tallies(results, cells),
+        ends=[ending for cell in results.ends for ending in _endings(cell)],
+    )
+
+
+def _endings(cell: CellResult) -> Iterator[Ending]:
+    base = cell.tried[cell.first_label].late_accuracies
+    for label, result in cell.tried.items():
+        late = result.late_accuracies
+        difference = Spread.of([a - b for a, b in zip(late, base, strict=True)])
+        yield Ending(
+            cell.title, label, Spread.of(late), None if label == cell.first_label else difference, result.chosen
+        )
 
 
 EXHIBITS = (
@@ -202,5 +134,6 @@ EXHIBITS = (
         beyond,
         (3, 60, 3000),
         ("digits", "fashion-mnist", "shakespeare"),
+        page=beyond_page,
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +12,15 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
 from fedtempo.strategies.planning.pipeline import lower_hull, relaxed_sizes
 from fedtempo.studies.papers.figures import draw_bars, draw_lines
-from fedtempo.studies.papers.panels import in_words, learning_rates, median_to, save_comparison, study_panels
+from fedtempo.studies.papers.panels import (
+    in_words,
+    learning_rates,
+    median_to,
+    same_round_times,
+    save_comparison,
+    study_panels,
+    target,
+)
 from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, Verdict, claim, number, save_picture
 from fedtempo.studies.tuning.study import plain_study
 
@@ -92,19 +99,16 @@ def _table(
     )
     write_json(request.folder / f"{name}.json", study.facts())
     save_comparison(request, name, base.with_changes(variants), study)
-    assert base.run.target_accuracy is not None
-    rounds = {
-        (k, n): median_to(study.records[f"K{k}-N{n}"], base.run.target_accuracy, "rounds")
-        for k in clusters
-        for n in channels
-    }
+    level = target(base)
+    rounds = {(k, n): median_to(study.records[f"K{k}-N{n}"], level, "rounds") for k in clusters for n in channels}
     lines = {f"N = {n}": [rounds[k, n] for k in clusters] for n in channels}
     save_picture(draw_lines, request.folder, name, clusters, lines, x="clusters, K", y="rounds to the target")
-    rows = [_round_times(study.records, clusters, channels)]
+    by_k = {f"K = {k}:": study.records[f"K{k}-N{channels[0]}"] for k in clusters}
+    rows = [same_round_times(by_k, "the same for all K")]  # the thresholds follow the slowest client
     for n in channels:
         for k in clusters:
             printed, printed_one = (_TABLES[name][of - 1][_CHANNELS.index(n)] for of in (k, 1))
-            what = f"rounds to {base.run.target_accuracy:.0%}, K = {k}, N = {n}"
+            what = f"rounds to {level:.0%}, K = {k}, N = {n}"
             if k == 1:
                 rows.append(Row(what, str(printed), in_words(rounds[k, n], "rounds"), learning_rates(tuned)))
             else:
@@ -126,18 +130,6 @@ def saved_rounds(what: str, printed: tuple[int, int], measured: tuple[float, flo
     near = abs(share - paper) <= max(0.25 * paper, 0.05)
     verdict = Verdict.REACHED if near else Verdict.DIRECTION if share > 0 else Verdict.NOT_REACHED
     return Row(what, printed_text, f"{rounds} ({share:.0%} saved)", "", f"{share / paper:.2f}", verdict)
-
-
-def _round_times(records: object, clusters: Sequence[int], channels: Sequence[int]) -> Row:
-    """Return whether rounds take the same time for all K, as the thresholds follow the slowest client."""
-    assert isinstance(records, dict)
-    times = {
-        k: [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in records[f"K{k}-N{channels[0]}"]]
-        for k in clusters
-    }
-    means = {k: statistics.fmean(values) for k, values in times.items()}
-    words = ", ".join(f"K = {k}: {mean:.2f} s" for k, mean in means.items())
-    return claim("time of a round", "the same for all K", words, max(means.values()) - min(means.values()) < 1e-6)
 
 
 def _sizes(request: Request, *, quick: bool = False) -> tuple[Sequence[int], Sequence[int]]:

@@ -6,13 +6,10 @@ that the comparison does not use. FedHusky's claim is measured by `fedhusky/vari
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Sequence
 
 import numpy as np
 
-from fedtempo.record import Records
 from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
 from fedtempo.studies.papers.figures import draw_lines
@@ -23,8 +20,11 @@ from fedtempo.studies.papers.panels import (
     in_words,
     late_accuracies,
     median_to,
+    or_infinite,
     reached,
+    same_round_times,
     study_panels,
+    target,
 )
 from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
 from fedtempo.studies.tuning.study import Study
@@ -58,7 +58,7 @@ def psfl(request: Request) -> list[Row]:
         others = {label: median_to(study.records[label], level) for label in study.runs if not label.startswith("psfl")}
         ratio = median_to(study.records[ours], level) / min(others.values())
         what = f"{name}: time to {level:.0%}, {ours} over the better of {', '.join(others)}"
-        rows.append(number(what, 0.67, [_or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
+        rows.append(number(what, 0.67, [or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
     structures = [run.note("structure") for run in panels["20 clients a round"].records["psfl-measured"]]
     words = ", ".join(f"{structure['width']} x {structure['length']}" for structure in structures)
     return [*rows, Row("structure after the warm-up, W x S of each seed", "5 x 4", words)]
@@ -106,11 +106,8 @@ def csgd(request: Request) -> list[Row]:
         ratio = rounds[label] / rounds["one-cluster"]
         what = f"rounds to {level:.0%}, {label} over one-cluster"
         printed = _ROUNDS[label] / _ROUNDS["one-cluster"]
-        rows.append(number(what, printed, [_or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
-    mean_round_s = {label: round_s(study.records[label]) for label in CLUSTERS}
-    words = ", ".join(f"{label} {seconds:.2f} s" for label, seconds in mean_round_s.items())
-    same = max(mean_round_s.values()) - min(mean_round_s.values()) < 1e-6
-    return [*rows, claim("time of a round", "the same for all", words, same)]
+        rows.append(number(what, printed, [or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
+    return [*rows, same_round_times(study.records, "the same for all")]
 
 
 def hybrid_fl(request: Request) -> list[Row]:
@@ -135,27 +132,11 @@ def hybrid_fl(request: Request) -> list[Row]:
     return rows
 
 
-def target(config: Config) -> float:
-    """Return the target accuracy of a configuration."""
-    assert config.run.target_accuracy is not None
-    return config.run.target_accuracy
-
-
-def round_s(runs: Sequence[Records]) -> float:
-    """Return the mean time (s) from one commit to the next."""
-    return statistics.fmean(float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in runs)
-
-
 def classes_uploaded(config: Config, seed: int) -> int:
     """Return how many classes the clients that agreed to upload hold together."""
     world = build_world(config.with_changes({"run.seed": seed}))
     held = [counts for client, counts in zip(world.clients, world.histograms) if client.shares_examples]
     return int((np.sum(held, axis=0) > 0).sum())
-
-
-def _or_infinite(ratio: float) -> float:
-    """Return a ratio of times; infinite if neither reaches the target."""
-    return math.inf if math.isnan(ratio) else ratio
 
 
 def _times_rows(study: Study, name: str, level: float, axis: str) -> list[Row]:

@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
-from fedtempo.studies.papers.beyond import variants
-from fedtempo.studies.papers.beyond_page import beyond_page
-from fedtempo.studies.papers.league_page import league_page
+from fedtempo.studies.papers.contest_results import read_results
 from fedtempo.studies.papers.output import RESULT, read_result
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Verdict, source_names
-
-LEAGUE, BEYOND = Path("all", "league"), Path("all", "beyond")
-"""Folders of these results, relative to the folder of all results."""
+from fedtempo.studies.papers.reproduction import Exhibit, Verdict, source_names
 
 
 def write_index(folder: Path) -> Path:
-    """Write `index.md` over every `result.json` below a folder, and `league.md` and `beyond.md` if these were run.
+    """Write `index.md` over every `result.json` below a folder, and the pages of contests that were run.
 
-    Returns the path of the index. Raises ConfigError as `index_page` does.
+    Returns the path of the index. Raises ConfigError as `index_page` and `contest_page` do.
     """
-    for subfolder, page in ((LEAGUE, written_league), (BEYOND, written_beyond)):
-        if (folder / subfolder / RESULT).exists():
-            (folder / f"{subfolder.name}.md").write_text(page(folder), encoding="utf-8")
+    for exhibit in EXHIBITS.values():
+        if exhibit.page is not None and (folder / exhibit.name / RESULT).exists():
+            (folder / f"{exhibit.stem}.md").write_text(contest_page(exhibit, folder), encoding="utf-8")
     target = folder / "index.md"
     target.write_text(index_page(folder), encoding="utf-8")
     return target
 
 
-def written_league(folder: Path) -> str:
-    """Return the league's page, from the numbers below a folder."""
-    return _page(league_page, folder / LEAGUE)
+def contest_page(exhibit: Exhibit, folder: Path) -> str:
+    """Return the page of a contest as Markdown, from its results below a folder.
 
-
-def written_beyond(folder: Path) -> str:
-    """Return the page about what goes beyond the papers, from the numbers below a folder.
-
-    What offers a variant may have changed since these numbers were measured, so it comes from the settings.
+    Raises ConfigError if a file is not as the contest wrote it.
     """
-    kept = {variant.label: variant.kept for variant in variants(Request("full", folder))}
-    return _page(partial(beyond_page, kept=kept), folder / BEYOND)
-
-
-def _page(page: Callable[[Mapping[str, Any], str], str], subfolder: Path) -> str:
-    facts = json.loads((subfolder / f"{subfolder.name}.json").read_text(encoding="utf-8"))
-    return page(facts, read_result(subfolder / RESULT)["command"])
+    assert exhibit.page is not None
+    results = read_results(folder / exhibit.name / f"{exhibit.stem}.json")
+    return exhibit.page(results, read_result(folder / exhibit.name / RESULT)["command"])
 
 
 @dataclass(frozen=True)

@@ -2,94 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from fedtempo.record import write_json
-from fedtempo.studies.papers.cache import Cache, cache_file
-from fedtempo.studies.papers.league_entrants import REFERENCE_FLEET, SETTINGS, budget, most_visits, rows
-from fedtempo.studies.papers.league_figures import draw_times
-from fedtempo.studies.papers.race import Race, Target, as_comparison, reference, run_race
-from fedtempo.studies.papers.reproduction import Budget, Exhibit, Request, Row, claim
-from fedtempo.studies.papers.standings import read_standings, statement
-from fedtempo.studies.tuning.trials import in_processes
+from fedtempo.studies.papers.contest import run_contest
+from fedtempo.studies.papers.contest_figures import draw_times
+from fedtempo.studies.papers.contest_results import ContestResults
+from fedtempo.studies.papers.pages import render
+from fedtempo.studies.papers.ranking import median_coverage
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, save_picture
+from fedtempo.studies.papers.standings import Place, Standing, records, standings_of, statement
 
 
 def league(request: Request) -> list[Row]:
-    """Run the league; write `league.json`, one picture per fleet and each row's configuration.
-
-    Outcomes of an interrupted earlier attempt are reused. Targets are set first, from FedAvg alone (see
-    `race.reference`).
-    """
-    path, league_rows = cache_file(SETTINGS), rows(request)
-    budgets = {row.data: budget(request, row.data) for row in league_rows}
-    cache = Cache(path)
-    targets = {
-        row.data: reference(row, budgets[row.data], cache) for row in league_rows if row.fleet == REFERENCE_FLEET
-    }
-    request.earlier_s.append(cache.earlier_s)
-    races = [
-        Race(row, label, budgets[row.data], targets[row.data], most_visits(request), path)
-        for row in league_rows
-        for label in row.points
-    ]
-    results = in_processes(run_race, races)
-    request.earlier_s.extend(earlier_s for _, earlier_s in results)
-    table: list[dict[str, Any]] = [
-        {
-            "fleet": row.fleet,
-            "data": row.data,
-            "title": row.title,
-            "horizon_s": row.base.run.horizon,
-            "entrants": {race.label: facts for race, (facts, _) in zip(races, results) if race.row is row},
-        }
-        for row in league_rows
-    ]
-    facts = _facts(request, budgets, targets, table)
-    write_json(request.folder / "league.json", facts)
-    for row, entry in zip(league_rows, table, strict=True):
-        aim = {"run.target_accuracy": targets[row.data].full}
-        request.save_config(
-            row.base.with_changes({**as_comparison(entry["entrants"]), **aim}), f"{row.fleet}-{row.data}"
-        )
-    for fleet in dict.fromkeys(row.fleet for row in league_rows):
-        for suffix in ("png", "svg"):
-            draw_times(facts, fleet, request.folder / f"league-{fleet}.{suffix}")
-    return _rows(facts)
+    """Run the league, and draw one picture per fleet."""
+    results = run_contest(request, "league")
+    standings = standings_of(results)
+    for fleet in _fleets(standings):
+        save_picture(draw_times, request.folder, f"league-{fleet.name}", fleet.standings)
+    return _rows(standings)
 
 
-def _facts(
-    request: Request, budgets: Mapping[str, Budget], targets: Mapping[str, Target], table: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "scale": request.scale,
-        "budgets": {
-            data: {"seeds": cost.seeds, "tuning_seeds": cost.tuning_seeds, "lr": cost.lr}
-            for data, cost in budgets.items()
-        },
-        "most_visits": most_visits(request),
-        "targets": {
-            data: {"reference": target.reference, "early": target.early, "target": target.full}
-            for data, target in targets.items()
-        },
-        "rows": table,
-    }
-
-
-def _rows(facts: Mapping[str, Any]) -> list[Row]:
-    """Return the result of every competitor in every row, and whether one strategy suits all rows."""
-    results = []
-    for row in read_standings(facts):
-        for place in row.places:
+def _rows(standings: Sequence[Standing]) -> list[Row]:
+    """Return the result of every strategy in every cell, and whether one strategy suits all cells."""
+    rows = []
+    for standing in standings:
+        for place in standing.places:
             ratio = "" if place.factor is None else f"{'> ' if place.bound else ''}{place.factor:.2f}"
-            what = f"{row.title}: time to {row.target:.0%}, {place.label}"
-            results.append(Row(what, "-", place.words, f"lr {place.lr:g}", ratio))
-    holds, words = statement(facts)
-    return [*results, claim("a strategy that is first or level with the first in every row", "open", words, holds)]
+            what = f"{standing.cell.title}: time to {standing.cell.goal:.0%}, {place.label}"
+            rows.append(Row(what, "-", place.words, f"lr {place.result.lr:g}", ratio))
+    holds, words = statement(standings)
+    return [*rows, claim("a strategy that is first or level with the first in every row", "open", words, holds)]
+
+
+@dataclass(frozen=True)
+class FleetStandings:
+    """The standings on one fleet, one per data set. name: as in the settings and in names of pictures."""
+
+    name: str
+    standings: Sequence[Standing]
+
+    @property
+    def title(self) -> str:
+        return self.standings[0].cell.title.rpartition(", ")[0]
+
+    @property
+    def decided(self) -> list[Standing]:
+        """Standings in which some strategy reaches the target."""
+        return [standing for standing in self.standings if standing.first is not None]
+
+    @property
+    def always_level(self) -> list[str]:
+        """Strategies that are first, or level with the first, on every data set."""
+        level = [{place.label for place in standing.ranked if place.level} for standing in self.standings]
+        return [place.label for place in self.standings[0].ranked if all(place.label in labels for labels in level)]
+
+    @property
+    def cheapest(self) -> list[str]:
+        """The strategies that reach the target with the fewest bytes, each once."""
+        return list(
+            dict.fromkeys(standing.cheapest.label for standing in self.standings if standing.cheapest is not None)
+        )
+
+    @property
+    def sooner_with_examples(self) -> list[tuple[str, Place]]:
+        """Data sets on which a strategy that takes raw examples is sooner than the first, with its place."""
+        return [
+            (standing.cell.data, place)
+            for standing in self.standings
+            for place in standing.places
+            if not place.ranked and place.factor is not None and place.factor < 1 and not place.bound
+        ]
+
+
+@dataclass(frozen=True)
+class GridEnds:
+    """Choices at the lowest or highest learning rate of a data set's grid, among those that reach the target.
+
+    count: how many, out of `of`. labels: the strategies that made them.
+    """
+
+    data: str
+    count: int
+    of: int
+    labels: Sequence[str]
+
+
+def league_page(results: ContestResults, command: str) -> str:
+    """Return the page as Markdown. command: what wrote the results."""
+    standings = standings_of(results)
+    budgets = {cell.data: cell.budget for cell in results.races}
+    n_seeds = min(len(set(budget.seeds)) for budget in budgets.values())
+    holds, words = statement(standings)
+    return render(
+        "league",
+        command=command,
+        budgets=budgets,
+        targets={cell.data: cell.target for cell in results.races},
+        most_visits=results.most_visits,
+        n_seeds=n_seeds,
+        covered=median_coverage(n_seeds),
+        needs_examples=[label for label, notes in results.entrants.items() if not notes.ranked],
+        standings=standings,
+        holds=holds,
+        statement=words,
+        records=records(standings),
+        fleets=_fleets(standings),
+        grid_ends=_grid_ends(standings),
+        infinity=math.inf,
+    )
+
+
+def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
+    names = dict.fromkeys(standing.cell.group for standing in standings)
+    return [FleetStandings(name, [standing for standing in standings if standing.cell.group == name]) for name in names]
+
+
+def _grid_ends(standings: Sequence[Standing]) -> list[GridEnds]:
+    """Find choices that a wider grid of learning rates might have improved."""
+    grid_ends = []
+    for data, rates in {standing.cell.data: standing.cell.budget.lr for standing in standings}.items():
+        places = [
+            place
+            for standing in standings
+            if standing.cell.data == data
+            for place in standing.places
+            if place.result.reached
+        ]
+        at_end = [place.label for place in places if place.result.lr in (min(rates), max(rates))]
+        if len(rates) > 2 and at_end:
+            grid_ends.append(GridEnds(data, len(at_end), len(places), list(dict.fromkeys(at_end))))
+    return grid_ends
 
 
 EXHIBITS = (
     Exhibit(
-        "all/league", "all systems on the same fleets and data", league, (2, 20, 1500), ("digits", "fashion-mnist")
+        "all/league",
+        "all systems on the same fleets and data",
+        league,
+        (2, 20, 1500),
+        ("digits", "fashion-mnist"),
+        page=league_page,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedtempo.report.words import listed
-from fedtempo.studies.papers.standings import seconds
+from fedtempo.studies.papers.ranking import seconds
 
 
 def render(template: str, **context: Any) -> str:

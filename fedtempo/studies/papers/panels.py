@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 
 from fedtempo.record import Records, time_to_target, write_json
 from fedtempo.report import figures
-from fedtempo.runs.config import Config, parse
+from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import late_accuracy
 from fedtempo.studies.papers.reproduction import Budget, Request, Row, claim, save_picture
 from fedtempo.studies.tuning.study import Study, tuned_study
@@ -45,9 +46,9 @@ def study_panels(
 
 def save_comparison(request: Request, stem: str, base: Config, study: Study) -> None:
     """Write the configuration of a study with its competitors and tuned settings, for `fedtempo compare`."""
-    compared = parse({**base.given, "compare": {label: base.variants.get(label, {}) for label in study.runs}})
-    chosen = {f"compare.{label}.{key}": value for label in study.trials for key, value in study.chosen(label).items()}
-    request.save_config(compared.with_changes(chosen), stem)
+    request.save_comparison(
+        stem, base, {label: study.chosen(label) if label in study.trials else {} for label in study.runs}
+    )
 
 
 def slug(name: str) -> str:
@@ -91,9 +92,32 @@ def reached(run: Records, level: float, axis: str = "time") -> float:
     return time if axis == "time" else float(np.searchsorted(run.commits["time"], time, side="right"))
 
 
-def in_words(value: float, axis: str = "time") -> str:
-    """Return a time, or a number of rounds, as text for a table; "never" if infinite."""
-    if value == float("inf"):
+def target(config: Config) -> float:
+    """Return the target accuracy of a configuration that has one."""
+    assert config.run.target_accuracy is not None
+    return config.run.target_accuracy
+
+
+def or_infinite(ratio: float) -> float:
+    """Return a ratio of times, infinite if neither is finite."""
+    return math.inf if math.isnan(ratio) else ratio
+
+
+def round_times(runs: Sequence[Records]) -> list[float]:
+    """Return each run's mean time (s) from one commit to the next."""
+    return [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in runs]
+
+
+def same_round_times(runs: Mapping[str, Sequence[Records]], paper: str) -> Row:
+    """Return whether rounds take the same time under all names."""
+    means = {name: statistics.fmean(round_times(by_seed)) for name, by_seed in runs.items()}
+    words = ", ".join(f"{name} {mean:.2f} s" for name, mean in means.items())
+    return claim("time of a round", paper, words, max(means.values()) - min(means.values()) < 1e-6)
+
+
+def in_words(value: float | None, axis: str = "time") -> str:
+    """Return a time, or a number of rounds, as text for a table; "never" if None or infinite."""
+    if value is None or value == float("inf"):
         return "never"
     return f"{value:.0f} s" if axis == "time" else f"{value:.0f}"
 

@@ -1,4 +1,4 @@
-"""Statistics of times over seeds, some of which are only known to be later than the horizon."""
+"""Statistics of times over seeds, some of which are only known to be later than the horizon, and their words."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ def median(times: Times) -> float:
     For an even number of runs it is the mean of the two in the middle.
     """
     return statistics.median(math.inf if time is None else time for time in times)
+
+
+def seconds(value: float) -> str:
+    """Return a time with three digits."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def times_in_words(times: Times) -> str:
+    """Return "42.5 s (35 to 80)", median and range, with the number of seeds that reached the target if not all did."""
+    known = [time for time in times if time is not None]
+    if not known:
+        return "never"
+    middle = median(times)
+    words = "never" if math.isinf(middle) else f"{seconds(middle)} s"
+    some = "" if len(known) == len(times) else f"{len(known)} of {len(times)}: "
+    return f"{words} ({some}{seconds(min(known))} to {seconds(max(known))})"
 
 
 def median_coverage(seeds: int) -> float:
@@ -54,6 +70,16 @@ class Ratio:
     low: float
     high: float
     bound: bool
+
+    @property
+    def sooner(self) -> bool:
+        """Whether the interval lies below 1."""
+        return self.high < 1
+
+    @property
+    def later(self) -> bool:
+        """Whether the interval lies above 1."""
+        return self.low > 1
 
     @property
     def words(self) -> str:

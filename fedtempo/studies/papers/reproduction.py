@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -51,9 +51,7 @@ class Request:
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
         """Return the paper's configuration at this scale, with `key=value` assignments on top."""
         tables = _tables(paper)
-        changes: dict[str, Any] = {}
-        for key, value in tables["scale"].get(self.scale, {}).items():
-            changes |= flat(key, value)
+        changes = flattened(tables["scale"].get(self.scale, {}))
         if self.data is not None:
             changes["data.source"] = self.data
         given = {name: table for name, table in tables.items() if name not in _NOT_OF_RUNS}
@@ -68,16 +66,30 @@ class Request:
         """Return the budget of this paper's studies at this scale, the table `[<of>.<scale>]` of its settings."""
         return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
 
+    def save_comparison(self, stem: str, base: Config, chosen: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write a configuration for `fedtempo compare` as `<stem>.toml`.
+
+        chosen: the tuned settings of each competitor, empty for one that was not tuned.
+        """
+        compared = parse({**base.given, "compare": {label: base.variants.get(label, {}) for label in chosen}})
+        changes = {
+            f"compare.{label}.{key}": value for label, settings in chosen.items() for key, value in settings.items()
+        }
+        self.save_config(compared.with_changes(changes), stem)
+
     def save_config(self, config: Config, stem: str) -> Config:
         """Write a configuration to the folder as `<stem>.toml`, which can be run by itself; return it."""
         (self.folder / f"{stem}.toml").write_text(config.dump(), encoding="utf-8")
         return config
 
 
-_NOT_OF_RUNS = frozenset(
-    "scale study dear recurrent variants fleets sets league at cells ends beyond".split()  # noqa: SIM905  shorter
-)
+_NOT_OF_RUNS = ("scale", "study", "dear", "recurrent", "variants", "contest", "entrants", "cells", "parts")
 """Tables of the settings that do not belong to a run's configuration."""
+
+
+def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of the settings as changes of a configuration, {dotted key: value}."""
+    return {name: item for key, value in table.items() for name, item in flat(key, value).items()}
 
 
 def _tables(paper: str) -> dict[str, Any]:
@@ -175,7 +187,8 @@ class Exhibit:
     """A figure or table that can be reproduced: `reproduce(request)` writes pictures into the folder and returns rows.
 
     minutes: roughly what each scale takes on two cores. data: the paper's data sources, empty if nothing depends on
-    data. printed: what it is called in the paper; empty for an experiment that no paper has.
+    data. printed: what it is called in the paper; empty for an experiment that no paper has. page: of a contest, a page
+    of its own besides the result's, from the results and the command that made them.
     """
 
     name: str
@@ -184,6 +197,12 @@ class Exhibit:
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""
+    page: Callable[[Any, str], str] | None = None
+
+    @property
+    def stem(self) -> str:
+        """The last part of the name, which its page and file of results are named after."""
+        return self.name.rpartition("/")[2]
 
     def full_title(self, scale: Scale, measured_on: Sequence[str] = ()) -> str:
         """Return the title with the scale and the data, and the paper's data if others replaced them."""

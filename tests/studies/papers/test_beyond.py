@@ -10,44 +10,49 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedtempo.studies.papers.beyond import cell_studies, variants
-from fedtempo.studies.papers.beyond_figures import draw_ratios
-from fedtempo.studies.papers.beyond_page import beyond_page
+from fedtempo.errors import ConfigError
+from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
-from fedtempo.studies.papers.index import BEYOND, written_beyond
+from fedtempo.studies.papers.cells import Cell, read_contest
+from fedtempo.studies.papers.contest_figures import draw_ratios
+from fedtempo.studies.papers.contest_results import read_results
 from fedtempo.studies.papers.output import run_exhibit
-from fedtempo.studies.papers.race import Race, run_to_the_end
-from fedtempo.studies.papers.ranking import ratio
+from fedtempo.studies.papers.race import Race, run_race
+from fedtempo.studies.papers.ranking import ratio, times_in_words
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Request
+from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
 from tests.runtime.world import play
-
-RESULTS = Path(__file__).parents[3] / "docs" / "results"
-
+from tests.studies.papers.contests import cell_result, results_of
 
 # Settings
 
 
+def beyond_cells(scale: Any, data: str | None = None) -> dict[str, Cell]:
+    return {cell.name: cell for cell in read_contest(Request(scale, Path(), data), "beyond").cells}
+
+
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("table", ["cells", "ends"])
-def test_everyone_has_two_settings_and_each_is_usable(scale: Any, table: str) -> None:
-    request = Request(scale, Path())
-    known = {variant.label for variant in variants(request)}
-    found = cell_studies(request, table)
-    assert found
-    for world in found:
-        assert not set(world.budget.seeds) & set(world.budget.tuning_seeds)
-        assert world.target_of in {other.cell.fleet for other in found}
-        assert set(world.cell.points) <= known
-        assert len(world.cell.points) > 4
-        for label, points in world.cell.points.items():
+def test_everyone_has_two_settings_and_each_is_usable(scale: Any) -> None:
+    cells = beyond_cells(scale)
+    assert [name for name, cell in cells.items() if cell.target_of is None] == ["two-end", "one-end"]
+    for cell in cells.values():
+        assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
+        assert len(cell.points) > 4
+        for label, points in cell.points.items():
             assert len(points) == 2
             for point in points:
-                world.cell.base.for_comparison(label).with_changes(point, label=label)
+                cell.base.for_comparison(label).with_changes(point, label=label)
+
+
+def test_asked_for_data_take_the_place_of_digits_and_leave_out_cells_on_others() -> None:
+    assert {cell.data for cell in beyond_cells("medium").values()} == {"digits", "fashion-mnist", "shakespeare"}
+    cells = beyond_cells("medium", "mnist")
+    assert {cell.data for cell in cells.values()} == {"mnist"}
+    assert set(cells) == set(beyond_cells("medium")) - {"cnn", "lstm"}
 
 
 def test_in_the_lte_cell_fedhuskys_variants_are_held_to_ten_of_the_fastest() -> None:
-    lte = next(world.cell for world in cell_studies(Request("medium", Path()), "cells") if world.cell.fleet == "lte")
+    lte = beyond_cells("medium")["lte"]
     free = lte.base.for_comparison("free").strategy
     assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.1, None)  # type: ignore[attr-defined]
     planned = lte.base.for_comparison("planned").strategy
@@ -75,6 +80,13 @@ def test_runs_that_do_not_get_there_make_a_lower_bound() -> None:
     assert (found.mean, found.bound) == (pytest.approx(10.0), True)
     assert found.words == "> 10.00 (10.00 to 10.00)"
     assert ratio([3.0], [3.0], 9.0).words == "1.00 (1.00 to 1.00)"
+
+
+def test_times_are_told_with_their_range_and_the_seeds_that_got_there() -> None:
+    assert times_in_words([40.0, 45.0, 152.4]) == "45 s (40 to 152)"
+    assert times_in_words([40.0, None, 45.04]) == "45 s (2 of 3: 40 to 45)"
+    assert times_in_words([None, 40.0, None]) == "never (1 of 3: 40 to 40)"
+    assert times_in_words([None]) == "never"
 
 
 # Strategies
@@ -105,38 +117,18 @@ def test_what_is_not_kept_runs_and_commits_every_visit(strategy: Any) -> None:
 # Results
 
 
-def made_up() -> dict[str, Any]:
-    def tried(times: list[float | None]) -> dict[str, Any]:
-        n = len(times)
-        runs = {"target_s": times, "visits": [10] * n, "busy": [0.5] * n, "staleness": [None] * n}
-        return {"chosen": {"training.lr": 0.3}, "runs": {**runs, "took_part": [1.0] * n, "mb": [5.0] * n}}
-
-    told = {"name": "two", "title": "two labels", "data": "digits", "network": "mlp", "clients": 5, "horizon_s": 100.0}
-    budget = {"seeds": [1, 2, 3], "tuning_seeds": [101], "lr": [0.3]}
-    end = {"chosen": {"training.lr": 0.3}, "runs": {"late_accuracy": [0.9, 0.92]}}
-    higher = {"chosen": {"training.lr": 0.1}, "runs": {"late_accuracy": [0.93, 0.96]}}
-    return {
-        "variants": {name: {"title": f"the {name} one"} for name in ("base", "fast", "never", "high")},
-        "cells": [
-            {
-                **told,
-                "reference": 0.95,
-                "target": 0.9,
-                "budget": budget,
-                "tried": {
-                    "base": tried([10.0, 20.0, 40.0]),
-                    "fast": tried([5.0, 10.0, 20.0]),
-                    "never": tried([None, None, None]),
-                },
-            }
-        ],
-        "ends": [{**told, "tried": {"base": end, "high": higher}}],
+def made_up() -> Any:
+    tried = {
+        "base": {"times": [10.0, 20.0, 40.0]},
+        "fast": {"times": [5.0, 10.0, 20.0]},
+        "never": {"times": [None, None, None]},
     }
+    ends = {"base": {"late": [0.9, 0.92]}, "high": {"late": [0.93, 0.96], "lr": 0.1}}
+    return results_of([cell_result(tried), cell_result(ends, title="two labels")])
 
 
 def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> None:
-    kept = dict.fromkeys(made_up()["variants"], "`kept`")
-    page = beyond_page(made_up(), "fedtempo reproduce all/beyond", kept)
+    page = beyond_page(made_up(), "fedtempo reproduce all/beyond")
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
@@ -149,19 +141,23 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
 
 
 def test_a_run_to_the_end_takes_the_setting_that_ends_highest(tmp_path: Path) -> None:
-    world = cell_studies(Request("small", tmp_path), "ends")[0]
+    base = beyond_cells("small")["two-end"].base.with_changes({"run.horizon": 40.0})
     points = {"fedavg": [{"strategy.clients_per_round": 2, "training.lr": lr} for lr in (0.001, 0.3)]}
-    base = world.cell.base.with_changes({"run.horizon": 40.0})
-    race = Race(type(world.cell)("tiny", "digits", "tiny", base, points), "fedavg", world.budget, None, 0, None)  # type: ignore[arg-type]
-    facts, _ = run_to_the_end(race)
-    best = max(facts["trials"], key=lambda trial: trial["late_accuracy"])
-    assert facts["chosen"] == best["changes"]
-    assert len(facts["runs"]["late_accuracy"]) == len(world.budget.seeds)
+    cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(9.0,))
+    result, _ = run_race(Race(Cell("tiny", "tiny", "tiny", base, cost, points, None), "fedavg", None, 0, None))
+    best, other = result.trials
+    assert best.accuracies[0] > other.accuracies[0]
+    assert len(best.accuracies) == 2
+    assert result.chosen == best.changes == points["fedavg"][1]
+    assert [run.times_s for run in result.runs] == [(), ()]
+    assert len(result.late_accuracies) == 2
 
 
-@pytest.mark.skipif(not (RESULTS / BEYOND).exists(), reason="it has not been run")
-def test_the_committed_page_says_what_the_committed_numbers_do() -> None:
-    assert (RESULTS / "beyond.md").read_text(encoding="utf-8") == written_beyond(RESULTS)
+def test_results_that_are_not_a_contests_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "beyond.json"
+    path.write_text('{"scale": "small", "most_visits": 5, "entrants": {}, "cells": [{"name": 3}]}')
+    with pytest.raises(ConfigError, match=r"beyond.json: not the results of a contest: cells.0.name"):
+        read_results(path)
 
 
 @pytest.mark.slow

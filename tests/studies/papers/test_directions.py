@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedtempo.runs.config import Config
-from fedtempo.studies.papers.directions import CLUSTERS, TAILS, classes_uploaded, round_s, target
-from fedtempo.studies.papers.panels import final_accuracies, late_accuracies, median_to
+from fedtempo.studies.papers.directions import CLUSTERS, TAILS, classes_uploaded
+from fedtempo.studies.papers.panels import final_accuracies, late_accuracies, median_to, round_times, target
 from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning.study import Study, plain_study
@@ -74,7 +74,7 @@ def test_four_clusters_need_fewer_rounds_than_one_and_no_longer_ones(tmp_path: P
     study = played(config, [CLUSTERS[0], CLUSTERS[-1]])
     one, four = study.records.values()
     assert median_to(four, target(config), "rounds") < median_to(one, target(config), "rounds")
-    assert round_s(four) == pytest.approx(round_s(one), rel=1e-9)
+    assert round_times(four) == pytest.approx(round_times(one), rel=1e-9)
 
 
 @pytest.mark.slow

@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 
+from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
 from fedtempo.strategies import STRATEGIES
 from fedtempo.studies.papers import cache, ranking
 from fedtempo.studies.papers.cache import Cache, Limits, gini
-from fedtempo.studies.papers.index import LEAGUE, written_league
-from fedtempo.studies.papers.league_entrants import NEEDS_EXAMPLES, LeagueRow, budget, most_visits, rows
-from fedtempo.studies.papers.league_figures import draw_times
-from fedtempo.studies.papers.league_page import league_page
+from fedtempo.studies.papers.cells import Cell, read_contest
+from fedtempo.studies.papers.contest_figures import draw_times
+from fedtempo.studies.papers.contest_results import ContestResults, Target
+from fedtempo.studies.papers.index import contest_page
+from fedtempo.studies.papers.league import league_page
 from fedtempo.studies.papers.output import run_exhibit
-from fedtempo.studies.papers.race import Race, Target, run_race
+from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
-from fedtempo.studies.papers.standings import read_standings, records, statement
+from fedtempo.studies.papers.standings import records, standings_of, statement
+from tests.studies.papers.contests import cell_result, results_of
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 TINY: dict[str, Any] = {
@@ -91,42 +94,111 @@ def test_gini_is_nothing_for_equal_shares_and_near_one_where_one_has_all() -> No
 
 def test_targets_are_shares_of_the_reference_in_whole_percents() -> None:
     assert Target.of(0.9587) == Target(0.9587, 0.76, 0.91)
-    assert Target.of(1.0).levels == (0.8, 0.95)
+    assert Target.of(1.0) == Target(1.0, 0.8, 0.95)
 
 
 # Who competes
 
 
+def league_cells(scale: Any, data: str | None = None) -> list[Cell]:
+    return list(read_contest(Request(scale, Path(), data), "league").cells)
+
+
 def test_every_strategy_competes_but_the_one_without_clients_and_fedhuskys_literal_version() -> None:
-    for row in rows(Request("medium", Path())):
-        names = {row.base.for_comparison(label).strategy_name for label in row.points}
+    for cell in league_cells("medium"):
+        names = {cell.base.for_comparison(label).strategy_name for label in cell.points}
         assert names == set(STRATEGIES) - {"centralized", "fedhusky-paper"}
 
 
-@pytest.mark.parametrize("scale", ["small", "medium", "full"])
+@pytest.mark.parametrize("scale", SCALES)
 def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
-    request = Request(scale, Path())
-    for data in ("digits", "fashion-mnist"):
-        assert not set(budget(request, data).seeds) & set(budget(request, data).tuning_seeds)
-    assert most_visits(request) > 0
-    for row in rows(request):
-        for label, points in row.points.items():
+    for cell in league_cells(scale):
+        assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
+        for label, points in cell.points.items():
             assert len(points) == 2
+            assert len(cell.settings(label)) == 2 * len(cell.budget.lr)
             for point in points:
-                row.base.for_comparison(label).with_changes(point, label=label)
+                cell.base.for_comparison(label).with_changes(point, label=label)
 
 
-def test_a_row_has_its_fleets_clients_and_its_data() -> None:
-    found = {row.name: row.base for row in rows(Request("full", Path()))}
-    assert len(found) == 8
-    left_out = Request("medium", Path()).table("league", "league")["medium"].get("without", [])
-    assert set(left_out) <= set(found)
-    assert [row.name for row in rows(Request("medium", Path()))] == [name for name in found if name not in left_out]
-    assert found["lte, fashion-mnist"].data.clients == 1000
-    assert found["lte, fashion-mnist"].data.source == "fashion-mnist"
-    assert found["zipf, digits"].fleet.preset == "fch-zipf"
+def test_a_cell_has_its_fleets_clients_and_its_data() -> None:
+    cells = {cell.name: cell for cell in league_cells("full")}
+    assert len(cells) == 8
+    lte, zipf = cells["lte-fashion-mnist"], cells["zipf-digits"]
+    assert (lte.group, lte.title, lte.target_of) == (
+        "lte",
+        "LTE cell, 1000 clients, Fashion-MNIST",
+        "uav-fashion-mnist",
+    )
+    assert (lte.base.data.clients, lte.data, lte.base.data.examples_per_client) == (1000, "fashion-mnist", 100)
+    assert (zipf.data, zipf.base.fleet.preset) == ("digits", "fch-zipf")
     for scale in SCALES:
-        assert [row.data for row in rows(Request(scale, Path(), "fashion-mnist"))] == ["fashion-mnist"] * 4
+        assert [cell.data for cell in league_cells(scale, "fashion-mnist")] == ["fashion-mnist"] * 4
+    assert {cell.data for cell in league_cells("small")} == {"digits"}
+    with pytest.raises(ConfigError, match="league runs on digits, fashion-mnist only"):
+        league_cells("small", "emnist")
+
+
+def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> None:
+    cells = {cell.name: cell for cell in league_cells("medium")}
+    zipf, lte = cells["zipf-digits"], cells["lte-digits"]
+    assert zipf.points["psfl"][0] == {
+        "strategy.clients_per_round": 20,
+        "strategy.width": 10,
+        "strategy.length": 2,
+    }
+    assert zipf.points["fedbuff"][1] == {"strategy.clients_at_once": 200}
+    assert zipf.points["fedhusky-free"][1] == {"strategy.correction": False}
+    assert lte.points["fedhusky-free"][1] == {"strategy.clients_at_once": 10, "strategy.reach": 0.1}
+
+
+SETTINGS = """
+[run]
+horizon = 10.0
+[data]
+source = "digits"
+[fleet]
+preset = "fedhusky"
+[strategy]
+name = "fedavg"
+[entrants.fedavg]
+points = [{ strategy.clients_per_round = "$few" }]
+[entrants.fedbuff]
+points = [{}]
+[cells.one]
+numbers = { few = 3 }
+[scale]
+[contest.small]
+most_visits = 9
+[study]
+small = { seeds = [1], tuning_seeds = [101], lr = [0.1, 0.3] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("points = [{}]", "points = [{}, {}]", "different numbers of settings"),
+        ("few = 3", "fwe = 3", "strategy.clients_per_round needs few"),
+        ("few = 3 }", 'few = 3 }\ntarget_of = "two"', "target_of: two is no cell"),
+        ("few = 3 }", "few = 3 }\nentrants = ['fedbuf']", "cells.one.entrants: fedbuf is not in the settings"),
+        ("few = 3 }", "few = 3 }\nparts = ['uav']", "cells.one.parts: uav is not in the settings"),
+        ("few = 3 }", "few = 3 }\ntitel = 'x'", "cells.one.titel: unknown key"),
+        ("[entrants.fedavg]", "[entrants.fedprox]", "fedavg must compete here"),
+        ("horizon = 10.0", "max_commits = 5", "run.horizon is missing"),
+    ],
+)
+def test_settings_that_make_no_contest_are_named(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedtempo.studies.papers.reproduction.SETTINGS", tmp_path)
+    request = Request("small", tmp_path)
+    (tmp_path / "contest.toml").write_text(SETTINGS)
+    (cell,) = read_contest(request, "contest").cells
+    assert cell.settings("fedavg")[1] == {"strategy.clients_per_round": 3, "training.lr": 0.3}
+    (tmp_path / "contest.toml").write_text(SETTINGS.replace(old, new))
+    with pytest.raises(ConfigError, match=message):
+        read_contest(request, "contest")
 
 
 # Runs that are kept
@@ -178,59 +250,38 @@ def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
 def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
-    row = LeagueRow("tiny", "digits", "tiny, digits", base, {"fedavg": points})
     cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
-    facts, _ = run_race(Race(row, "fedavg", cost, Target(0.6, 0.3, 0.5), 1000, tmp_path / "runs.jsonl"))
+    cell = Cell("tiny", "tiny", "tiny, digits", base, cost, {"fedavg": points}, "tiny")
+    result, _ = run_race(Race(cell, "fedavg", Target(0.6, 0.3, 0.5), 1000, tmp_path / "runs.jsonl"))
     slow = cache.measured
     times = {}
-    for trial in facts["trials"]:
-        changes = {**trial["changes"], "run.seed": 101, "run.target_accuracy": 0.5, "run.stop_at_target": True}
-        times[json.dumps(trial["changes"])] = slow(base.with_changes(changes), (0.5,), Limits(1000)).times_s[0]
-    firsts = [trial["times_s"][0] for trial in facts["trials"] if trial["times_s"][0] is not None]
+    for trial in result.trials:
+        changes = {**trial.changes, "run.seed": 101, "run.target_accuracy": 0.5, "run.stop_at_target": True}
+        times[json.dumps(trial.changes)] = slow(base.with_changes(changes), (0.5,), Limits(1000)).times_s[0]
+    firsts = [trial.times_s[0] for trial in result.trials if trial.times_s[0] is not None]
     assert min(firsts) == min(time for time in times.values() if time is not None)
-    assert facts["chosen"] == facts["trials"][0]["changes"]
-    assert facts["chosen"]["training.lr"] == 0.3
-    assert len(facts["runs"]["target_s"]) == 2
+    assert result.chosen == result.trials[0].changes
+    assert result.lr == 0.3
+    assert [run.seed for run in result.runs] == [1, 2]
+    assert None not in result.times_s
 
 
 # Standings and the page
 
 
-def runs(target_s: list[float | None]) -> dict[str, Any]:
-    n = len(target_s)
-    values = {"busy": 0.1, "staleness": 0.0, "took_part": 1.0, "gini": 0.0, "visits": 100, "mb": 10.0}
-    return {
-        "early_s": [None if time is None else time / 2 for time in target_s],
-        "target_s": target_s,
-        "ended": ["target"] * n,
-        "end_s": [100.0 if time is None else time for time in target_s],
-        "best_accuracy": [0.4] * n,
-        "client_s": [300.0 if time is None else 3 * time for time in target_s],
-        **{name: [value] * n for name, value in values.items()},
-    }
-
-
-def made_up(fast: list[float | None]) -> dict[str, Any]:
+def made_up(fast: list[float | None]) -> ContestResults:
     slow: list[float | None] = [12.0, 24.0, 36.0, 48.0, 60.5]
-    times = {"fast": fast, "slow": slow, "never": [None] * 5, NEEDS_EXAMPLES[0]: [1.0] * 5}
-    entrants = {
-        label: {"chosen": {"training.lr": 0.3, "strategy.count": 5}, "trials": [], "runs": runs(own)}
-        for label, own in times.items()
+    tried = {
+        "fast": {"times": fast, "visits": 50},
+        "slow": {"times": slow, "mb": 5.0},
+        "never": {"times": [None] * 5},
+        "hybrid-fl": {"times": [1.0] * 5},
     }
-    entrants["fast"]["runs"]["visits"] = [50] * 5
-    entrants["slow"]["runs"]["mb"] = [5.0] * 5
-    return {
-        "scale": "small",
-        "budgets": {"digits": {"seeds": [1, 2, 3, 4, 5], "tuning_seeds": [101], "lr": [0.1, 0.3, 1.0]}},
-        "most_visits": 1000,
-        "targets": {"digits": {"reference": 0.9, "early": 0.72, "target": 0.85}},
-        "rows": [{"fleet": "uav", "data": "digits", "title": "UAV, digits", "horizon_s": 100.0, "entrants": entrants}],
-    }
+    return results_of([cell_result(tried, lr=(0.1, 0.3, 1.0))], unranked=["hybrid-fl"])
 
 
 def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> None:
-    facts = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
-    (standing,) = read_standings(facts)
+    (standing,) = standings = standings_of(made_up([6.0, 12.0, 18.0, 24.0, 30.0]))
     assert standing.first is not None
     assert standing.first.label == standing.first_early == "fast"
     assert standing.cheapest is not None
@@ -238,41 +289,42 @@ def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> Non
     assert standing.of("slow").factor == pytest.approx(2.0)
     assert not standing.of("slow").level
     never = standing.of("never")
-    assert (never.reached, never.bound, never.words) == (0, True, "never (40% at best)")
+    assert (never.result.reached, never.bound, never.words) == (0, True, "never (40% at best)")
     assert standing.of("fast").words == "18 s (6 to 30)"
-    assert not standing.of(NEEDS_EXAMPLES[0]).competes
-    fast, slow, worst = records([standing])
+    assert not standing.of("hybrid-fl").ranked
+    fast, slow, worst = records(standings)
     assert (fast.label, fast.firsts, fast.worst) == ("fast", 1, 1.0)
     assert (slow.within_2, slow.mean_rank, slow.level) == (1.0, 2.0, 0)
     assert math.isinf(worst.worst)
-    assert statement(facts) == (True, "fast: first or level in 1 of 1 rows")
+    assert statement(standings) == (True, "fast: first or level in 1 of 1 rows")
 
 
 def test_nobody_is_first_where_nobody_gets_there() -> None:
-    facts = made_up([None] * 5)
-    facts["rows"][0]["entrants"] = {"fast": facts["rows"][0]["entrants"]["fast"]}
-    (standing,) = read_standings(facts)
+    tried = {"fast": {"times": [None] * 5}}
+    results = results_of([cell_result(tried, lr=(0.1, 0.3, 1.0))])
+    (standing,) = standings = standings_of(results)
     assert standing.first is None
-    assert statement(facts) == (False, "no row is decided")
-    assert "No strategy reaches 85% in 100 s on most seeds." in league_page(facts, "fedtempo reproduce all/league")
+    assert statement(standings) == (False, "no row is decided")
+    assert "No strategy reaches 85% in 100 s on most seeds." in league_page(results, "fedtempo reproduce all/league")
 
 
 def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
-    facts = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
-    page = league_page(facts, "fedtempo reproduce all/league --scale small")
+    results = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
+    page = league_page(results, "fedtempo reproduce all/league --scale small")
     assert "fast is first to reach 85%: 18 s (6 to 30). slow takes 2× as long:" in page
     assert "fast needs 0.5× as many visits as slow (50 and 100)" in page
     assert "makes 1× as many per second (3.0 and 3.0 clients at work)" in page
     assert "slow: 5 MB, 2×" in page
     assert "Target never reached: never." in page
     for name in ("one.svg", "two.svg", "one.png"):
-        draw_times(facts, "uav", tmp_path / name)
+        draw_times(standings_of(results), tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-@pytest.mark.skipif(not (RESULTS / LEAGUE).exists(), reason="no league has been run")
-def test_the_committed_page_says_what_the_committed_numbers_do() -> None:
-    assert (RESULTS / "league.md").read_text(encoding="utf-8") == written_league(RESULTS)
+@pytest.mark.parametrize("name", ["all/league", "all/beyond"])
+def test_the_committed_page_says_what_the_committed_numbers_do(name: str) -> None:
+    exhibit = EXHIBITS[name]
+    assert (RESULTS / f"{exhibit.stem}.md").read_text(encoding="utf-8") == contest_page(exhibit, RESULTS)
 
 
 @pytest.mark.slow
@@ -287,7 +339,7 @@ def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
         results.append(json.loads((tmp_path / name / "result.json").read_text()))
     one, two = results
     assert one["rows"] == two["rows"]
-    assert len(one["rows"]) == sum(len(row.points) for row in rows(Request("small", tmp_path))) + 1
+    assert len(one["rows"]) == sum(len(cell.points) for cell in league_cells("small")) + 1
     drawn = {path.name for path in (tmp_path / "one").glob("league-*")}
     assert drawn == {
         f"league-{fleet}.{suffix}" for fleet in ("uav", "discrete", "lte", "zipf") for suffix in ("png", "svg")

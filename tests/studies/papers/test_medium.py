@@ -10,7 +10,7 @@ import pytest
 
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
-from fedtempo.studies.papers import psfl
+from fedtempo.studies.papers import psfl_structure
 from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning import trials
@@ -45,10 +45,10 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
 
 
 def test_psfls_table_1_can_have_every_number_of_clients_that_the_paper_has() -> None:
-    base = psfl._settings(Request("medium", Path(), "fashion-mnist"))
-    for clients in psfl._TABLE_ONE:
-        lengths = {length: clients // length for length in psfl._LENGTHS[clients]}
-        config = psfl.with_lengths(base, clients, lengths)
+    base = psfl_structure.reduced_settings(Request("medium", Path(), "fashion-mnist"))
+    for clients in psfl_structure.TABLE_ONE:
+        lengths = {length: clients // length for length in psfl_structure.LENGTHS[clients]}
+        config = psfl_structure.with_lengths(base, clients, lengths)
         for length, width in lengths.items():
             strategy = config.for_comparison(f"S{length}").strategy
             assert (strategy.width, strategy.length) == (width, length)  # type: ignore[attr-defined]

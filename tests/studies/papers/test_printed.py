@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedtempo.studies.papers.csgd import saved_rounds
 from fedtempo.studies.papers.panels import learning_rates
-from fedtempo.studies.papers.psfl import everyone
+from fedtempo.studies.papers.psfl_structure import everyone
 from fedtempo.studies.papers.reproduction import Request, Verdict
 from fedtempo.studies.tuning.study import Study
 from fedtempo.studies.tuning.trials import Trial

@@ -1,0 +1,219 @@
+"""Contests as settings files describe them: the entrants, and the cells (a fleet with data each) where they compete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as component
+
+from fedtempo.errors import ConfigError, nearest
+from fedtempo.parts.construct import construct
+from fedtempo.parts.fields import STRICT
+from fedtempo.runs.config import SECTIONS, Config
+from fedtempo.studies.papers.reproduction import Budget, Request, Scale, flattened
+from fedtempo.studies.tuning.trials import Changes
+
+REFERENCE = "fedavg"
+"""The entrant from whose final accuracy targets are taken."""
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+Points = list[dict[str, Any]]
+
+
+@component(frozen=True, config=STRICT)
+class Entrant:
+    """A table `[entrants.<label>]`: a strategy that competes, apart from its configuration.
+
+    points: settings to tune, besides the learning rate. title: what it is. option: the one that offers it in fedtempo.
+    ranked: False if it only runs beside the others. cells: names of the cells where it competes, None for all.
+    """
+
+    points: Points
+    title: str = ""
+    option: str = ""
+    ranked: bool = True
+    cells: Names | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A fleet with data on which entrants compete. group: cells of a group are shown together.
+
+    base: the configuration that all entrants share, without a target. points: settings to tune, by entrant.
+    target_of: the cell whose target it has; None if entrants run to the horizon and their accuracy there counts.
+    """
+
+    name: str
+    group: str
+    title: str
+    base: Config
+    budget: Budget
+    points: Mapping[str, Sequence[Changes]]
+    target_of: str | None
+
+    @property
+    def data(self) -> str:
+        return self.base.data.source
+
+    def settings(self, label: str) -> list[Changes]:
+        """Return the settings that an entrant may try: its points with each learning rate that they do not fix."""
+        points = self.points[label]
+        if all("training.lr" in point for point in points):
+            return list(points)
+        return [{**point, "training.lr": lr} for lr in self.budget.lr for point in points]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Entrants and cells at a scale. most_visits: visits after which a run ends even without reaching the target."""
+
+    entrants: Mapping[str, Entrant]
+    cells: Sequence[Cell]
+    most_visits: int
+
+
+@component(frozen=True, config=STRICT)
+class _ScaleTable:
+    """A table `[contest.<scale>]`. without: cells that are left out unless asked for by data. changes: of all cells."""
+
+    most_visits: int
+    without: Names = ()
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+@component(frozen=True, config=STRICT)
+class _CellTable:
+    """A table `[cells.<name>]`, or a part `[parts.<name>]` that several cells share.
+
+    changes: of the configuration. at: further changes at a scale. numbers: values for points such as "$few". points:
+    those that differ here, by entrant. budget: a table of learning rates and seeds. entrants: who competes (default:
+    as the entrants say). aim: "end" if entrants run to the horizon.
+    """
+
+    title: str = ""
+    parts: Names = ()
+    changes: dict[str, Any] = field(default_factory=dict)
+    at: dict[Scale, dict[str, Any]] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
+    points: dict[str, Points] = field(default_factory=dict)
+    budget: str = ""
+    target_of: str = ""
+    entrants: Names | None = None
+    aim: Literal["target", "end"] = "target"
+
+    def merged(self, later: _CellTable) -> _CellTable:
+        """Return this table with those values of a later one that are given there."""
+        return _CellTable(
+            title=", ".join(filter(None, (self.title, later.title))),
+            parts=self.parts or later.parts,
+            changes={**flattened(self.changes), **flattened(later.changes)},
+            at={
+                scale: flattened(self.at.get(scale, {})) | flattened(later.at.get(scale, {}))
+                for scale in {**self.at, **later.at}
+            },
+            numbers={**self.numbers, **later.numbers},
+            points={**self.points, **later.points},
+            budget=later.budget or self.budget,
+            target_of=later.target_of or self.target_of,
+            entrants=self.entrants if later.entrants is None else later.entrants,
+            aim=later.aim,
+        )
+
+
+def read_contest(request: Request, name: str) -> Contest:
+    """Return the contest of `settings/<name>.toml` at the requested scale.
+
+    Raises ConfigError for a table that is wrong, for data on which no cell runs, and if entrants of a cell have
+    different numbers of settings to tune.
+    """
+    entrants, compare = {}, {}
+    for label, table in request.table(name, "entrants").items():
+        compare[label] = {key: value for key, value in table.items() if key in SECTIONS}
+        notes = {key: value for key, value in table.items() if key not in SECTIONS}
+        entrants[label] = construct(Entrant, notes, f"entrants.{label}")
+    scale = construct(_ScaleTable, request.table(name, "contest")[request.scale], f"contest.{request.scale}")
+    parts = {
+        part: construct(_CellTable, table, f"parts.{part}") for part, table in request.table(name, "parts").items()
+    }
+    shared = request.settings(name).with_changes({f"compare.{label}": table for label, table in compare.items()})
+    cells = []
+    for cell, table in request.table(name, "cells").items():
+        cell_table = construct(_CellTable, table, f"cells.{cell}")
+        _check_names(f"cells.{cell}.parts", cell_table.parts, parts)
+        _check_names(f"cells.{cell}.entrants", cell_table.entrants or (), entrants)
+        layers = [*(parts[part] for part in cell_table.parts), cell_table]
+        cells.append(_cell(request, name, cell, reduce(_CellTable.merged, layers), shared, scale, entrants))
+    on_data = [cell for cell in cells if request.data in (None, cell.data)]
+    if not on_data:
+        sources = ", ".join(dict.fromkeys(cell.data for cell in cells))
+        raise ConfigError(f"data = {request.data}: {name} runs on {sources} only")
+    chosen = [cell for cell in on_data if cell.name not in scale.without] or on_data
+    for chosen_cell in chosen:
+        _check(chosen_cell, {cell.name for cell in chosen})
+    return Contest(entrants, chosen, scale.most_visits)
+
+
+def entrant_options(name: str) -> dict[str, str]:
+    """Return what offers each entrant of `settings/<name>.toml` now; it may have changed since results were written."""
+    entrants = Request("full", Path()).table(name, "entrants")
+    return {label: table.get("option", "") for label, table in entrants.items()}
+
+
+def _cell(
+    request: Request,
+    contest: str,
+    name: str,
+    table: _CellTable,
+    shared: Config,
+    scale: _ScaleTable,
+    entrants: Mapping[str, Entrant],
+) -> Cell:
+    changes = flattened(table.changes) | flattened(table.at.get(request.scale, {})) | flattened(scale.changes)
+    base = shared.with_changes(changes)
+    points = {
+        label: [_filled(point, table.numbers, f"cells.{name}") for point in table.points.get(label, entrant.points)]
+        for label, entrant in entrants.items()
+        if _competes(name, table, label, entrant)
+    }
+    target_of = (table.target_of or name) if table.aim == "target" else None
+    budget = request.budget(contest, table.budget or "study")
+    return Cell(name, table.parts[0] if table.parts else name, table.title, base, budget, points, target_of)
+
+
+def _competes(name: str, table: _CellTable, label: str, entrant: Entrant) -> bool:
+    if table.entrants is not None:
+        return label in table.entrants
+    return entrant.cells is None or name in entrant.cells
+
+
+def _filled(point: Mapping[str, Any], numbers: Mapping[str, Any], where: str) -> Changes:
+    """Return a point as changes of a configuration, with the cell's number for each value such as "$few"."""
+    changes = flattened(point)
+    for key, value in changes.items():
+        if isinstance(value, str) and value.startswith("$"):
+            if value[1:] not in numbers:
+                raise ConfigError(f"{where}.numbers: {key} needs {value[1:]}{nearest(value[1:], numbers)}")
+            changes[key] = numbers[value[1:]]
+    return changes
+
+
+def _check_names(where: str, names: Sequence[str], known: Mapping[str, Any]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"{where}: {name} is not in the settings{nearest(name, known)}")
+
+
+def _check(cell: Cell, names: set[str]) -> None:
+    if cell.base.run.horizon is None:
+        raise ConfigError(f"cells.{cell.name}: run.horizon is missing; runs without a target go to the horizon")
+    counts = {label: len(cell.settings(label)) for label in cell.points}
+    if len(set(counts.values())) > 1:
+        raise ConfigError(f"cells.{cell.name}: entrants have different numbers of settings to tune: {counts}")
+    if cell.target_of is not None and cell.target_of not in names:
+        raise ConfigError(f"cells.{cell.name}.target_of: {cell.target_of} is no cell at this scale")
+    if cell.target_of == cell.name and REFERENCE not in cell.points:
+        raise ConfigError(f"cells.{cell.name}: {REFERENCE} must compete here, since it sets the target")

@@ -1,0 +1,75 @@
+"""Runs contests: all entrants in all cells, in worker processes and from where an earlier attempt stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+from fedtempo.record import write_json
+from fedtempo.studies.papers.cache import cache_file
+from fedtempo.studies.papers.cells import REFERENCE, Cell, read_contest
+from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantNotes, EntrantResult, Target
+from fedtempo.studies.papers.race import Race, find_target, run_race
+from fedtempo.studies.papers.reproduction import Request
+from fedtempo.studies.tuning.trials import in_processes
+
+T = TypeVar("T")
+
+
+def run_contest(request: Request, name: str) -> ContestResults:
+    """Run the contest of `settings/<name>.toml`; write `<name>.json` and the configuration of each cell.
+
+    Targets are set first, from the reference entrant alone (see `race.find_target`). Outcomes of an interrupted earlier
+    attempt are reused.
+    """
+    contest, cache = read_contest(request, name), cache_file(name)
+    references = [
+        Race(cell, REFERENCE, None, contest.most_visits, cache) for cell in contest.cells if cell.target_of == cell.name
+    ]
+    names = [race.cell.name for race in references]
+    targets: dict[str | None, Target] = dict(zip(names, _run(request, find_target, references), strict=True))
+    races = [
+        Race(cell, label, targets.get(cell.target_of), contest.most_visits, cache)
+        for cell in contest.cells
+        for label in cell.points
+    ]
+    results = iter(_run(request, run_race, races))
+    cells = [
+        _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
+        for cell in contest.cells
+    ]
+    notes = {
+        label: EntrantNotes(entrant.title, entrant.option, entrant.ranked)
+        for label, entrant in contest.entrants.items()
+    }
+    whole = ContestResults(request.scale, contest.most_visits, notes, cells)
+    write_json(request.folder / f"{name}.json", asdict(whole))
+    for cell, result in zip(contest.cells, cells, strict=True):
+        aim = {} if result.target is None else {"run.target_accuracy": result.target.full}
+        chosen = {label: entrant.chosen for label, entrant in result.tried.items()}
+        request.save_comparison(cell.name, cell.base.with_changes(aim), chosen)
+    return whole
+
+
+def _run(request: Request, function: Callable[[Race], tuple[T, float]], races: Sequence[Race]) -> list[T]:
+    """Run races in processes; note the time that cached parts of them took earlier."""
+    results = in_processes(function, races)
+    request.earlier_s.extend(earlier_s for _, earlier_s in results)
+    return [result for result, _ in results]
+
+
+def _cell_result(cell: Cell, target: Target | None, tried: dict[str, EntrantResult]) -> CellResult:
+    assert cell.base.run.horizon is not None
+    return CellResult(
+        name=cell.name,
+        group=cell.group,
+        title=cell.title,
+        data=cell.data,
+        network=cell.base.tables["model"]["network"],
+        clients=cell.base.n_clients,
+        horizon_s=cell.base.run.horizon,
+        target=target,
+        budget=cell.budget,
+        tried=tried,
+    )

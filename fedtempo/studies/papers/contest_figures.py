@@ -1,0 +1,102 @@
+"""Pictures of contests: times to the target by strategy, and times relative to the first entrant's."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedtempo.report.figures import new_figure, plain_axes, write_figure
+from fedtempo.studies.papers.contest_results import CellResult, ContestResults
+from fedtempo.studies.papers.ranking import ratio
+from fedtempo.studies.papers.standings import Standing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BLUE, _LIGHT_BLUE, _GREY, _LIGHT_GREY, _ORANGE = "#0077BB", "#33BBEE", "#666666", "#999999", "#EE7733"
+_COLUMNS = 4
+_RATIOS = [2.0**power for power in range(-4, 11)]
+
+
+def draw_times(standings: Sequence[Standing], path: Path | str) -> None:
+    """Draw one panel per standing and one line per strategy: the median, and lowest to highest over seeds."""
+    most = max(len(standing.places) for standing in standings)
+    figure = new_figure(4.6 * len(standings), 0.19 * most + 1.0)
+    panels = figure.subplots(1, len(standings), squeeze=False)[0]
+    for axes, standing in zip(panels, standings, strict=True):
+        _times_panel(plain_axes(axes), standing)
+        axes.set_xlabel("time to the target (s)", fontsize=8)
+    shown = {"first": _BLUE, "level with it": _LIGHT_BLUE, "later": _GREY, "takes raw examples": _ORANGE}
+    for name, colour in shown.items():
+        panels[0].plot([], [], "o", color=colour, markersize=5, label=name)
+    panels[0].plot([], [], "o", color=_GREY, markerfacecolor="white", markersize=5, label="not on every seed")
+    figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 5, frameon=False, fontsize=8)
+    write_figure(figure, path)
+
+
+def _times_panel(axes: Axes, standing: Standing) -> None:
+    horizon_s = standing.cell.horizon_s
+    for height, place in enumerate(reversed(standing.places)):
+        colour = _GREY
+        if not place.ranked:
+            colour = _ORANGE
+        elif place.level:
+            colour = _BLUE if place.leads else _LIGHT_BLUE
+        known = [time for time in place.result.times_s if time is not None]
+        if not known:
+            axes.text(horizon_s, height, "never ", ha="right", va="center", color="0.5", fontsize=7)
+            continue
+        filled = place.result.always_reached
+        late = max(known) if filled else horizon_s
+        axes.plot([min(known), late], [height, height], color=colour, linewidth=1.4)
+        middle = min(place.result.median_s, horizon_s)
+        axes.plot(middle, height, "o", color=colour, markersize=5, markerfacecolor=colour if filled else "white")
+    axes.set_xscale("log")
+    least = min((t for place in standing.places for t in place.result.times_s if t is not None), default=1.0)
+    axes.set_xlim(10 ** math.floor(math.log10(least)), horizon_s * 1.05)
+    axes.set_ylim(-0.8, len(standing.places) - 0.2)
+    _finish(axes, [place.label for place in standing.places], f"{standing.cell.title}: {standing.cell.goal:.0%}", 8.5)
+
+
+def draw_ratios(results: ContestResults, path: Path | str) -> None:
+    """Draw geometric means over seeds with 95 % intervals; left of 1 is sooner than the cell's first entrant."""
+    cells = results.races
+    others = [label for label in results.entrants if any(label in list(cell.tried)[1:] for cell in cells)]
+    columns = min(_COLUMNS, len(cells))
+    n_rows = -(-len(cells) // columns)
+    figure = new_figure(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows)
+    panels = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
+    for index, cell in enumerate(cells):
+        _ratios_panel(plain_axes(panels[index // columns][index % columns]), cell, others)
+    for index in range(len(cells), n_rows * columns):
+        panels[index // columns][index % columns].set_visible(False)
+    figure.supxlabel("time to the target over that of the panel's first variant (triangle: at least)", fontsize=8)
+    write_figure(figure, path)
+
+
+def _ratios_panel(axes: Axes, cell: CellResult, others: Sequence[str]) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    for height, label in enumerate(reversed(others)):
+        if label not in cell.tried or label == cell.first_label:
+            continue
+        relative = ratio(cell.tried[label].times_s, cell.tried[cell.first_label].times_s, cell.horizon_s)
+        colour = _BLUE if relative.sooner else _ORANGE if relative.later else _LIGHT_GREY
+        axes.plot([relative.low, relative.high], [height, height], color=colour, linewidth=1.4)
+        axes.plot(relative.mean, height, ">" if relative.bound else "o", color=colour, markersize=4)
+    axes.axvline(1.0, color="0.7", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(_RATIOS))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    _finish(axes, others, textwrap.fill(cell.title, 34), 8)
+
+
+def _finish(axes: Axes, labels: Sequence[str], title: str, size: float) -> None:
+    """Write one label per line, the first on top, and the title."""
+    axes.set_yticks(range(len(labels)), list(reversed(labels)), fontsize=7)
+    axes.tick_params(axis="x", labelsize=7)
+    axes.set_title(title, loc="left", fontsize=size, fontweight="bold")
