@@ -25,7 +25,7 @@ def compared(folder: Path) -> dict[str, Any]:
     return dict(timeless(found))
 
 
-def test_a_comparison_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:
     config, output = tmp_path / "compare.toml", tmp_path / "output"
     tables = {**lives.config("fedavg").tables, "compare": {"slow": {"strategy.name": "fedavg", "training.epochs": 20}}}
     tables["fleet"]["compute"]["ignore_work"] = True  # "slow" takes longer to train, and no longer on the clock

@@ -48,7 +48,7 @@ def run(killed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.97, 1.0])
-def test_a_journal_that_lost_its_end_falls_back_on_the_last_checkpoint(run: Path, whole: Path, part: float) -> None:
+def test_a_truncated_journal_falls_back_on_the_last_checkpoint(run: Path, whole: Path, part: float) -> None:
     journal = run / "journal.jsonl"
     content = journal.read_bytes()
     seals = [i for i in range(len(content)) if content.startswith(b'{"seal"', i)]
@@ -79,24 +79,24 @@ def test_a_flipped_byte_in_a_model_is_named(run: Path) -> None:
         Run(CONFIG).complete(run)
 
 
-def test_a_model_that_is_missing_is_named(run: Path) -> None:
+def test_a_missing_model_is_named(run: Path) -> None:
     shutil.rmtree(run / "models")
     with pytest.raises(RunError, match=r"[0-9a-f]{64}\.safetensors could not be read: No such file"):
         Run(CONFIG).complete(run)
 
 
-def test_models_are_those_of_two_checkpoints(killed: Path) -> None:
+def test_the_models_of_two_checkpoints_are_kept(killed: Path) -> None:
     """The models that a checkpoint keeps: the round's base, its updates so far, and those of the checkpoint before."""
     assert 2 <= len(list((killed / "models").glob("*.safetensors"))) <= 2 * (2 * 10 + 3)
 
 
-def test_without_a_journal_it_begins_from_its_start(run: Path, whole: Path) -> None:
+def test_without_a_journal_a_run_restarts_from_the_beginning(run: Path, whole: Path) -> None:
     (run / "journal.jsonl").unlink()
     Run(CONFIG).complete(run)
     lives.assert_the_same(run, whole)
 
 
-def test_a_run_that_was_killed_before_it_began_is_begun(tmp_path: Path, whole: Path) -> None:
+def test_a_run_killed_before_it_began_is_started(tmp_path: Path, whole: Path) -> None:
     life = lives.live(lives.run, CONFIG, tmp_path / "run", None, "replace:2")
     life.join()
     assert not (tmp_path / "run" / "config.toml").exists()
@@ -115,13 +115,13 @@ def test_a_run_that_was_killed_before_it_began_is_begun(tmp_path: Path, whole: P
         ({"executor.kind": "none"}, r"executor\.trains was True and is False"),
     ],
 )
-def test_another_configuration_is_refused_with_what_differs(run: Path, changes: dict[str, Any], says: str) -> None:
+def test_another_configuration_is_rejected_with_the_differences(run: Path, changes: dict[str, Any], says: str) -> None:
     for force in (False, True):
         with pytest.raises(ConfigError, match=says):
             Run(configuration(run, []).with_changes(changes)).resume(run, force=force)
 
 
-def test_other_data_are_refused(run: Path) -> None:
+def test_other_data_are_rejected(run: Path) -> None:
     world = lives.build_world(CONFIG)
     images = world.dataset.train_x.copy()
     images[0] += 1
@@ -131,7 +131,7 @@ def test_other_data_are_refused(run: Path) -> None:
         Run(CONFIG, world=other).resume(run, force=True)
 
 
-def test_other_versions_are_refused_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_rejected_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = identity.versions()
     monkeypatch.setattr(identity, "versions", lambda: {**now, "torch": "9.9"})
     with pytest.raises(ConfigError, match=r"versions\.torch was '.*' and is '9\.9'; --force resumes nevertheless"):
@@ -140,14 +140,14 @@ def test_other_versions_are_refused_unless_forced(run: Path, whole: Path, monkey
     lives.assert_the_same(run, whole)
 
 
-def test_how_it_is_executed_may_change(run: Path, whole: Path) -> None:
+def test_executor_settings_may_change_between_lives(run: Path, whole: Path) -> None:
     config = configuration(run, ["executor.kind=processes", "executor.workers=2", "run.checkpoint_every=5.0"])
     assert config.label == "fedavg"
     Run(config).resume(run)
     lives.assert_the_same(run, whole)
 
 
-def test_a_folder_in_use_is_nobody_elses(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_in_use_cannot_be_used_by_another_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.record.folder._LOCK_TIMEOUT_S", 0.1)
     with RunFolder.resume(run), pytest.raises(ConfigError, match="is in use: another process works there"):
         Run(CONFIG).resume(run)
@@ -155,7 +155,7 @@ def test_a_folder_in_use_is_nobody_elses(run: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("file_bytes", [20_000, 60_000])
-def test_a_full_disk_is_named_and_the_run_goes_on_when_there_is_room(
+def test_a_full_disk_is_named_and_the_run_continues_when_space_is_free(
     whole: Path, tmp_path: Path, file_bytes: int
 ) -> None:
     folder, output = tmp_path / "run", tmp_path / "output"
@@ -185,7 +185,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.crash
-def test_a_file_system_that_is_full_is_named_and_the_run_goes_on_elsewhere(
+def test_a_full_file_system_is_named_and_the_run_continues_elsewhere(
     small_disk: Path, whole: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.dump())
@@ -214,7 +214,7 @@ def read_only(killed: Path) -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def test_a_folder_that_cannot_be_written_is_named(read_only: Path, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_named(read_only: Path, tmp_path: Path) -> None:
     began = time.perf_counter()
     output = tmp_path / "output"
     life = lives.live(lives.command, ["resume", str(read_only)], output, privileged=False)

@@ -51,7 +51,7 @@ def resumed(folder: Path, output: Path) -> int | None:
         pytest.param(signal.SIGTERM, False, 0, 143, marks=pytest.mark.crash),  # in the background of a script
     ],
 )
-def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
+def test_a_signal_ends_the_run_immediately_and_nothing_is_lost(
     whole: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
 ) -> None:
     """Send a signal to the whole process group, including workers."""
@@ -74,7 +74,7 @@ def test_a_signal_ends_the_run_at_once_and_nothing_is_lost(
     assert load_run(folder).facts["wall_s"] > run.facts["wall_s"]
 
 
-def test_ctrl_c_twice_ends_it_at_once_and_it_goes_on(whole: Path, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_the_run_immediately_and_it_can_be_resumed(whole: Path, tmp_path: Path) -> None:
     folder, output = tmp_path / "run", tmp_path / "output"
     life = begun(whole, folder, output)
     assert life.pid is not None

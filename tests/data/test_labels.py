@@ -25,7 +25,7 @@ def made(y: Any, test_y: Any = None, *, x: Any = None, **options: Any) -> Datase
     return from_arrays("mine", inputs, labels, np.resize(inputs, (len(test), *inputs.shape[1:])), test, **options)
 
 
-def test_floats_with_few_whole_values_are_asked_for() -> None:
+def test_floats_with_few_whole_values_need_an_explicit_task() -> None:
     floats = CLASSES.astype(np.float64)
     with pytest.raises(ConfigError) as error:
         made(floats)
@@ -44,14 +44,14 @@ def test_floats_with_few_whole_values_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
-def test_one_hot_rows_are_classes(dtype: Any) -> None:
+def test_one_hot_rows_are_read_as_classes(dtype: Any) -> None:
     data = made(np.eye(10)[CLASSES].astype(dtype))
     assert (data.task, data.n_classes, data.train_y.tolist()) == ("classes", 10, CLASSES.tolist())
     assert data.about == "one-hot labels as 10 classes"
 
 
 @pytest.mark.parametrize(("dtype", "tasks"), [(np.float32, "'numbers'"), (np.int8, "'tokens' or 'numbers'")])
-def test_several_labels_at_once_are_refused(dtype: Any, tasks: str) -> None:
+def test_several_labels_for_one_example_are_rejected(dtype: Any, tasks: str) -> None:
     flags = (np.random.default_rng(2).random((60, 14)) > 0.6).astype(dtype)
     with pytest.raises(
         ConfigError, match=rf"multi-label classification is not supported; set data.options.task = {tasks}$"
@@ -63,7 +63,7 @@ def test_several_labels_at_once_are_refused(dtype: Any, tasks: str) -> None:
         made(flags, task="classes")
 
 
-def test_rows_of_integers_are_tokens_only_beside_symbols_of_that_length() -> None:
+def test_rows_of_integers_are_tokens_only_with_symbol_inputs_of_the_same_length() -> None:
     rows = np.random.default_rng(3).integers(0, 5, (60, 4))
     with pytest.raises(ConfigError, match=r"rows of 4 whole numbers; set data.options.task = 'tokens' or 'numbers'"):
         made(rows)
@@ -77,13 +77,13 @@ def test_rows_of_integers_are_tokens_only_beside_symbols_of_that_length() -> Non
         made(np.where(rows == 0, -100, rows), x=rows)
 
 
-def test_a_column_of_classes_is_classes() -> None:
+def test_a_column_of_classes_is_flattened() -> None:
     data = made(CLASSES[:, np.newaxis])
     assert (data.task, data.train_y.shape) == ("classes", (60,))
 
 
 @pytest.mark.parametrize("dtype", [np.str_, object])
-def test_text_is_classes_in_the_order_of_names(dtype: Any) -> None:
+def test_text_labels_are_classes_in_alphabetical_order(dtype: Any) -> None:
     data = made(np.array(["cat", "ant", "bee"] * 20, dtype=dtype))
     assert (data.class_names, data.train_y[:3].tolist()) == (("ant", "bee", "cat"), [2, 0, 1])
     assert data.about == "classes: ant, bee, cat"
@@ -91,7 +91,7 @@ def test_text_is_classes_in_the_order_of_names(dtype: Any) -> None:
         made(["a", "b"] * 10, task="numbers")
 
 
-def test_text_in_an_npz_file(tmp_path: Path) -> None:
+def test_text_labels_are_read_from_an_npz_file(tmp_path: Path) -> None:
     x, y = np.zeros((6, 2)), np.array(["no", "yes"] * 3)
     np.savez(tmp_path / "a.npz", train_x=x, train_y=y, test_x=x, test_y=y)
     assert load(f"npz:{tmp_path / 'a.npz'}").class_names == ("no", "yes")
@@ -100,26 +100,26 @@ def test_text_in_an_npz_file(tmp_path: Path) -> None:
         load(f"npz:{tmp_path / 'b.npz'}")
 
 
-def test_objects_are_refused_with_their_kinds() -> None:
+def test_object_labels_are_rejected_with_their_types() -> None:
     with pytest.raises(ConfigError, match=r"train_y holds Python objects \(int, str\)"):
         made(np.array(["a", 1] * 10, dtype=object))
 
 
-def test_booleans_are_two_classes() -> None:
+def test_booleans_are_read_as_two_classes() -> None:
     data = made(CLASSES > 4)
     assert (data.n_classes, data.class_names) == (2, ("False", "True"))
     assert made(CLASSES > 4, task="numbers").train_y.dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8])
-def test_minus_one_and_one_are_two_classes(dtype: Any) -> None:
+def test_minus_one_and_one_are_read_as_two_classes(dtype: Any) -> None:
     data = made(np.where(CLASSES > 4, 1, -1).astype(dtype))
     assert (data.task, data.n_classes, data.class_names) == ("classes", 2, ("-1", "1"))
     assert data.train_y.tolist() == (CLASSES > 4).astype(int).tolist()
     assert data.about == "labels -1, 1 as 2 classes"
 
 
-def test_other_negative_labels_are_asked_for_with_their_count() -> None:
+def test_other_negative_labels_need_an_explicit_task_and_are_counted() -> None:
     marked = np.where(CLASSES == 3, -1, CLASSES)
     says = (
         "train_y and test_y: label -1 in 8 of 80 rows .remove them if unlabelled.; "
@@ -132,7 +132,7 @@ def test_other_negative_labels_are_asked_for_with_their_count() -> None:
         made(marked, n_classes=10)
 
 
-def test_labels_that_only_the_test_has_are_named() -> None:
+def test_labels_found_only_in_the_test_set_are_named() -> None:
     with pytest.raises(ConfigError) as error:
         made(["<=50K", ">50K"] * 20, ["<=50K.", ">50K.", ">50K"])
     assert str(error.value) == (
@@ -146,7 +146,7 @@ def test_labels_that_only_the_test_has_are_named() -> None:
     assert made(CLASSES, [1, 10], n_classes=12).n_classes == 12
 
 
-def test_gaps_are_said_and_identifiers_are_asked_for() -> None:
+def test_missing_classes_are_reported_and_identifiers_need_an_explicit_task() -> None:
     data = made(np.resize([0, 1, 5], 60))
     assert (data.n_classes, data.about) == (6, "6 classes, no training example of 2, 3, 4")
     with pytest.raises(ConfigError, match=r"train_y has 60 distinct values in 60 rows, like an identifier; set"):
@@ -159,7 +159,7 @@ def test_gaps_are_said_and_identifiers_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int8, np.int16, np.uint32, np.bool_])
-def test_integers_of_other_sizes_are_numbers(dtype: Any) -> None:
+def test_integers_of_other_types_are_read_as_numbers(dtype: Any) -> None:
     x = np.arange(240).reshape(60, 4).astype(dtype)
     data = made(CLASSES, x=x)
     assert data.train_x.dtype == np.float32
@@ -167,7 +167,7 @@ def test_integers_of_other_sizes_are_numbers(dtype: Any) -> None:
     assert data.about == f"10 classes; inputs are {np.dtype(dtype)}, taken as numbers and not scaled"
 
 
-def test_integers_are_symbols_unless_negative_or_said() -> None:
+def test_integers_are_read_as_symbols_unless_negative_or_configured() -> None:
     x = np.arange(240).reshape(60, 4)
     assert made(CLASSES, x=x).train_x.dtype == np.int64
     assert made(CLASSES, x=x, inputs="numbers").train_x.dtype == np.float32
@@ -179,7 +179,7 @@ def test_integers_are_symbols_unless_negative_or_said() -> None:
         made(CLASSES, inputs="symbols")
 
 
-def test_task_of_a_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_of_a_users_function_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = np.ones((40, 2)), np.resize([0.0, 1.0], 40)
     module = types.ModuleType("my_labels")
     module.four = lambda: (x, y, x, y)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from fedtempo.data.texts import encoded, padded
 from fedtempo.errors import ConfigError
 
 
-def test_labels_are_the_bytes_that_follow(tmp_path: Path) -> None:
+def test_labels_are_the_following_bytes(tmp_path: Path) -> None:
     text = "".join(chr(97 + i % 26) for i in range(200))
     (tmp_path / "a.txt").write_text(text)
     data = load(f"text:{tmp_path / 'a.txt'}", length=10)
@@ -37,12 +37,12 @@ def test_each_file_is_a_client(tmp_path: Path) -> None:
     assert np.bincount(data.train_owners).tolist() == [(50 - 10) // 4 + 1, (150 - 10) // 4 + 1]
 
 
-def test_any_language() -> None:
+def test_text_in_any_language_is_read() -> None:
     assert bytes(encoded(["ü", "日"]).tolist()).decode() == "ü\n日"
     assert padded(["ab", "abcdef"], 4).tolist() == [[97, 98, 0, 0], [97, 98, 99, 100]]
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_unusable_texts_are_rejected(tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("too short")
     with pytest.raises(ConfigError, match=r"short.txt: \d bytes for one side are too few for an example of 80"):

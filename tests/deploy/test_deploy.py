@@ -119,7 +119,7 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
         yield {name: stack.enter_context(place.client(name, **each)) for name, each in options.items()}
 
 
-def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> None:
+def test_rejected_clients_are_told_why(clients: dict[str, ClientProcess]) -> None:
     misled, stranger = clients["misled"], clients["stranger"]
     assert misled.process.wait(60) == 2
     assert "root_certificates" in misled.text
@@ -177,7 +177,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
         ("glutton", 60.0, r"shape \(16000000,\)", "refused", None),
     ],
 )
-def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
+def test_a_client_that_fails_during_a_visit_is_given_up_and_the_others_continue(
     name: str,
     deadline_s: float,
     why: str,
@@ -215,7 +215,7 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert clients[name].process.wait(10) == code
 
 
-def test_one_that_is_killed_while_it_sends_holds_up_nobody(
+def test_a_client_killed_while_sending_does_not_block_the_others(
     place: Place, clients: dict[str, ClientProcess], tmp_path: Path
 ) -> None:
     took: list[float] = []
@@ -243,7 +243,7 @@ def test_one_that_is_killed_while_it_sends_holds_up_nobody(
     assert clients["fritz"].process.wait(10) == -signal.SIGKILL
 
 
-def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
+def test_a_client_survives_the_loss_of_its_superlink(tmp_path: Path) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
     with client(tmp_path, "solo", address, insecure=True) as solo:
         with started(tmp_path, address=address, database=database):
@@ -257,7 +257,7 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
+def test_flowers_supernode_can_serve_as_a_client(tmp_path: Path) -> None:
     settings = tmp_path / "client.toml"
     settings.write_text('name = "stock"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
     with started(tmp_path) as superlink, (tmp_path / "supernode.log").open("wb") as log:
@@ -290,7 +290,7 @@ def _with_programs(home: Path) -> dict[str, str]:
     }
 
 
-def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_deploy_starts_everything_on_this_machine_and_leaves_nothing_running(tmp_path: Path) -> None:
     settings = tmp_path / "run.toml"
     settings.write_text(config().dump())
     out = tmp_path / "run"

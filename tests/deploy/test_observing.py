@@ -42,7 +42,7 @@ def values(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^(fedtempo_\S+) (\S+)$", text, re.MULTILINE)}
 
 
-def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
+def test_a_run_serves_metrics_and_its_health(tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
 
     def spoil(call: Call, reply: Reply) -> Reply:
@@ -88,7 +88,7 @@ def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
         probe.connect(("127.0.0.1", port))
 
 
-def test_a_superlink_that_is_away_is_not_well() -> None:
+def test_a_lost_superlink_makes_the_health_check_fail() -> None:
     class Away:
         now, present, busy, away = 3.0, 2, 1, True
         model = type("Model", (), {"version": 4})
@@ -100,7 +100,7 @@ def test_a_superlink_that_is_away_is_not_well() -> None:
         assert read(port, "/health")[0] == 503
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -86,7 +86,7 @@ def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.usefixtures("alice")
-def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
+def test_a_client_that_fetches_nothing_is_logged_and_disturbs_nobody(
     place: Place,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -113,7 +113,7 @@ def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 @pytest.mark.usefixtures("alice")
-def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Place, tmp_path: Path) -> None:
+def test_a_client_that_fetches_endlessly_is_throttled_and_disturbs_nobody(place: Place, tmp_path: Path) -> None:
     with (
         proxied(place, tmp_path) as (address, errors),
         place.client("flood", before=NEVER_WAITS, superlink=address) as flood,
@@ -128,7 +128,7 @@ def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Pl
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-def test_one_that_trusts_another_authority_leaves_a_line_on_both_sides(place: Place, tmp_path: Path) -> None:
+def test_a_client_that_trusts_another_authority_is_logged_on_both_sides(place: Place, tmp_path: Path) -> None:
     other = tmp_path / "other"
     make_keys(other, ["127.0.0.1"], [])
     with (
@@ -140,7 +140,7 @@ def test_one_that_trusts_another_authority_leaves_a_line_on_both_sides(place: Pl
         assert re.search(r"unknown ca.* while SSL handshaking, client: 127.0.0.1", errors.read_text())
 
 
-def test_an_answer_that_comes_twice_counts_once_and_the_superlink_says_so(place: Place, tmp_path: Path) -> None:
+def test_a_duplicate_answer_counts_once_and_is_logged_by_the_superlink(place: Place, tmp_path: Path) -> None:
     with place.client("twice", before=ANSWERS_TWICE) as twice:
         twice.says("connected to")
         deployed(place, config(data__clients=1, deploy__names=["twice"], run__max_commits=2), tmp_path / "run")

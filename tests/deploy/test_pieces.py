@@ -64,7 +64,7 @@ def call() -> Message:
     return message
 
 
-def test_a_reply_is_there_when_all_of_it_is() -> None:
+def test_a_reply_is_delivered_once_all_its_pieces_arrived() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, (np.ones(3, np.float32),)))
     incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_a_reply_is_there_when_all_of_it_is() -> None:
     assert superlink.confirmed == [superlink.proto.metadata.message_id]
 
 
-def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
+def test_a_reply_abandoned_by_the_superlink_is_gone() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, ()))
     incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
     assert replies["former"].failure.kind == "gone"
 
 
-def test_a_client_gives_up_a_call_that_its_server_did_not_send_whole(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_gives_up_a_call_that_its_server_did_not_finish_sending(caplog: pytest.LogCaptureFixture) -> None:
     pieces, replies = Pieces(call()), []
     pieces.known = False
 

@@ -65,7 +65,7 @@ def test_slow_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture
     _try_page(page, folder, capsys, slow=True)
 
 
-def test_every_block_says_what_it_is_and_few_are_skipped() -> None:
+def test_every_block_names_its_language_and_few_are_skipped() -> None:
     blocks = [block for page in PAGES for block in blocks_of(page)]
     unknown = [block.place for block in blocks if block.kind not in KINDS]
     assert not unknown, f"these blocks are none of {', '.join(KINDS)}: {', '.join(unknown)}"
@@ -76,7 +76,7 @@ def test_every_block_says_what_it_is_and_few_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_commands_within_sentences_exist(page: Path) -> None:
+def test_commands_in_running_text_exist(page: Path) -> None:
     for command in _INLINE.findall(page.read_text(encoding="utf-8")):
         try:
             words = shlex.split(command)

@@ -26,7 +26,7 @@ def table(name: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", _SECTIONS)
-def test_each_row_has_a_measured_value_and_the_learning_rate_that_was_found(name: str) -> None:
+def test_each_row_has_a_measured_value_and_the_tuned_learning_rate(name: str) -> None:
     result = json.loads((RESULTS / name / "result.json").read_text(encoding="utf-8"))
     measured = {(row["measured"], row["remark"]) for row in result["rows"]}
     rows = table(name)

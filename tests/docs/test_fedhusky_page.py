@@ -39,7 +39,7 @@ def told(facts: dict[str, Any], label: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("table", _TABLES)
-def test_the_committed_tables_say_what_the_committed_numbers_do(table: str) -> None:
+def test_the_committed_tables_agree_with_the_committed_numbers(table: str) -> None:
     facts = json.loads((RESULTS / "fedhusky" / f"{table}.json").read_text(encoding="utf-8"))
     shown = on_page()
     assert len(facts["strategies"]) >= 5
@@ -48,7 +48,7 @@ def test_the_committed_tables_say_what_the_committed_numbers_do(table: str) -> N
 
 
 @pytest.mark.parametrize("what", ["mean", "lowest", "highest"])
-def test_the_table_of_busy_ratios_says_what_the_committed_result_does(what: str) -> None:
+def test_the_table_of_busy_ratios_agrees_with_the_committed_result(what: str) -> None:
     rows = json.loads((RESULTS / "fedhusky" / "fig6" / "result.json").read_text(encoding="utf-8"))["rows"]
     measured = {row["quantity"]: row["measured"] for row in rows}
     labels = ("fedhusky-paper", "fedhusky-thin", "fedhusky-paced", "fedhusky-even", "hybrid")

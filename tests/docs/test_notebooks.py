@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("name", "picture"), [("first_steps", "application/vnd.plotly.v1+json"), ("your_devices", "image/png")]
 )
-def test_a_notebook_runs_in_jupyter_as_it_is(
+def test_a_notebook_runs_in_jupyter_unchanged(
     name: str, picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))

@@ -59,7 +59,7 @@ def by_position(model, gradient):
 
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("adjustment", [None, torch.tensor([-1.0, 0.5, 2.0, -torch.inf], dtype=torch.float64)])
-def test_gradients_by_hand_are_those_of_autograd(name, adjustment):
+def test_gradients_by_hand_equal_those_of_autograd(name, adjustment):
     model = model_of(STACKS[name]())
     assert isinstance(model.gradients, ByHand)
     loss_of = CrossEntropy(adjustment)
@@ -75,7 +75,7 @@ def test_gradients_by_hand_are_those_of_autograd(name, adjustment):
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_descending_is_a_step_against_the_gradient(name):
+def test_descending_takes_a_step_against_the_gradient(name):
     model = model_of(STACKS[name]())
     x, y = batch()
     before = model.vector.clone()
@@ -85,7 +85,7 @@ def test_descending_is_a_step_against_the_gradient(name):
     torch.testing.assert_close(model.vector, wanted, **DOUBLE)
 
 
-def test_descending_by_autograd_is_the_same_step():
+def test_descending_with_autograd_takes_the_same_step():
     module = nn.Sequential(nn.Flatten(), nn.Linear(198, 5), nn.Tanh(), nn.Linear(5, 4))
     model = model_of(module)
     assert isinstance(model.gradients, Autograd)
@@ -140,7 +140,7 @@ def partly_frozen():
         lambda: create(CnnFedcs(channels=(4,), pool_after=(), hidden=()), IMAGE, 4, 0),
     ],
 )
-def test_what_is_no_plain_stack_is_left_to_autograd(make):
+def test_a_module_that_is_not_a_plain_stack_uses_autograd(make):
     module = make().double()
     model = FlatModel(module, IMAGE, torch.float64)
     assert isinstance(model.gradients, Autograd)
@@ -149,5 +149,5 @@ def test_what_is_no_plain_stack_is_left_to_autograd(make):
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_a_module_without_weights_of_its_own_is_left_to_autograd():
+def test_a_module_without_weights_uses_autograd():
     assert isinstance(make_gradients(nn.Flatten(), (4,), torch.empty(0)), Autograd)

@@ -41,7 +41,7 @@ def both_ways(module, tiled, x, seed=2):
     wide=st.integers(1, 3),
     padding=st.tuples(st.integers(0, 2), st.integers(0, 2)),
 )
-def test_output_and_gradients_are_those_of_the_direct_way(batch, channels, tall, wide, padding):
+def test_output_and_gradients_equal_those_of_direct_convolution(batch, channels, tall, wide, padding):
     height, width = 4 * tall + 4 - 2 * padding[0], 4 * wide + 4 - 2 * padding[1]
     module, tiled = convolution(*channels, padding)
     x = images(batch, channels[0], height, width)
@@ -57,7 +57,7 @@ def test_batches_of_other_sizes_in_between_change_nothing():
             torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
 
 
-def test_single_precision_errs_as_its_roundings_let_expect(monkeypatch):
+def test_single_precision_errors_stay_within_their_expected_rounding(monkeypatch):
     """Each result is within six standard deviations of the error that independent roundings make.
 
     Some n = 192 roundings lie on the way to a result: 64 at the tile's points, 64 at most of channels, 64 back. Each is
@@ -92,13 +92,13 @@ def test_the_same_batch_gives_the_same_bits_whatever_came_before():
     assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
 
 
-def test_no_gradient_at_the_input_where_none_is_asked_for():
+def test_the_input_gets_no_gradient_unless_requested():
     _, tiled = convolution(2, 2)
     tiled.forward(images(3, 2, 8, 8))
     assert tiled.backward(images(3, 2, 4, 4), False)[0] is None
 
 
-def test_without_a_bias():
+def test_convolutions_without_a_bias_agree():
     module, tiled = convolution(2, 3, bias=False)
     x = images(2, 2, 8, 8)
     torch.testing.assert_close(tiled.forward(x), module(x).detach(), rtol=1e-10, atol=1e-10)
@@ -118,7 +118,7 @@ def test_without_a_bias():
         (nn.Conv2d(64, 64, 5, groups=2), False),
     ],
 )
-def test_what_tiles_suit(module, suits):
+def test_tiles_suit_large_stride_one_convolutions(module, suits):
     assert Tiles.suit(module) is suits
 
 
@@ -131,12 +131,12 @@ def test_what_tiles_suit(module, suits):
         (images(2, 32, 12, 12).contiguous(), False),
     ],
 )
-def test_which_images_fit(x, fits):
+def test_tiles_fit_large_channels_last_images(x, fits):
     _, tiled = convolution(32, 32)
     assert tiled.fit(x) is fits
 
 
-def test_chunks_cover_all_images_once():
+def test_chunks_cover_each_image_once():
     for images_, each in ((1, 4), (10, 4), (70, 9), (3, 100), (64, 1), (65, 1)):
         chunks = tiles._chunks(images_, each)
         assert [first for first, _ in chunks] == [

@@ -25,11 +25,11 @@ def hashes(config: Config, **executor: object) -> tuple[str, str, float]:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_on_worker_processes(method: str, own: Config) -> None:
+def test_worker_processes_give_the_same_bits(method: str, own: Config) -> None:
     assert hashes(own, kind="processes", workers=2, start_method=method) == hashes(own, kind="inline")
 
 
 @pytest.mark.ray
-def test_on_ray(own: Config) -> None:
+def test_ray_actors_give_the_same_bits(own: Config) -> None:
     pytest.importorskip("ray")
     assert hashes(own, kind="ray", workers=2) == hashes(own, kind="inline")

@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_comes_back_as_it_was_written(path: Path) -> None:
+def test_a_journal_reads_back_as_written(path: Path) -> None:
     journal = Journal.resume(path)
     assert journal.identity == IDENTITY == read_identity(path)
     assert {n: row["out"] for n, row in journal.rows.items()} == {
@@ -40,7 +40,7 @@ def test_it_comes_back_as_it_was_written(path: Path) -> None:
     assert (journal.resumed, journal.checkpoints) == (2, 3)
 
 
-def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_journal_keeps_all_whole_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)  # it takes longer than all the rest
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
@@ -59,7 +59,7 @@ def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: p
         Journal.resume(path)
 
 
-def test_a_flipped_bit_anywhere_is_named(path: Path) -> None:
+def test_any_flipped_bit_is_reported(path: Path) -> None:
     content = path.read_bytes()
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
@@ -67,7 +67,7 @@ def test_a_flipped_bit_anywhere_is_named(path: Path) -> None:
             Journal.resume(path)
 
 
-def test_a_write_that_fails_leaves_the_last_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_last_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal.resume(path)
     before = path.read_bytes()
 
@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(path: Path, monkeypatch: 
     assert 7 not in Journal.resume(path).rows
 
 
-def test_a_journal_of_another_format_is_not_read(path: Path) -> None:
+def test_a_journal_of_another_format_is_rejected(path: Path) -> None:
     Journal.create(path, IDENTITY)
     later = Journal(path)
     path.write_bytes(later._sealed([], {"seal": "begun", "format": 2, "identity": {}}))

@@ -39,7 +39,7 @@ def timeless(summary):
     return {name: value for name, value in summary.items() if name != "wall_s"}
 
 
-def test_the_summary_is_the_same_and_the_records_do_not_grow(whole, lean, tmp_path):
+def test_without_rows_the_summary_is_the_same_and_the_records_do_not_grow(whole, lean, tmp_path):
     assert timeless(whole.summary) == timeless(lean.summary) == timeless(summarise(lean)) == timeless(summarise(whole))
     assert lean.visits["number"].size == lean.commits["version"].size == 0
     np.testing.assert_array_equal(participation(lean), participation(whole))
@@ -75,7 +75,7 @@ def test_an_export_has_no_empty_tables(lean, tmp_path, capsys, monkeypatch):
     assert "no visits and commits: the run left their rows out" in capsys.readouterr().out
 
 
-def test_it_may_be_changed_on_resumption(whole, tmp_path):
+def test_rows_may_be_turned_on_when_resuming(whole, tmp_path):
     """Records are made again from the start."""
     folder = tmp_path / "run"
     lives.interrupted_at(TOTALS.with_changes({}), folder, 100.0)
@@ -85,7 +85,7 @@ def test_it_may_be_changed_on_resumption(whole, tmp_path):
     assert timeless(summarise(load_run(folder))) == timeless(whole.summary)
 
 
-def test_one_that_goes_on_or_was_killed_has_no_summary_yet(tmp_path):
+def test_an_unfinished_run_without_rows_has_no_summary(tmp_path):
     recorder = Recorder(tmp_path, rows=False)
     for name, value in {"strategy": "demo", "seed": 1, "n_clients": 3}.items():
         recorder.fact(name, value)
@@ -106,7 +106,7 @@ def test_one_that_goes_on_or_was_killed_has_no_summary_yet(tmp_path):
         ({"more": 1}, "fact totals.more = 1"),
     ],
 )
-def test_totals_that_cannot_be_are_refused(lean, tmp_path, changes, says):
+def test_impossible_totals_are_rejected(lean, tmp_path, changes, says):
     folder = shutil.copytree(lean.folder, tmp_path / "run")
     connection = sqlite3.connect(folder / "run.sqlite")
     with connection:

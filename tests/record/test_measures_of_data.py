@@ -80,7 +80,7 @@ def config(folder: Path, task: str) -> Config:
         ("numbers", NUMBERS, ["final RMSE", "final MAE"]),
     ],
 )
-def test_a_run_is_told_with_the_name_of_its_measure(
+def test_a_run_reports_the_name_of_its_measure(
     task: str, measure: Any, beside: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[Point] = []
@@ -125,7 +125,7 @@ def test_a_run_is_told_with_the_name_of_its_measure(
         assert "ccuracy" not in json.dumps(state.detail(None, 0, 0, 0)["log"])
 
 
-def test_progress_says_what_is_measured(tmp_path: Path) -> None:
+def test_progress_names_the_measure(tmp_path: Path) -> None:
     screen = io.StringIO()
     with shown(Console(file=screen, force_terminal=True, width=140), config(tmp_path, "numbers")) as watch:
         slow = config(tmp_path, "numbers").with_changes({"run.horizon": 300.0})
@@ -134,7 +134,7 @@ def test_progress_says_what_is_measured(tmp_path: Path) -> None:
     assert "accuracy" not in screen.getvalue()
 
 
-def test_numbers_have_their_mean_absolute_error(tmp_path: Path) -> None:
+def test_numeric_labels_have_a_mean_absolute_error(tmp_path: Path) -> None:
     result = Experiment(**tables(tmp_path, "numbers")).run()
     curve = result.curve()
     assert list(curve) == ["time", "version", "accuracy", "loss", "mae"]
@@ -145,7 +145,7 @@ def test_numbers_have_their_mean_absolute_error(tmp_path: Path) -> None:
     assert by_processes.curve().equals(curve)
 
 
-def test_a_comparison_a_tuning_and_advice_say_what_is_measured(
+def test_comparisons_tunings_and_advice_name_the_measure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tomli_w
@@ -179,7 +179,7 @@ def test_a_comparison_a_tuning_and_advice_say_what_is_measured(
     ].replace("target_accuracy", "")
 
 
-def test_pictures_of_numbers_have_no_percentages(tmp_path: Path) -> None:
+def test_figures_of_numeric_labels_have_no_percentages(tmp_path: Path) -> None:
     result = Experiment(**tables(tmp_path, "numbers")).run()
     figure = charts.accuracy(result.shown_runs, 0.5)
     assert figure.layout.yaxis.tickformat == ".2~f"
@@ -188,7 +188,7 @@ def test_pictures_of_numbers_have_no_percentages(tmp_path: Path) -> None:
     assert figures.panels({"all": result.shown_runs}, tmp_path / "panels.svg") is None
 
 
-def test_words_for_each_measure() -> None:
+def test_each_measure_is_formatted_in_words() -> None:
     assert words.score(0.9721, CLASSES) == "97.2%"
     assert words.score(-0.2, NUMBERS) == "-0.200"
     assert words.score(None, NUMBERS) == "–"
@@ -200,7 +200,7 @@ def test_words_for_each_measure() -> None:
     assert words.mean_score(0.862, 0.006, CLASSES) == "86.2 ± 0.6%"
 
 
-def test_journals_hold_the_error_and_read_what_had_none() -> None:
+def test_journals_hold_the_absolute_error_and_older_journals_without_it_are_read() -> None:
     event_log = EventLog(None, None)
     row = event_log._event(OperationEnded(3, Evaluation(0.5, 1.25, 0.75)))
     assert event_log._read_event(row) == OperationEnded(3, Evaluation(0.5, 1.25, 0.75))
@@ -208,7 +208,7 @@ def test_journals_hold_the_error_and_read_what_had_none() -> None:
     assert earlier == OperationEnded(3, Evaluation(0.5, 1.25, None))
 
 
-def test_a_folder_of_an_earlier_version_is_read_and_written_again(tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_version_is_read_and_written_back(tmp_path: Path) -> None:
     import sqlite3
 
     from fedtempo.record import Recorder

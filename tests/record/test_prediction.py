@@ -36,7 +36,7 @@ def written(folder: Path, visit_s: float, target_at: int | None, strategy: str =
     return folder
 
 
-def test_measures_of_both_and_their_difference(tmp_path: Path) -> None:
+def test_both_measures_and_their_difference_are_shown(tmp_path: Path) -> None:
     simulated, deployed = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 2)
     found = {each.name: each for each in prediction(load_run(simulated), load_run(deployed))}
     between = found["time between commits, mean, s"]
@@ -48,13 +48,13 @@ def test_measures_of_both_and_their_difference(tmp_path: Path) -> None:
     assert (target.predicted, target.real) == (2.0, 5.0)
 
 
-def test_what_one_of_them_does_not_have_has_no_error(tmp_path: Path) -> None:
+def test_a_measure_that_one_run_lacks_has_no_error(tmp_path: Path) -> None:
     found = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
     assert found[-1] == Predicted("time to target, s", 2.0, None)
     assert found[-1].error is None
 
 
-def test_other_runs_are_refused(tmp_path: Path) -> None:
+def test_runs_of_other_configurations_are_rejected(tmp_path: Path) -> None:
     one, other = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.0, 1, strategy="hybrid")
     with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation but 'hybrid' in the deployment"):
         prediction(load_run(one), load_run(other))
@@ -66,12 +66,12 @@ def test_the_command_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.skipif(not (RESULTS / "prediction.json").exists(), reason="it has not been measured")
-def test_the_committed_table_says_what_the_committed_numbers_do() -> None:
+def test_the_committed_table_agrees_with_the_committed_numbers() -> None:
     told = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
     assert page(read(told)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
 
 
-def test_numbers_survive_their_file() -> None:
+def test_numbers_survive_a_round_trip_through_their_file() -> None:
     found = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
     told = json.loads(json.dumps(facts(found, [0.1, 2.0])))
     assert read(told) == found

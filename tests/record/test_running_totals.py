@@ -44,7 +44,7 @@ def recorded(some, batches=(), commits=(), **settings):
 
 
 @given(st.lists(visits, max_size=20), st.sets(st.integers(0, 20)), st.lists(st.integers(0, 7), max_size=5))
-def test_a_running_summary_is_that_of_the_tables(rows, batches, commits):
+def test_a_running_summary_equals_that_of_the_tables(rows, batches, commits):
     recorder, other = recorded(rows, batches, commits), recorded(rows, (), commits)
     running = recorder.summary()
     assert running == other.summary() == summarise(recorder.records())
@@ -53,7 +53,7 @@ def test_a_running_summary_is_that_of_the_tables(rows, batches, commits):
 
 
 @given(st.lists(visits, max_size=20))
-def test_totals_are_what_the_measures_say(rows):
+def test_totals_equal_the_measures(rows):
     recorder = recorded(rows)
     records = recorder.records()
     recorder.close()
@@ -78,7 +78,7 @@ def spans_of(some):
 
 
 @given(st.lists(st.tuples(groups, times, times), max_size=40), st.integers(0, 6), st.integers(1, 9))
-def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
+def test_settled_spans_count_like_open_ones(some, held, batch):
     """Against the definition: group after group, the most at any start."""
     some = sorted(((group, start, start + length) for group, start, length in some), key=lambda visit: visit[2])
     alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in some]
@@ -100,7 +100,7 @@ def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
     alive.close()
 
 
-def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(monkeypatch):
+def test_a_group_that_returns_after_it_was_settled_was_active_throughout(monkeypatch):
     monkeypatch.setattr(module, "HELD", 10)
     alive = ActiveGroups()
     alive.add(np.array([7]), np.array([1.0]), np.array([2.0]))
@@ -113,7 +113,7 @@ def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(
 
 
 @pytest.mark.parametrize("group", ["none", "new", "few"])
-def test_memory_does_not_grow_with_visits(group, monkeypatch):
+def test_memory_of_running_totals_does_not_grow_with_visits(group, monkeypatch):
     monkeypatch.setattr(module, "HELD", 20_000)
     tally, some = Tally(), np.arange(5_000)
     most = []

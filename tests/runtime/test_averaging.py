@@ -48,7 +48,9 @@ ATTACK = {
         ({"clip_norm": 1.0}, True),
     ],
 )
-def test_one_client_that_sends_a_million_times_its_model(server: dict[str, Any], works: bool) -> None:
+def test_robust_averages_withstand_a_client_that_scales_its_model_a_million_times(
+    server: dict[str, Any], works: bool
+) -> None:
     summary, _, model = run(configured(changes=ATTACK | {f"server.{name}": value for name, value in server.items()}))
     assert model is not None
     assert (summary["visits_lost"]["refused"] == 0) == works  # what honest clients make of a wrecked model is no update
@@ -59,7 +61,7 @@ def test_one_client_that_sends_a_million_times_its_model(server: dict[str, Any],
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
 @pytest.mark.parametrize("server", [{"aggregation": "median"}, {"aggregation": "trimmed-mean"}, {"clip_norm": 0.5}])
-def test_robust_averages_serve_every_strategy_that_averages_and_others_say_so(
+def test_robust_averages_work_with_averaging_strategies_and_are_rejected_by_others(
     name: str, server: dict[str, Any]
 ) -> None:
     changes = {f"server.{key}": value for key, value in server.items()} | {"run.horizon": 40.0, "executor.kind": "none"}
@@ -75,7 +77,7 @@ def test_robust_averages_serve_every_strategy_that_averages_and_others_say_so(
 
 @needs_accountant
 @pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
-def test_privacy_serves_rounds_of_single_visits_and_others_say_so(name: str) -> None:
+def test_privacy_works_with_rounds_of_single_visits_and_is_rejected_by_others(name: str) -> None:
     changes = {"server.privacy": PRIVACY, "run.horizon": 40.0}
     if name in AVERAGES_CLIENTS - {"hybrid-fl", "fch"}:  # examples are uploaded; models are compared
         summary, records, model = run(configured(name, changes))
@@ -91,7 +93,7 @@ def test_privacy_serves_rounds_of_single_visits_and_others_say_so(name: str) -> 
 
 
 @needs_accountant
-def test_private_runs_spend_by_the_client_that_took_part_most_and_repeat_bit_by_bit() -> None:
+def test_privacy_loss_follows_the_most_active_client_and_private_runs_are_reproducible() -> None:
     changes = {"server.privacy": PRIVACY, "strategy.clients_per_round": 5, "run.horizon": 60.0}
     first, records, _ = run(configured("fedavg", changes))
     again, _, _ = run(configured("fedavg", changes | {"executor.kind": "processes", "executor.workers": 2}))
@@ -105,7 +107,7 @@ def test_private_runs_spend_by_the_client_that_took_part_most_and_repeat_bit_by_
 
 
 @needs_accountant
-def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> None:
+def test_private_runs_hide_statistics_and_single_models_from_strategies() -> None:
     seen = []
 
     async def script(fed: Federation) -> None:
@@ -132,7 +134,7 @@ def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> N
     assert records.facts["privacy"]["averages"] == 2
 
 
-def test_settings_that_exclude_each_other() -> None:
+def test_conflicting_settings_are_rejected() -> None:
     for key, value in (("aggregation", "median"), ("clip_norm", 1.0)):
         with pytest.raises(ConfigError, match=rf"{key} = .*with privacy"):
             configured(changes={"server.privacy": PRIVACY, f"server.{key}": value})

@@ -141,7 +141,7 @@ def expected() -> list[Any]:
         return chains(inline, 12)
 
 
-def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes: Nodes, expected: list[Any]) -> None:
+def test_two_nodes_give_the_bits_of_inline_and_models_stay_on_the_nodes(nodes: Nodes, expected: list[Any]) -> None:
     with on(nodes, job(hidden=500)) as executor:
         assert chains(executor, 12) == expected
         before = nodes.used_bytes()[0]
@@ -153,7 +153,7 @@ def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes
         assert sum(there) >= 12 * executor.size_bytes
 
 
-def test_actors_read_the_examples_where_the_nodes_store_has_them(nodes: Nodes) -> None:
+def test_actors_read_the_examples_from_their_nodes_object_store(nodes: Nodes) -> None:
     def where(actor: Any) -> list[str]:
         """What is mapped where the actor's examples lie."""
         address = actor._trainer._examples._rows.data_ptr()
@@ -170,7 +170,7 @@ def test_actors_read_the_examples_where_the_nodes_store_has_them(nodes: Nodes) -
             assert "plasma" in mapped
 
 
-def test_a_node_that_is_lost_costs_time_and_no_bit(
+def test_losing_a_node_costs_time_but_changes_no_bit(
     nodes: Nodes, expected: list[Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with on(nodes, job(hidden=500)) as executor:
@@ -187,7 +187,7 @@ def test_a_node_that_is_lost_costs_time_and_no_bit(
         assert facts["models_made_again"] >= 1
 
 
-def test_a_chain_that_is_lost_is_made_again_from_the_last_copy_here(nodes: Nodes) -> None:
+def test_a_lost_chain_is_rebuilt_from_its_last_local_copy(nodes: Nodes) -> None:
     with Inline(job(hidden=500)) as inline, on(nodes, job(hidden=500)) as executor:
         ends = []
         for each in (inline, executor):
@@ -202,7 +202,7 @@ def test_a_chain_that_is_lost_is_made_again_from_the_last_copy_here(nodes: Nodes
         assert executor.facts()["models_made_again"] == 4  # of 20 visits in a row 16 end with a copy
 
 
-def test_actors_that_are_killed_are_replaced_and_their_work_is_done_again(nodes: Nodes) -> None:
+def test_killed_actors_are_replaced_and_their_work_is_repeated(nodes: Nodes) -> None:
     with Inline(job()) as inline, on(nodes, job()) as executor:
         fatal = executor.train(executor.initial(), 0, 0, LONG)
         visits = [executor.train(executor.initial(), 1, visit, TRAINING) for visit in range(4)]
@@ -219,7 +219,7 @@ def test_actors_that_are_killed_are_replaced_and_their_work_is_done_again(nodes:
         assert executor.facts()["workers_replaced"] == 2
 
 
-def test_memory_does_not_grow_with_visits(nodes: Nodes) -> None:
+def test_memory_does_not_grow_with_the_number_of_visits(nodes: Nodes) -> None:
     with on(nodes, job(hidden=500)) as executor:
         before = nodes.used_bytes()
         asked = [executor.train(executor.initial(), 0, visit, Training(steps=1)) for visit in range(40)]
@@ -233,7 +233,7 @@ def test_memory_does_not_grow_with_visits(nodes: Nodes) -> None:
         assert executor.vector(location).nbytes == executor.size_bytes
 
 
-def test_evaluations_wait_for_visits_and_what_nobody_waits_for_is_dropped(nodes: Nodes) -> None:
+def test_evaluations_wait_for_visits_and_operations_without_a_caller_are_dropped(nodes: Nodes) -> None:
     with on(nodes, job(tests=60), 1) as executor:
         visits = [executor.train(executor.initial(), 1, visit, Training(steps=200)) for visit in range(3)]
         for visit in range(50):
@@ -247,7 +247,7 @@ def test_evaluations_wait_for_visits_and_what_nobody_waits_for_is_dropped(nodes:
             assert test.result() == inline.evaluate(inline.initial()).result()
 
 
-def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_other_package_versions_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.computing_versions", lambda: {"torch": "1.0"})
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
@@ -256,7 +256,7 @@ def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monk
                 each.result()
 
 
-def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_no_actor_can_unpack_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.pack", lambda *_: (None, {}))
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         with pytest.raises(WorkerError, match=r"an actor could not start: .*has no attribute 'opened'"):
@@ -265,7 +265,7 @@ def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pyt
             executor.evaluate(executor.initial()).result()
 
 
-def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
+def test_a_failing_visit_reports_its_error_and_other_visits_continue(nodes: Nodes) -> None:
     with on(nodes, job(), 1) as executor:
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -274,7 +274,7 @@ def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
         assert good.result().statistics["loss"] > 0
 
 
-def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(nodes: Nodes) -> None:
+def test_closing_ends_actors_fails_pending_operations_and_leaves_views_readable(nodes: Nodes) -> None:
     kept: list[Any] = []
     with on(nodes, job(hidden=500)) as executor:
         executor.apply(kept.append, [executor.initial()])
@@ -295,7 +295,7 @@ def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(no
     assert (kept[0] == first).all()
 
 
-def test_a_journal_written_on_a_cluster_is_gone_on_with_elsewhere(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_journal_written_on_a_cluster_can_be_resumed_elsewhere(nodes: Nodes, tmp_path: Path) -> None:
     Journal.create(tmp_path / "journal.jsonl", {})
 
     def life(executor: Executor, rounds: int) -> tuple[bytes, Evaluation]:
@@ -319,7 +319,7 @@ def test_every_strategy_gives_the_bits_of_inline(nodes: Nodes, name: str) -> Non
     assert trained(name, kind="ray", address=nodes.cluster.address) == trained(name, kind="inline")
 
 
-def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) -> None:
+def test_a_full_or_unreachable_cluster_is_rejected(nodes: Nodes) -> None:
     for workers, options, message in (
         (3, {}, r"executor.workers = 3: the cluster has room for 2 actors with CPU 1.0 each"),
         (None, {"num_gpus": 1.0}, r"has room for 0 actors with CPU 1.0, GPU 1.0 each"),
@@ -353,7 +353,7 @@ def visits_in(database: Path) -> int:
         return count
 
 
-def test_a_local_cluster_is_quiet_and_gone_when_the_run_is_interrupted(tmp_path: Path) -> None:
+def test_a_local_cluster_is_quiet_and_stops_when_the_run_is_interrupted(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("""
 run = { horizon = 1e9 }
 data = { clients = 10 }

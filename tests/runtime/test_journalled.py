@@ -108,7 +108,7 @@ def measures(vector: np.ndarray, *others: np.ndarray) -> Any:
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: int) -> None:
+def test_journalled_operations_are_not_repeated(counted: Counted, path: Path, rounds: int) -> None:
     model, seen = a_run(life(counted, path), 5)
     reference = model_sha256(counted.vector(model.held))
     Path(path / "journal.jsonl").unlink()
@@ -126,7 +126,7 @@ def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: i
 
 
 @pytest.mark.usefixtures("at_once")
-def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path) -> None:
+def test_running_statistics_and_frozen_parameters_are_restored(path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
     network = UserNetwork("tests.strategies.nets:both")
@@ -150,7 +150,7 @@ def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path) -> None:
+def test_unreachable_models_are_deleted(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     files = []
     model = executor.initial()
@@ -161,7 +161,7 @@ def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) -> None:
+def test_an_operation_that_differs_from_the_journal_is_an_error(counted: Counted, path: Path) -> None:
     a_run(life(counted, path), 2)
     resumed = life(counted, path)
     with pytest.raises(RunError, match=r"operation 1 was \('train', \[0, 1\], \[0\]\) .* and is \('train', \[1, 1\]"):
@@ -175,7 +175,7 @@ def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) 
 
 
 @pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other is done at once
-def test_what_was_in_progress_is_done_again_from_its_model(counted: Counted, path: Path) -> None:
+def test_operations_in_progress_are_repeated_from_their_model(counted: Counted, path: Path) -> None:
     executor = life(counted, path, every_s=1e6)
     first = executor.train(executor.initial(), 0, 1, TRAINING).result()
     executor.train(first.location, 1, 1, TRAINING)  # given up
@@ -204,7 +204,7 @@ def test_nothing_is_written_after_an_interruption(counted: Counted, path: Path) 
     assert (path / "journal.jsonl").read_bytes() == before
 
 
-def test_the_run_goes_on_while_the_disk_is_waited_for(
+def test_the_run_continues_while_a_checkpoint_waits_for_the_disk(
     counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor, disk = life(counted, path), threading.Event()
@@ -219,7 +219,7 @@ def test_the_run_goes_on_while_the_disk_is_waited_for(
     assert Journal.resume(path / "journal.jsonl").submitted == executor._number
 
 
-def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
+def test_a_full_disk_fails_only_the_next_operation(
     counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = life(counted, path)
@@ -239,7 +239,7 @@ def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
     assert (path / "journal.jsonl").read_bytes() == before
 
 
-def test_a_function_whose_result_cannot_be_written_down_is_named(counted: Counted, path: Path) -> None:
+def test_a_function_whose_result_cannot_be_recorded_is_named(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be recorded: return numbers"):
         executor.apply(strange, [])
@@ -262,7 +262,7 @@ values = st.recursive(
 
 
 @given(values)
-def test_values_come_back_to_the_bit(value: Any) -> None:
+def test_values_are_restored_to_the_bit(value: Any) -> None:
     assert repr_of(decode(encode(value, lambda _: None), [])) == repr_of(value)
 
 

@@ -66,7 +66,7 @@ def visits_of(executor, training, rounds=3):
 
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("graphs", [True, False])
-def test_the_bits_are_those_of_inline(streams, graphs):
+def test_bits_equal_those_of_inline(streams, graphs):
     with Inline(job()) as inline, OnDevice(job(), "cpu", streams, graphs) as executor:
         expected, others, tested = visits_of(inline, MEASURING)
         model, found, test = visits_of(executor, MEASURING)
@@ -77,7 +77,7 @@ def test_the_bits_are_those_of_inline(streams, graphs):
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
 
 
-def test_frozen_parameters_and_running_statistics_are_those_of_inline():
+def test_frozen_parameters_and_running_statistics_equal_those_of_inline():
     def stepped(executor):
         model, found, _ = visits_of(executor, TRAINING)
         ends = [each.location for each in found[-4:]]
@@ -128,7 +128,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
                 model = average([inline.vector(each.location) for each in expected])
 
 
-def test_the_servers_training_agrees_with_inline():
+def test_training_at_the_server_agrees_with_inline():
     rows = np.array([5, 3, 3, 80, 41, 7, 8, 9, 10, 11], dtype=np.int32)
     with Inline(job()) as inline, OnDevice(job(), "cpu", 2) as executor:
         for visit in range(3):
@@ -138,7 +138,7 @@ def test_the_servers_training_agrees_with_inline():
             assert (found.statistics, found.flaw) == (expected.statistics, None)
 
 
-def test_faults_and_what_is_seen_of_them_agree_with_inline():
+def test_faults_and_their_detection_agree_with_inline():
     faults = Faults(nan=0.2, infinite=0.2, shape=0.2, count=0.2, scaled=0.1)
     with Inline(job(faults=faults)) as inline, OnDevice(job(faults=faults), "cpu", 2) as executor:
         _, others, _ = visits_of(inline, TRAINING, 6)
@@ -149,7 +149,7 @@ def test_faults_and_what_is_seen_of_them_agree_with_inline():
             assert np.array_equal(executor.vector(one.location), inline.vector(other.location), equal_nan=True)
 
 
-def test_training_that_diverges_is_seen():
+def test_diverging_training_is_detected():
     with OnDevice(job(Mlp((8,)), (3, 4)), "cpu", 1) as executor:
         wild = Training(lr=2.0**120, epochs=5, proximal=2.0**60)
         assert "not finite" in executor.train(executor.initial(), 0, 0, wild).result().flaw
@@ -181,7 +181,9 @@ class Counts(nn.Module):
         (UserNetwork("counting_net:Counts"), (3, 4), "_local_scalar_dense: the next step depends on a value"),
     ],
 )
-def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, shape, reason, monkeypatch, caplog):
+def test_a_network_that_cannot_be_recorded_trains_step_by_step_and_is_logged_once(
+    network, shape, reason, monkeypatch, caplog
+):
     monkeypatch.setitem(sys.modules, "counting_net", types.SimpleNamespace(Counts=Counts))  # type: ignore[arg-type]
     with (
         caplog.at_level(logging.WARNING),
@@ -205,7 +207,7 @@ class Refusing(HostStream):
         raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
 
 
-def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
+def test_after_a_failed_recording_training_continues_step_by_step(caplog):
     with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_stream=lambda urgent: Refusing()) as executor:
         expected, _, _ = visits_of(inline, TRAINING)
         model, _, _ = visits_of(executor, TRAINING)
@@ -250,7 +252,7 @@ def slow(count):
     return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", count, make_stream=make_stream), streams
 
 
-def test_streams_have_work_ahead_and_what_nobody_waits_for_is_dropped():
+def test_streams_queue_work_ahead_and_drop_operations_without_a_caller():
     executor, streams = slow(2)
     with executor:
         model = executor.initial()
@@ -274,7 +276,7 @@ def test_a_chain_stays_in_one_stream():
         assert [len(stream.marks) for stream in streams] == [0, 5]
 
 
-def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
+def test_evaluations_wait_for_visits_in_a_low_priority_stream():
     executor, streams = slow(1)
     with executor:
         model = executor.initial()
@@ -288,7 +290,7 @@ def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
             assert inline.evaluate(inline.initial()).result() == test.result()
 
 
-def test_a_model_is_kept_while_it_is_read_and_no_longer():
+def test_a_model_is_kept_exactly_while_it_is_read():
     executor, _ = slow(1)
     with executor:
         location = executor.apply(lambda vector: vector * 2, [executor.initial()])
@@ -303,7 +305,7 @@ def test_a_model_is_kept_while_it_is_read_and_no_longer():
         assert seen() is None
 
 
-def test_closing_fails_what_is_open():
+def test_closing_fails_pending_operations():
     executor, _ = slow(1)
     with executor:
         done = executor.train(executor.initial(), 0, 0, TRAINING)
@@ -319,7 +321,7 @@ def test_closing_fails_what_is_open():
         executor.train(executor.initial(), 0, 1, TRAINING)
 
 
-def test_a_failing_visit_says_why_and_others_go_on():
+def test_a_failing_visit_reports_its_error_and_other_visits_continue():
     with OnDevice(job(), "cpu", 2) as executor:
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -329,7 +331,7 @@ def test_a_failing_visit_says_why_and_others_go_on():
         assert good.result().statistics["loss"] > 0
 
 
-def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch):
+def test_running_out_of_memory_is_reported_with_a_remedy(monkeypatch):
     def no_memory(*arguments, **settings):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
@@ -356,7 +358,7 @@ class Broken(SlowStream):
         raise RuntimeError("CUDA error: device-side assert")
 
 
-def test_a_device_that_fails_is_an_error_of_ours():
+def test_a_failing_device_is_reported_as_a_run_error():
     with OnDevice(job(), "cpu", 1, make_stream=lambda urgent: Broken()) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
         for each in pending:
@@ -386,7 +388,7 @@ def test_the_configuration_chooses_the_executor(monkeypatch):
     )
 
 
-def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch, double):
+def test_a_run_on_the_device_agrees_with_one_on_the_cpu(monkeypatch, double):
     monkeypatch.setattr(device_module, "find_device", lambda name: torch.device("cpu"))
     summaries, models = [], []
     for settings in ({"kind": "inline"}, {"device": "cuda"}):
@@ -397,7 +399,7 @@ def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch, double):
     np.testing.assert_allclose(models[1], models[0], **DOUBLE)
 
 
-def test_a_run_is_not_resumed_on_another_kind_of_device():
+def test_a_run_cannot_be_resumed_on_another_kind_of_device():
     processor = parse({**TABLES, "executor": {"kind": "inline"}})
     cards = [parse({**TABLES, "executor": {"device": name}}) for name in ("cuda", "cuda:3")]
     world = build_world(processor)
@@ -406,7 +408,7 @@ def test_a_run_is_not_resumed_on_another_kind_of_device():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_the_error_names_the_field_and_what_pytorch_says():
+def test_a_missing_device_is_reported_with_the_field_and_pytorchs_message():
     with pytest.raises(ConfigError, match=r"executor.device = 'cuda:1': PyTorch .* says: .+; use 'cpu'$") as caught:
         find_device("cuda:1")
     assert "\n" not in str(caught.value)
@@ -415,6 +417,6 @@ def test_without_a_device_the_error_names_the_field_and_what_pytorch_says():
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda1", "CUDA"])
-def test_a_device_that_cannot_be_is_refused(name):
+def test_an_invalid_device_name_is_rejected(name):
     with pytest.raises(ConfigError, match=r"executor.device"):
         parse({**TABLES, "executor": {"device": name}})

@@ -72,7 +72,7 @@ def cuda(monkeypatch):
 DEVICE = torch.device("cuda", 1)
 
 
-def test_a_lane_records_in_its_own_stream_and_pool_and_keeps_the_pool(cuda):
+def test_a_lane_records_in_its_stream_and_pool_and_keeps_the_pool(cuda):
     streams = [CudaStream(DEVICE), CudaStream(DEVICE, urgent=False)]
     assert cuda.log == [("stream", 1, DEVICE, -1), ("stream", 2, DEVICE, 0)]
     cuda.log.clear()
@@ -108,7 +108,7 @@ def test_work_and_marks_are_in_the_cuda_stream(cuda):
     assert cuda.log == [("enter", 1), ("mark", 1), ("leave", 1)]
 
 
-def test_what_is_sent_or_fetched_on_the_host_is_a_copy():
+def test_tensors_sent_or_fetched_on_the_host_are_copies():
     stream = HostStream()
     array = torch.arange(3).numpy()
     sent = stream.sent(array)

@@ -28,7 +28,7 @@ def call(**changes: Any) -> dict[str, Any]:
     return {"stay": 7, "job": {**job, **changes}, "client": 2, "visit": 1, "training": training}
 
 
-def test_a_visit_trains_on_its_own_examples() -> None:
+def test_a_visit_trains_on_the_clients_examples() -> None:
     told, (trained,) = client().answer("train", call(), (VECTOR,))
     assert told["num_examples"] == 30
     assert told["statistics"]["loss"] > 0
@@ -37,7 +37,7 @@ def test_a_visit_trains_on_its_own_examples() -> None:
     assert np.any(trained != VECTOR)
 
 
-def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
+def test_the_same_call_gives_the_same_bits_and_another_visit_different_ones() -> None:
     one = client()
     first, again, other = (
         one.answer("train", {**call(training={"batch_size": 5}), "visit": visit}, (VECTOR,))[1][0]
@@ -47,7 +47,7 @@ def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_notice_is_logged_in_one_line_and_leaves_what_was_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_notice_is_logged_in_one_line_and_keeps_remembered_answers(caplog: pytest.LogCaptureFixture) -> None:
     one = client()
     told, (trained,) = one.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
     assert one.answer("notice", {"stay": 7, "why": "too\nshort" + 999 * "!", "call": "a:2"}, ()) == ({}, ())
@@ -59,7 +59,7 @@ def test_a_notice_is_logged_in_one_line_and_leaves_what_was_answered(caplog: pyt
     assert same is trained
 
 
-def test_a_call_that_was_just_answered_is_answered_from_memory() -> None:
+def test_a_repeated_call_is_answered_from_memory() -> None:
     one = client()
     told, (trained,) = one.answer("train", {**call(), "call": "run:1"}, (VECTOR,))
     again, (same,) = one.answer("train", {**call(), "call": "run:1"}, ())
@@ -69,7 +69,7 @@ def test_a_call_that_was_just_answered_is_answered_from_memory() -> None:
     assert "0 arrays" in one.answer("train", {**call(), "call": "run:1"}, ())[0]["refused"]
 
 
-def test_a_phase_that_was_just_done_is_answered_again_to_a_server_that_was_away() -> None:
+def test_a_completed_phase_is_answered_again_after_the_server_restarts() -> None:
     one = client()
     one.answer("receive", {"stay": 7, "call": "run:1"}, (VECTOR,))
     told, _ = one.answer("compute", {**call(), "call": "run:2"}, ())
@@ -78,7 +78,7 @@ def test_a_phase_that_was_just_done_is_answered_again_to_a_server_that_was_away(
     assert one.answer("send", {"stay": 7, "call": "run:3"}, ())[1][0] is sent
 
 
-def test_a_slow_client_takes_its_time() -> None:
+def test_a_configured_slowdown_lengthens_visits() -> None:
     began = time.perf_counter()
     told, _ = client(pace_s=0.2).answer("train", call(), (VECTOR,))
     assert told["compute_s"] >= 0.2
@@ -87,7 +87,7 @@ def test_a_slow_client_takes_its_time() -> None:
     assert told["compute_s"] >= 0.6
 
 
-def test_phases_apart_are_the_whole_visit() -> None:
+def test_separate_phases_equal_the_whole_visit() -> None:
     one = client()
     assert one.answer("receive", {"stay": 7}, (VECTOR,)) == ({}, ())
     told, nothing = one.answer("compute", call(), ())
@@ -98,7 +98,7 @@ def test_phases_apart_are_the_whole_visit() -> None:
     assert "no visit 7" in one.answer("send", {"stay": 7}, ())[0]["refused"]
 
 
-def test_a_phase_out_of_turn_is_refused() -> None:
+def test_a_phase_out_of_order_is_refused() -> None:
     one = client()
     assert "no visit" in one.answer("compute", call(), ())[0]["refused"]
     one.answer("receive", {"stay": 7}, (VECTOR,))
@@ -129,13 +129,13 @@ def test_unusable_work_is_refused(changes: dict[str, Any], arrays: Any, why: str
 
 @pytest.mark.parametrize("content", [{}, {"stay": "x"}, {"job": 3, "training": {}}])
 @pytest.mark.parametrize("kind", ["train", "receive", "compute", "send", "examples", "shell"])
-def test_nonsense_is_refused_and_the_next_call_answered(kind: str, content: dict[str, Any]) -> None:
+def test_a_malformed_call_is_refused_and_the_next_one_answered(kind: str, content: dict[str, Any]) -> None:
     one = client(share_examples=True)
     assert "refused" in one.answer(kind, content, ())[0]
     assert "refused" not in one.answer("train", call(), (VECTOR,))[0]
 
 
-def test_a_users_network_needs_its_owners_leave() -> None:
+def test_a_users_network_needs_its_owners_permission() -> None:
     job = {"network": {"network": "tests.deploy.client.nets:tiny"}}
     told, _ = client().answer("train", call(**job), (VECTOR,))
     assert "networks" in told["refused"]
@@ -143,7 +143,7 @@ def test_a_users_network_needs_its_owners_leave() -> None:
     assert "versions differ" in told["refused"]  # it was built, and is another network than the server's
 
 
-def test_limits() -> None:
+def test_calls_beyond_the_owners_limits_are_refused() -> None:
     assert "limits.examples = 30" in _refusal({"examples": 30}, training={"epochs": 2})
     assert "limits.visit_s = 0.2" in _refusal({"visit_s": 0.2}, training={"epochs": 100_000})
     huge = {"network": "mlp", "hidden": [1_000_000, 1_000_000]}
@@ -157,7 +157,7 @@ def _refusal(limits: dict[str, Any], **changes: Any) -> str:
     return str(told["refused"])
 
 
-def test_it_tells_and_shares_what_its_owner_agreed_to() -> None:
+def test_a_client_reveals_only_what_its_owner_allows() -> None:
     private = client().answer("describe", {}, ())[0]
     assert private["label_histogram"] is None
     assert private["shares_examples"] is False

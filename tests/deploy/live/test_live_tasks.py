@@ -67,7 +67,7 @@ def grids() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("source", ["live_data:numbers", "live_data:tokens"])
-def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
+def test_numbers_and_tokens_have_the_bits_of_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
     asked = settings(source)
     simulated, records, _ = run(asked)
     summary = deploy_to_folder(asked, tmp_path / "run", grids(source))
@@ -79,7 +79,7 @@ def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any
     assert deployed.facts["data"]["task"] == records.facts["data"]["task"]
 
 
-def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Path, grids: Any) -> None:
+def test_clients_with_other_inputs_or_labels_are_rejected(tmp_path: Path, grids: Any) -> None:
     said: list[str] = []
     grid = grids("digits")
     with pytest.raises(RunError, match="0 of 3 clients joined"):
@@ -106,7 +106,7 @@ def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Pat
         ("live_data:tokens", {"symbols": 9}, "its tokens go up to 8, but the server has 6 tokens"),
     ],
 )
-def test_labels_that_do_not_fit_the_server_s_are_refused(
+def test_labels_unlike_those_of_the_server_are_rejected(
     source: str, options: dict[str, Any], why: str, tmp_path: Path, grids: Any
 ) -> None:
     asked = settings(source)
@@ -125,7 +125,7 @@ def test_labels_that_do_not_fit_the_server_s_are_refused(
 
 
 @pytest.mark.parametrize("key", ["tell_labels", "share_examples"])
-def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
+def test_settings_for_classes_are_rejected_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
     asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
     with pytest.raises(
         ConfigError,
@@ -134,7 +134,7 @@ def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, 
         deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
 
 
-def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
+def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
     """If a client's file lacks a class, its other classes keep their numbers."""
     rng = np.random.default_rng(3)
     kinds = ["ash", "birch", "cedar"]

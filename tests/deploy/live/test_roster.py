@@ -20,7 +20,7 @@ def roster() -> tuple[Roster, tuple[Client, ...]]:
     return Roster(clients, [1, 2]), clients
 
 
-def test_clients_are_numbered_by_name_with_numbers_by_value() -> None:
+def test_clients_are_numbered_in_natural_order_of_their_names() -> None:
     clients = as_clients(told(name) for name in ("c10", "c2", "b", "c1"))
     assert [client.name for client in clients] == ["b", "c1", "c2", "c10"]
     assert [client.id for client in clients] == [0, 1, 2, 3]
@@ -29,7 +29,7 @@ def test_clients_are_numbered_by_name_with_numbers_by_value() -> None:
 @pytest.mark.parametrize(
     "spoilt", [{"protocol": 0}, {"num_examples": 0}, {"num_examples": "x"}, {"label_histogram": 3}]
 )
-def test_a_description_that_is_not_usable(spoilt: dict[str, object]) -> None:
+def test_an_unusable_description_is_rejected(spoilt: dict[str, object]) -> None:
     good = {
         "protocol": 1,
         "name": "a",
@@ -45,7 +45,7 @@ def test_a_description_that_is_not_usable(spoilt: dict[str, object]) -> None:
         Description.read({**good, **spoilt})
 
 
-def test_leaving_and_returning() -> None:
+def test_a_client_can_leave_and_return() -> None:
     async def main() -> None:
         members, (a, b) = roster()
         assert members.update([1]) == []
@@ -60,7 +60,7 @@ def test_leaving_and_returning() -> None:
     asyncio.run(main())
 
 
-def test_one_that_does_not_answer_is_away_until_it_does_or_returns() -> None:
+def test_an_unresponsive_client_is_away_until_it_answers_or_returns() -> None:
     async def main() -> None:
         members, (a, b) = roster()
         for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, told("a"))):
@@ -79,7 +79,7 @@ def test_one_that_does_not_answer_is_away_until_it_does_or_returns() -> None:
     asyncio.run(main())
 
 
-def test_a_new_node_takes_a_place_only_when_it_is_free() -> None:
+def test_a_new_node_takes_over_a_client_only_if_it_is_away() -> None:
     async def main() -> None:
         members, (a, _) = roster()
         assert members.update([1, 2, 9]) == [9]

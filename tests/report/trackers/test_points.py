@@ -10,7 +10,7 @@ def visit(number: int, started: float | None, finished: float, outcome: str = "d
     return VisitRow(number, 0, None, 0, 0.0, started, None, None, finished, outcome, 1, None)
 
 
-def test_points_over_the_clock_and_over_visits() -> None:
+def test_points_are_plotted_over_time_and_over_visits() -> None:
     told: list[Point] = []
     points = Points(2, horizon_s=5000.0, max_commits=None, evaluates=True, take=told.append)
     points.traffic(100, 0, 0)
@@ -52,7 +52,7 @@ def test_points_over_the_clock_and_over_visits() -> None:
     ]
 
 
-def test_what_is_measured_has_its_name_and_what_readers_of_it_know() -> None:
+def test_measures_are_logged_with_their_name_and_related_measures() -> None:
     told: list[Point] = []
     points = Points(1, horizon_s=10.0, max_commits=None, evaluates=True, take=told.append)
     points.fact("data", {"task": "numbers"})
@@ -65,7 +65,7 @@ def test_what_is_measured_has_its_name_and_what_readers_of_it_know() -> None:
     ]
 
 
-def test_a_run_that_ends_by_commits_has_some_hundred_points() -> None:
+def test_a_run_that_ends_by_commits_has_several_hundred_points() -> None:
     told: list[Point] = []
     points = Points(1, horizon_s=None, max_commits=10_000, evaluates=False, take=told.append)
     for version in range(1, 10_001):
@@ -76,7 +76,7 @@ def test_a_run_that_ends_by_commits_has_some_hundred_points() -> None:
     assert len(points._ended) == 0
 
 
-def test_tables_become_dotted_names() -> None:
+def test_nested_tables_become_dotted_names() -> None:
     tables = {"run": {"seed": 1, "track": ["x"]}, "data": {"partition": {"kind": "iid"}, "none": None}, "flag": True}
     assert flat(tables) == {"run.seed": 1, "run.track": "['x']", "data.partition.kind": "iid", "flag": True}
     summary = {"visits": 3, "busy_ratio": {"mean": 0.5, "per_client": [0.5]}, "ended": "horizon", "private": True}

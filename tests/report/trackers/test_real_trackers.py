@@ -18,7 +18,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking, "PATIENCE_S", 600.0)
 
 
-def test_tensorboard(tmp_path: Path) -> None:
+def test_tensorboard_receives_a_run(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs TensorBoard (extra trackers)")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -34,7 +34,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert b"clients_per_round" in events.Tensors("configuration/text_summary")[0].tensor_proto.string_val[0]
 
 
-def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow.store.tracking.sqlalchemy_store", reason="needs MLflow (extra trackers)")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.chdir(tmp_path)
@@ -56,7 +56,7 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files == {"config.toml", "environment.json", "summary.json"}
 
 
-def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb", reason="needs Weights & Biases (extra trackers)")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     run(tmp_path / "run", "wandb")

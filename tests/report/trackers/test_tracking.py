@@ -83,7 +83,7 @@ def run(folder: Path, *trackers: str) -> dict[str, Any]:
         return Run(config, observers=observers).begin(folder)
 
 
-def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_path: Path) -> None:
+def test_a_tracker_receives_everything_in_a_separate_thread_and_changes_no_bit(tmp_path: Path) -> None:
     alone = run(tmp_path / "alone")
     followed = run(tmp_path / "followed", f"{__name__}:Remembers")
     for name in ("model_sha256", "events_sha256", "final_accuracy"):
@@ -105,7 +105,7 @@ def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_pat
     assert tracker.files == ["config.toml", "environment.json", "summary.json", "report.html"]
 
 
-def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
+def test_a_failing_tracker_is_logged_once_and_the_others_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -119,7 +119,7 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
     assert well.summary is not None
 
 
-def test_a_tracker_that_hangs_does_not_hold_the_run(
+def test_a_tracker_that_hangs_does_not_block_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking_module, "PATIENCE_S", 0.05)
@@ -129,14 +129,14 @@ def test_a_tracker_that_hangs_does_not_hold_the_run(
     assert "hangs did not finish within 0.05 s" in caplog.text
 
 
-def test_a_run_that_never_begins_has_no_trace_at_trackers(tmp_path: Path) -> None:
+def test_a_run_that_never_begins_leaves_nothing_at_trackers(tmp_path: Path) -> None:
     config = parse(TABLES | {"run": {"horizon": 30.0, "track": [f"{__name__}:Remembers"]}})
     with pytest.raises(ConfigError, match="bad"), tracked(config, tmp_path):
         raise ConfigError("bad")
     assert Remembers.made[0].about is None
 
 
-def test_what_is_not_installed_or_unknown_is_one_error_before_anything(
+def test_missing_or_unknown_trackers_are_reported_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
@@ -147,7 +147,7 @@ def test_what_is_not_installed_or_unknown_is_one_error_before_anything(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_command_line_names_trackers_and_the_folder_remembers_them(
+def test_trackers_are_set_on_the_command_line_and_stored_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import tomli_w

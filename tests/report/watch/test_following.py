@@ -26,7 +26,7 @@ def one(folder: Path, since: Seen = Seen()) -> tuple[dict[str, Any], dict[str, A
     return answer["runs"][0], answer["details"]["0"]
 
 
-def test_a_finished_run_shows_what_its_summary_says(tmp_path: Path) -> None:
+def test_a_finished_run_shows_its_summary(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(100.0)
     written.end(100.0)
@@ -47,7 +47,7 @@ def test_a_finished_run_shows_what_its_summary_says(tmp_path: Path) -> None:
     assert detail["log"][-1] == (100.0, "end", "the run ended: horizon")
 
 
-def test_only_what_is_new_is_told(tmp_path: Path) -> None:
+def test_answers_hold_only_what_is_new(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(20.0)
     followed = Followed([tmp_path / "run"])
@@ -65,7 +65,7 @@ def test_only_what_is_new_is_told(tmp_path: Path) -> None:
     written.close()
 
 
-def test_who_is_busy_now(tmp_path: Path) -> None:
+def test_busy_clients_are_shown(tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=20)
     written.go(30.0)
     written.now(30.4)
@@ -83,7 +83,7 @@ def test_who_is_busy_now(tmp_path: Path) -> None:
     written.close()
 
 
-def test_what_has_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
+def test_a_visit_that_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
     """Rows are read after what is in progress, and a fast run goes on meanwhile."""
     written = Written(tmp_path / "run", clients=20)
     written.go(30.0)
@@ -104,7 +104,7 @@ def test_what_has_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> 
         assert after[curve]["counts"] == whole[curve]["counts"][:instants]
 
 
-def test_a_run_that_was_killed_is_not_called_running(tmp_path: Path) -> None:
+def test_a_killed_run_is_not_shown_as_running(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(10.0)
     written.now(10.0)
@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_is_not_called_running(tmp_path: Path) -> None:
     assert one(tmp_path / "other")[0]["state"] == "interrupted"
 
 
-def test_a_folder_stands_for_the_runs_in_it_as_they_begin(tmp_path: Path) -> None:
+def test_a_folder_shows_its_runs_as_they_begin(tmp_path: Path) -> None:
     followed = Followed([tmp_path])
     assert followed.answer({}) == {"runs": [], "details": {}, "left_out": 0}
     first = Written(tmp_path / "b")
@@ -145,7 +145,7 @@ def test_a_run_that_has_not_begun_is_starting(tmp_path: Path) -> None:
     assert (row["state"], detail) == ("starting", None)
 
 
-def test_runs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "MOST_RUNS", 2)
     for i in range(4):
         Written(tmp_path / f"run{i}").close()
@@ -154,7 +154,7 @@ def test_runs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("content", ["{", '{"now_s": -1, "visits_begun": 0, "busy": 0, "in_progress": []}', "[]"])
-def test_what_no_run_writes_is_unreadable_and_no_crash(tmp_path: Path, content: str) -> None:
+def test_impossible_records_are_shown_as_unreadable(tmp_path: Path, content: str) -> None:
     Written(tmp_path / "run").close()
     (tmp_path / "run/now.json").write_text(content)
     row, _ = one(tmp_path / "run")
@@ -162,7 +162,7 @@ def test_what_no_run_writes_is_unreadable_and_no_crash(tmp_path: Path, content: 
     assert "now.json cannot be read" in row["why"]
 
 
-def test_answers_stay_small_for_ten_thousand_clients(tmp_path: Path) -> None:
+def test_answers_stay_small_with_ten_thousand_clients(tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=10_000, horizon_s=40.0)
     written.go(8.0)
     written.now(8.0)
@@ -174,7 +174,7 @@ def test_answers_stay_small_for_ten_thousand_clients(tmp_path: Path) -> None:
     written.close()
 
 
-def test_a_long_calendar_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_calendar_is_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_VISITS_AT_ONCE", 50)
     written = Written(tmp_path / "run")
     written.go(30.0)

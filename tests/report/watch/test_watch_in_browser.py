@@ -69,7 +69,7 @@ def well(page: Page, address: str) -> None:
     assert all(url.startswith((address, "data:", "blob:")) for url in page.asked if url.startswith("http"))
 
 
-def test_a_run_is_followed_while_it_goes_on(page: Page, serve, tmp_path: Path) -> None:
+def test_a_run_is_followed_while_it_is_in_progress(page: Page, serve, tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(40.0)
     written.now(40.0)
@@ -95,7 +95,7 @@ def test_a_run_is_followed_while_it_goes_on(page: Page, serve, tmp_path: Path) -
     assert page.value("document.querySelector('.who').hidden")
 
 
-def test_dark_mode(page: Page, serve, tmp_path: Path) -> None:
+def test_the_page_is_dark_in_dark_mode(page: Page, serve, tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=300)
     written.go(20.0)
     written.now(20.0)
@@ -107,7 +107,7 @@ def test_dark_mode(page: Page, serve, tmp_path: Path) -> None:
     written.close()
 
 
-def test_finished_runs_side_by_side_are_played_again(page: Page, serve, tmp_path: Path) -> None:
+def test_finished_runs_are_replayed_side_by_side(page: Page, serve, tmp_path: Path) -> None:
     for strategy in ("fedhusky", "fedavg", "hybrid"):
         written = Written(tmp_path / strategy, strategy=strategy)
         written.go(100.0)
