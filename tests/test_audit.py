@@ -74,12 +74,12 @@ def test_what_the_project_s_page_tells_is_of_the_newest_release_alone():
 
 
 def test_what_pip_audit_skips_is_not_taken_for_safe(monkeypatch, tmp_path):
-    found = [
+    releases = [
         {"name": "some-thing", "version": "1.0", "vulns": [advisory("PYSEC-1")]},
         {"name": "other", "version": "3", "vulns": []},
         {"name": "third", "skip_reason": "not found"},
     ]
-    answer = subprocess.CompletedProcess([], 1, stdout=json.dumps({"dependencies": found}), stderr="")
+    answer = subprocess.CompletedProcess([], 1, stdout=json.dumps({"dependencies": releases}), stderr="")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     pinned = {(pin.name, pin.version): pin for pin in pins(["some-thing==1.0", "other==3", "third==1"])}
     ask_pip_audit(pinned, tmp_path)

@@ -53,7 +53,7 @@ def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
     figures.merge(tmp_path / "results.json", [above, missing], [0.5, 0.7])
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["load"] == [0.5, 0.7]
-    assert [each["name"] for each in written["figures"]] == ["speed", "peer"]
+    assert [figure["name"] for figure in written["figures"]] == ["speed", "peer"]
     assert written["figures"][0]["runs"] == [3.0, 1.0, 2.0]
 
 
@@ -62,7 +62,7 @@ def test_results_of_a_part_take_the_place_of_its_old_ones_and_the_page_has_all(t
     figures.merge(path, [figures.figure("a", [1.0], "s"), figures.figure("b", [2.0], "s")], [0.1, 0.2])
     figures.merge(path, [figures.figure("b", [3.0, 5.0], "s", 3, lower=True, note="at | least")], [4.0, 5.0])
     results = json.loads(path.read_text())
-    assert [(each["name"], each["value"], each["load"]) for each in results["figures"]] == [
+    assert [(figure["name"], figure["value"], figure["load"]) for figure in results["figures"]] == [
         ("a", 1.0, [0.1, 0.2]),
         ("b", 4.0, [4.0, 5.0]),
     ]
@@ -71,7 +71,7 @@ def test_results_of_a_part_take_the_place_of_its_old_ones_and_the_page_has_all(t
     assert "| `b` | 4 s | 3 to 5 (2) | at most 3: NO | 4.0 to 5.0 | at   least |" in page
     path.write_text(json.dumps(results | {"machine": {"processor": "another"}}))
     figures.merge(path, [figures.figure("c", [1.0], "s")], [0.1, 0.1])
-    assert [each["name"] for each in json.loads(path.read_text())["figures"]] == ["c"]
+    assert [figure["name"] for figure in json.loads(path.read_text())["figures"]] == ["c"]
 
 
 def test_parts_are_measured_alone_and_written(tmp_path, monkeypatch, capsys):
@@ -117,9 +117,13 @@ def test_a_peer_that_says_nothing_is_given_up():
 
 def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "HERE", tmp_path)
-    found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
-    assert [each.name for each in found] == ["visit_lenet_2p_vs_flower_short", "clock_vs_simpy", "planner_vs_cpsat"]
-    assert all(each.value is None and "is not installed: make bench-peers" in each.missing for each in found)
+    figures = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
+    assert [figure.name for figure in figures] == [
+        "visit_lenet_2p_vs_flower_short",
+        "clock_vs_simpy",
+        "planner_vs_cpsat",
+    ]
+    assert all(figure.value is None and "is not installed: make bench-peers" in figure.missing for figure in figures)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +164,10 @@ def test_what_a_turn_does_is_counted(few_images):
 
 
 def test_only_the_first_turn_is_counted(monkeypatch, few_images):
-    module, made = network(), []
-    monkeypatch.setattr("benchmarks.peers.work.answer", made.append)
+    module, models = network(), []
+    monkeypatch.setattr("benchmarks.peers.work.answer", models.append)
     serve(lambda: None, lambda: module)
-    first, second = (made[0](None) for _ in range(2))
+    first, second = (models[0](None) for _ in range(2))
     assert first["steps"] == 0
     assert "steps" not in second
     assert second["loss_before"] == second["loss_after"] > 2
@@ -172,16 +176,16 @@ def test_only_the_first_turn_is_counted(monkeypatch, few_images):
 def test_ours_does_the_work_that_the_peers_do():
     config = peers.configuration(1)
     world = build_world(config)
-    assert [len(own) for own in world.owned] == [100] * 10
+    assert [len(rows) for rows in world.owned] == [100] * 10
     assert config.training.steps_per_visit(100) * config.run.max_commits * len(world.owned) == TURN.steps
     parameters = sum(parameter.numel() for parameter in network().parameters())
     assert visits.make_job("lenet").model().n_parameters == parameters == 422_474
 
 
 def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
-    found = solvers.against("planner_vs_highs", solvers.highs, solvers.instances(2, 12, 3, 100))
-    assert found.value > 1
-    assert found.note == "same optimum in 2 of 2"
+    figure = solvers.against("planner_vs_highs", solvers.highs, solvers.instances(2, 12, 3, 100))
+    assert figure.value > 1
+    assert figure.note == "same optimum in 2 of 2"
     wrong = solvers.against("planner_vs_highs", lambda _: (7, 1.0), solvers.instances(1, 12, 3, 100))
     assert wrong.value is None
     assert "the optimum is 7" in wrong.missing
@@ -216,7 +220,7 @@ def test_a_cost_is_a_share_with_its_error():
 
 @pytest.mark.slow
 def test_every_part_measures_on_small_counts():
-    found = [
+    figures = [
         *starting.figures(repetitions=1),
         *visits.figures(repetitions=1, scale=0.05),
         *overhead.figures(repetitions=1, rounds=1),
@@ -224,7 +228,7 @@ def test_every_part_measures_on_small_counts():
         *planner.figures(repetitions=1, horizon_s=100),
         *memory.figures(clients=20, examples=400, per_round=4, rounds=1),
     ]
-    assert [each.name for each in found] == [
+    assert [figure.name for figure in figures] == [
         "start_help_s",
         "start_help_vs_torch",
         "start_list_s",
@@ -246,7 +250,7 @@ def test_every_part_measures_on_small_counts():
         "planner_schedule_s",
         "memory_10000_clients_gib",
     ]
-    assert all(each.value and math.isfinite(each.value) for each in found)
+    assert all(figure.value and math.isfinite(figure.value) for figure in figures)
 
 
 @pytest.mark.parametrize("strategy", ["fedasync", "sequential"])

@@ -54,7 +54,7 @@ def test_tuned_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_which_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     advice: Advice = example("which_strategy", monkeypatch).main(horizon_s=160.0, budget=8)
-    assert {each.label for each in advice.evidence} == {"fedavg", "fedbuff", "fedasync", "sequential"}
+    assert {candidate.label for candidate in advice.evidence} == {"fedavg", "fedbuff", "fedasync", "sequential"}
     assert (advice.table().energy_wh > 0).all()
 
 

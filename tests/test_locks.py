@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=lambda lock: lock.stem)
 def test_the_oldest_python_can_install_what_is_pinned(lock: Path) -> None:
     """Looks at the releases that are installed here: `make test` at its own, `make docs` at those of the site."""
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
-    oldest = asked.removeprefix(">=") + ".0"
+    requires_python = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    oldest = requires_python.removeprefix(">=") + ".0"
     refused = []
     for pin in pins(lock.read_text(encoding="utf-8").splitlines()):
         try:

@@ -58,20 +58,20 @@ def test_a_real_client_holds_what_the_simulation_gives_it() -> None:
     config = load(CSV / "patients.toml")
     world = build_world(config)
     shared = {"source": config.data.source, "options": config.data.options, "partition": "by-owner", "clients": 3}
-    for part, own in enumerate(world.owned):
+    for part, rows in enumerate(world.owned):
         tables = {"name": "a", "insecure": True, "data": {**shared, "part": part, "seed": config.run.seed}}
         held = parse_client(tables).data.read()
-        assert np.array_equal(held.x, world.dataset.train_x[own])
-        assert np.array_equal(held.y, world.dataset.train_y[own])
+        assert np.array_equal(held.x, world.dataset.train_x[rows])
+        assert np.array_equal(held.y, world.dataset.train_y[rows])
         assert held.n_outputs == 2
         assert held.task == "classes"
 
 
 def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:
-    made = tmp_path / "patients.csv"
-    runpy.run_path(str(CSV / "make_data.py"))["main"](made)
-    assert made.read_text() == (CSV / "patients.csv").read_text()
-    with made.open(newline="") as file:
+    table = tmp_path / "patients.csv"
+    runpy.run_path(str(CSV / "make_data.py"))["main"](table)
+    assert table.read_text() == (CSV / "patients.csv").read_text()
+    with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 569
     assert sum(row["diagnosis"] == "malignant" for row in rows) == 212

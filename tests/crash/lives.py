@@ -187,6 +187,6 @@ def assert_the_same(folder: Path, other: Path) -> None:
     assert one.summary is not None
     assert two.summary is not None
     assert {name for name in one.summary if one.summary[name] != two.summary[name]} <= differs
-    models = [sorted(path.name for path in (place / "models").iterdir()) for place in (folder, other)]
+    models = [sorted(path.name for path in (run_folder / "models").iterdir()) for run_folder in (folder, other)]
     assert models[0] == models[1] == [f"{one.facts['model_sha256']}.safetensors"]
     assert not (folder / "journal.jsonl").exists()

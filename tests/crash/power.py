@@ -21,12 +21,12 @@ class Disk:
         os.fsync, os.unlink, os.replace = self.fsync, self.unlink, self.replace
 
     def fsync(self, descriptor: int) -> None:
-        own, status = Path(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+        descriptor_path, status = Path(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            folder = Path(os.readlink(own))
+            folder = Path(os.readlink(descriptor_path))
             self._names[folder] = {entry.name: entry.inode() for entry in os.scandir(folder)}
         else:
-            self._bytes[status.st_ino] = own.read_bytes()
+            self._bytes[status.st_ino] = descriptor_path.read_bytes()
 
     def unlink(self, path: Any, **options: Any) -> None:
         self._forget(path)

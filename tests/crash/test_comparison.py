@@ -15,14 +15,14 @@ from tests.crash import lives
 
 def compared(folder: Path) -> dict[str, Any]:
     """Return a comparison's results without wall time."""
-    found: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
+    result: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
 
     def timeless(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: timeless(item) for name, item in value.items() if name != "wall_s"}
         return [timeless(item) for item in value] if isinstance(value, list) else value
 
-    return dict(timeless(found))
+    return dict(timeless(result))
 
 
 def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:

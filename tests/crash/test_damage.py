@@ -176,12 +176,12 @@ def test_a_full_disk_is_named_and_the_run_continues_when_space_is_free(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system that fills up during a run; skips the test if none can be made."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(place)], check=False).returncode:  # noqa: S607
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(disk)], check=False).returncode:  # noqa: S607
         pytest.skip("file systems cannot be mounted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)  # noqa: S607
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)  # noqa: S607
 
 
 @pytest.mark.crash
@@ -206,9 +206,9 @@ def test_a_full_file_system_is_named_and_the_run_continues_elsewhere(
 @pytest.fixture
 def read_only(killed: Path) -> Iterator[Path]:
     """A copy of the killed run in a read-only folder."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(shutil.copytree(killed, Path(place) / "run"))
-        Path(place).chmod(0o755)
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(shutil.copytree(killed, Path(parent) / "run"))
+        Path(parent).chmod(0o755)
         folder.chmod(0o555)
         yield folder
         folder.chmod(0o755)

@@ -135,10 +135,10 @@ LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0,
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run that takes a while, beside its configuration."""
-    place = tmp_path_factory.mktemp("long")
-    (place / "run.toml").write_text(LONG.dump())
-    Run(LONG).complete(place / "whole")
-    return place / "whole"
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "run.toml").write_text(LONG.dump())
+    Run(LONG).complete(folder / "whole")
+    return folder / "whole"
 
 
 def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProcess, Callable[[], list[int]]]:

@@ -16,11 +16,11 @@ from tests.crash import lives
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run, in a folder beside its configuration."""
-    place = tmp_path_factory.mktemp("signals")
+    folder = tmp_path_factory.mktemp("signals")
     config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 40})
-    (place / "run.toml").write_text(config.dump())
-    lives.lived_to_its_end(config, place / "whole")
-    return place / "whole"
+    (folder / "run.toml").write_text(config.dump())
+    lives.lived_to_its_end(config, folder / "whole")
+    return folder / "whole"
 
 
 def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:

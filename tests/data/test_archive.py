@@ -32,11 +32,11 @@ def write(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_
 def test_arrays_are_read_back_unchanged(tmp_path: Path, save) -> None:
     arrays = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "b": np.array(7), "c": np.empty((0, 5))}
     save(tmp_path / "x.npz", **arrays)
-    found = read_npz(tmp_path / "x.npz")
-    assert found.keys() == arrays.keys()
+    read_back = read_npz(tmp_path / "x.npz")
+    assert read_back.keys() == arrays.keys()
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(read_back[name], array)
+        assert read_back[name].dtype == array.dtype
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (10**9, 10**9, 10**9), (2**63, 0, 1), (5,)])

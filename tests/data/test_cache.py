@@ -62,12 +62,12 @@ def test_arrays_are_cached_and_computed_again_if_a_file_is_damaged(folder: Path)
         path = folder / "a-1" / "x.npy"
         if damage is not None:
             path.write_bytes(path.read_bytes()[:damage] if isinstance(damage, int) else damage)
-        found = remembered_arrays("a-1", make)
-        assert found.keys() == {"x", "y"}
-        assert found["x"].dtype == np.float32
-        assert found["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        arrays = remembered_arrays("a-1", make)
+        assert arrays.keys() == {"x", "y"}
+        assert arrays["x"].dtype == np.float32
+        assert arrays["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert len(calls) == 4
-    assert [each.name for each in folder.iterdir()] == ["a-1"]
+    assert [entry.name for entry in folder.iterdir()] == ["a-1"]
     assert isinstance(remembered_arrays("a-1", make)["x"], np.memmap)
 
 

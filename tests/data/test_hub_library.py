@@ -32,12 +32,12 @@ def pictures(folder: Path, mode: str = "RGB", splits: tuple[str, ...] = ("train"
     rng = np.random.default_rng(1)
     for split in splits:
         for name, low in (("cat", 0), ("dog", 200)):
-            place = folder / split / name
-            place.mkdir(parents=True)
+            class_folder = folder / split / name
+            class_folder.mkdir(parents=True)
             for number in range(12):
                 shape = (8, 8, 3) if mode == "RGB" else (8, 8)
                 pixels = rng.integers(low, low + 50, shape, dtype=np.uint8)
-                Image.fromarray(pixels, mode).save(place / f"{number}.png")
+                Image.fromarray(pixels, mode).save(class_folder / f"{number}.png")
     return folder
 
 

@@ -12,8 +12,8 @@ from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 
 
-def put(root: Path, place: str, value: int, size: tuple[int, int] = (4, 3), mode: str = "L") -> Path:
-    path = root / place
+def put(root: Path, name: str, value: int, size: tuple[int, int] = (4, 3), mode: str = "L") -> Path:
+    path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     colour = value if mode == "L" else (value, 0, 255)
     Image.new(mode, size, colour).save(path)
@@ -63,8 +63,8 @@ def test_train_and_test_folders_are_kept_as_given(tmp_path: Path) -> None:
 
 
 def test_classes_found_only_in_the_test_folder_are_named(tmp_path: Path) -> None:
-    for place in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/B/1.png"):
-        put(tmp_path, place, 1)
+    for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/B/1.png"):
+        put(tmp_path, name, 1)
     with pytest.raises(
         ConfigError, match=r"test labels not among the training labels: 'B' \(1\); known labels: 'a', 'b'"
     ):

@@ -44,8 +44,8 @@ class Split:
 def fake_hub(monkeypatch: pytest.MonkeyPatch, name: str, splits: dict[str, Columns], **classes: int) -> None:
     """A `datasets` library that has one data set."""
 
-    def load_dataset(asked: str, subset: str | None) -> dict[str, Split]:
-        assert (asked, subset) == (name, None)
+    def load_dataset(requested: str, subset: str | None) -> dict[str, Split]:
+        assert (requested, subset) == (name, None)
         return {split: Split(columns, classes) for split, columns in splits.items()}
 
     module = types.ModuleType("datasets")

@@ -19,8 +19,8 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def balanced(n_classes: int, each: int) -> np.ndarray:
-    return rng(99).permutation(np.repeat(np.arange(n_classes), each))
+def balanced(n_classes: int, per_class: int) -> np.ndarray:
+    return rng(99).permutation(np.repeat(np.arange(n_classes), per_class))
 
 
 SPECS: list[Any] = [
@@ -190,8 +190,8 @@ def test_long_tail_without_sizes_takes_the_largest_possible_size() -> None:
 def test_long_tails_in_separate_orders_leave_the_union_balanced() -> None:
     labels = balanced(10, 1000)
     shared = LongTail(0.1, clients_share=1.0).assign(labels, 10, 40, 50, rng())
-    own = LongTail(0.1, clients_share=1.0, order="own").assign(labels, 10, 40, 50, rng())
-    spread = [np.ptp(sum(histogram(labels, part, 10) for part in parts)) for parts in (shared, own)]
+    separate = LongTail(0.1, clients_share=1.0, order="own").assign(labels, 10, 40, 50, rng())
+    spread = [np.ptp(sum(histogram(labels, part, 10) for part in parts)) for parts in (shared, separate)]
     assert spread[0] > 3 * spread[1]
 
 

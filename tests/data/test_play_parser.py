@@ -40,8 +40,8 @@ def test_an_unclosed_direction_ends_before_the_next_speaker() -> None:
 
 
 def test_roles_are_distinguished_by_spelling_and_keep_their_order() -> None:
-    found = roles("play", "**Nurse**\nAy.\n**NURSE**\nNo.\n**Nurse**\nWell.")
-    assert [(role.name, role.speeches, role.characters) for role in found] == [
+    parsed = roles("play", "**Nurse**\nAy.\n**NURSE**\nNo.\n**Nurse**\nWell.")
+    assert [(role.name, role.speeches, role.characters) for role in parsed] == [
         ("Nurse", ("Ay.", "Well."), 8),
         ("NURSE", ("No.",), 3),
     ]

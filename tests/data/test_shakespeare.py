@@ -28,10 +28,10 @@ def test_an_example_is_a_window_of_a_roles_characters_and_the_next_one() -> None
     for owner in range(3):
         text = "\n".join(everyone[owner].speeches)
         cut = round(0.75 * len(text))
-        own = np.flatnonzero(data.train_owners == owner)
-        assert len(own) == (cut - 21) // 7 + 1
-        for position in (0, 1, len(own) - 1):
-            row = own[position]
+        owned_rows = np.flatnonzero(data.train_owners == owner)
+        assert len(owned_rows) == (cut - 21) // 7 + 1
+        for position in (0, 1, len(owned_rows) - 1):
+            row = owned_rows[position]
             begin = 7 * position
             assert "".join(alphabet[s] for s in data.train_x[row]) == text[begin : begin + 20]
             assert alphabet[data.train_y[row]] == text[begin + 20]

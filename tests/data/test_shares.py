@@ -46,8 +46,8 @@ def test_long_tail_sizes_fall_from_the_maximum_by_the_imbalance(n_max: int, thou
 
 @settings(deadline=None)
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(1e-4, 1e7))
-def test_class_shares_sum_to_one_and_are_symmetric(n_classes: int, place: float, std: float) -> None:
-    mean = 0.5 + place * n_classes
+def test_class_shares_sum_to_one_and_are_symmetric(n_classes: int, position: float, std: float) -> None:
+    mean = 0.5 + position * n_classes
     shares = class_share(mean, std, n_classes)
     assert math.fsum(shares) == pytest.approx(1, abs=1e-14)
     assert shares.min() >= 0

@@ -56,8 +56,8 @@ def test_flowers_error_codes_become_failures(code: int, kind: str) -> None:
 
 def test_a_reply_with_unexpected_content_is_a_failure() -> None:
     message = wire.message_of(Call(5, "describe", {}))
-    for told in ("[1]", "{", '"x"'):
-        odd = Message(RecordDict({"told": ConfigRecord({"json": told})}), reply_to=message)
+    for text in ("[1]", "{", '"x"'):
+        odd = Message(RecordDict({"told": ConfigRecord({"json": text})}), reply_to=message)
         reply = wire.reply_of(odd)
         assert reply.failure is not None
         assert reply.failure.kind == "failed"
@@ -71,8 +71,8 @@ def test_the_submitted_app_holds_nothing_but_two_imports() -> None:
 
 def test_keys_are_created_once_and_readable_only_by_their_owner(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
-    made = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
-    assert made == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
+    names = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
+    assert names == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
     for name in ("ca.key", "server.key", "a", "b"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
@@ -142,8 +142,8 @@ def test_the_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> 
     network = {"network": "mlp", "hidden": [8]}
     job = {"seed": 1, "network": network, "n_classes": 10, "layout": model.layout}
     work = {"stay": 3, "job": job, "client": 0, "visit": 1, "training": {"lr": 0.1}}
-    told = ask("compute", json.loads(json.dumps(work))).content
-    assert told["statistics"]["loss"] > 0
+    reply = ask("compute", json.loads(json.dumps(work))).content
+    assert reply["statistics"]["loss"] > 0
     (trained,) = ask("send", {"stay": 3}).arrays
     assert np.any(trained != model.vector.numpy())
     assert "no visit" in ask("send", {"stay": 3}).content["refused"]

@@ -122,7 +122,9 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
             config(run__max_commits=1), tmp_path / "run", grid, recorder=partial(Recorder, observers=[RunLog()])
         )
     grid.close()
-    lines = [json.loads(JsonLines().format(each)) for each in caplog.records if each.name == "fedtempo.run"]
+    lines = [
+        json.loads(JsonLines().format(log_record)) for log_record in caplog.records if log_record.name == "fedtempo.run"
+    ]
     visits = [line for line in lines if "outcome" in line]
     assert [line["outcome"] for line in visits] == ["done"] * 3
     assert visits[0].items() >= {"level": "info", "logger": "fedtempo.run", "visit": visits[0]["visit"]}.items()
@@ -132,6 +134,6 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         raise ValueError("no")
     except ValueError:
         record = logging.LogRecord("x", logging.ERROR, "", 1, "failed %s", ("once",), sys.exc_info())
-    told = json.loads(JsonLines().format(record))
-    assert told["message"] == "failed once"
-    assert "Traceback" in told["exception"]
+    entry = json.loads(JsonLines().format(record))
+    assert entry["message"] == "failed once"
+    assert "Traceback" in entry["exception"]

@@ -59,12 +59,12 @@ def words(value: str | list[str]) -> list[str]:
 
 def unit(path: Path) -> dict[str, list[str]]:
     """Return a unit's settings; settings that occur several times have all their values."""
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for line in path.read_text().replace("\\\n", " ").splitlines():
         if not line.startswith(("#", "[")) and "=" in line:
             name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
-    return found
+            settings.setdefault(name, []).append(value)
+    return settings
 
 
 def superlink_commands() -> list[list[str]]:
@@ -84,7 +84,8 @@ def test_the_superlink_is_started_with_existing_options_and_checks_its_clients(c
 
 def test_fedtempos_programs_are_started_with_existing_commands(services: dict[str, dict[str, Any]]) -> None:
     lines = [
-        [*words(each.get("entrypoint", ["fedtempo"])), *words(each.get("command", []))] for each in services.values()
+        [*words(service.get("entrypoint", ["fedtempo"])), *words(service.get("command", []))]
+        for service in services.values()
     ]
     for path in UNITS:
         for line in unit(path)["ExecStart"]:
@@ -93,17 +94,17 @@ def test_fedtempos_programs_are_started_with_existing_commands(services: dict[st
     assert {line[0] for line in ours} == {"client", "deploy", "keys", "resume"}
     command = get_command(app)
     for name, *rest in ours:
-        known = {option for each in command.commands[name].params for option in each.opts}  # type: ignore[attr-defined]
+        known = {option for service in command.commands[name].params for option in service.opts}  # type: ignore[attr-defined]
         assert {word for word in rest if word.startswith("--")} <= known
 
 
 def test_containers_find_the_files_made_by_keys(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     entrypoint = services["keys"]["entrypoint"]
     hosts = [entrypoint[i + 1] for i, word in enumerate(entrypoint) if word == "--host"]
-    made = {f"./keys/{path.name}" for path in make_keys(tmp_path, hosts, WARDS)}
+    key_files = {f"./keys/{path.name}" for path in make_keys(tmp_path, hosts, WARDS)}
     for name, service in services.items():
         there = mounted(service)
-        assert {source for source in there.values() if source.startswith("./keys/")} <= made, name
+        assert {source for source in there.values() if source.startswith("./keys/")} <= key_files, name
         for path in re.findall(r"/etc/fedtempo/[\w.-]+", str({**service, "volumes": []})):
             assert path in there or str(Path(path).parent) in there, (name, path)
     for path in re.findall(r"/etc/fedtempo/[\w.-]+", (DEPLOY / "compose-nginx.conf").read_text()):
@@ -118,10 +119,10 @@ def test_containers_find_the_files_made_by_keys(services: dict[str, dict[str, An
 def test_only_the_proxy_and_the_run_reach_the_superlink(services: dict[str, dict[str, Any]]) -> None:
     networks = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["networks"]
     assert networks == {"inside": {"internal": True}}
-    inside = {name for name, each in services.items() if "inside" in each.get("networks", [])}
+    inside = {name for name, service in services.items() if "inside" in service.get("networks", [])}
     assert inside == {"superlink", "proxy", "keys", "server"}
     assert services["superlink"]["networks"] == ["inside"]
-    assert [name for name, each in services.items() if "ports" in each] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     for name in ("nginx.conf", "compose-nginx.conf"):
         assert re.findall(r"location (\S+)", (DEPLOY / name).read_text()) == ["/v1/fleet/", "/"]
 

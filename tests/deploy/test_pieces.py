@@ -35,7 +35,7 @@ class Pieces:
         message.metadata.__dict__["_message_id"] = message.object_id
         self.proto = message_to_proto(remove_content_from_message(message))
         self.tree = get_object_tree(message)
-        self.pieces = {name: each.deflate() for name, each in get_all_nested_objects(message).items()}
+        self.pieces = {name: piece.deflate() for name, piece in get_all_nested_objects(message).items()}
         self.there, self.known = 0, True
         self.asked: list[list[str]] = []
         self.confirmed: list[str] = []

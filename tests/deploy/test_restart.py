@@ -56,9 +56,9 @@ def written(folder: Path, config: Config) -> Path:
 
 def trainings(clients: list[ClientProcess]) -> list[int]:
     """Return how often each client trained, and whether it ever trained twice for the same visit."""
-    stays = [re.findall(r"train (\d+) answered in", each.text) for each in clients]
-    assert all(count == 1 for each in stays for count in Counter(each).values())
-    return [len(each) for each in stays]
+    stays = [re.findall(r"train (\d+) answered in", client.text) for client in clients]
+    assert all(count == 1 for client in stays for count in Counter(client).values())
+    return [len(client) for client in stays]
 
 
 def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
@@ -82,8 +82,10 @@ def test_a_killed_server_continues_with_its_clients(away_s: float, given_up: boo
             wait_until(lambda: trainings(clients) == [2, 2, 2], 60)
         if given_up:
             path = tmp_path / "run" / "deployment.json"
-            told = json.loads(path.read_text())
-            path.write_text(json.dumps({**told, "session": {**told["session"], "token": "expired"}}))
+            remembered_options = json.loads(path.read_text())
+            path.write_text(
+                json.dumps({**remembered_options, "session": {**remembered_options["session"], "token": "expired"}})
+            )
         summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
         assert trainings(clients) == [3, 3, 3]
     simulated, _, _ = run(config)

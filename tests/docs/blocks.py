@@ -58,8 +58,8 @@ class Block:
 
     @property
     def title(self) -> str | None:
-        found = _TITLE.search(self.info)
-        return found["title"] if found else None
+        match = _TITLE.search(self.info)
+        return match["title"] if match else None
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -69,7 +69,7 @@ class Block:
         return word in self.words
 
     def all(self, word: str) -> list[str]:
-        return [rest for each, rest in self.directives if each == word]
+        return [rest for name, rest in self.directives if name == word]
 
     def commands(self) -> list[list[str]]:
         """The lines of a shell, as words; comments are left out, lines that end in a backslash go on."""
@@ -97,7 +97,7 @@ def _blocks(page: Path, lines: list[str]) -> Iterator[Block]:
             while not lines[position].strip().startswith(fence["ticks"]):
                 position += 1
             indent = len(fence["indent"])
-            text = "\n".join(each[indent:] for each in lines[begun + 1 : position]) + "\n"
+            text = "\n".join(source_line[indent:] for source_line in lines[begun + 1 : position]) + "\n"
             yield Block(page, begun + 1, fence["kind"], fence["info"], text, directives)
             directives = []
         elif line.strip() and directives:

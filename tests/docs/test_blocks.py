@@ -98,7 +98,9 @@ def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, s
             printed = " ".join("".join(capsys.readouterr()).split())
             assert block.words.get("says", "") in printed, f"{block.place}: {printed}"
         elif block.kind == "toml":
-            for module in (each for each in blocks_of(page) if each.kind == "python" and each.title is not None):
+            for module in (
+                earlier for earlier in blocks_of(page) if earlier.kind == "python" and earlier.title is not None
+            ):
                 _save(module, folder)  # it may be shown after the configuration that names it
             _try_toml(block)
         elif block.kind == "python" and not block.has("skip"):
@@ -174,22 +176,22 @@ def _fedtempo(arguments: Sequence[str]) -> int:
 
 def _pip(arguments: Sequence[str]) -> int:
     """Nothing is installed: the extras of fedtempo that are asked for must exist."""
-    asked = Requirement(arguments[-1])
+    requirement = Requirement(arguments[-1])
     known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    return int(arguments[0] != "install" or asked.name != "fedtempo" or not asked.extras <= known.keys())
+    return int(arguments[0] != "install" or requirement.name != "fedtempo" or not requirement.extras <= known.keys())
 
 
-def _look_at(words: Sequence[str], place: str) -> None:
+def _look_at(words: Sequence[str], where_written: str) -> None:
     """A command and its options must exist."""
     command, rest = _command(words)
-    options = {name for each in [*command.params, *COMMANDS.params] for name in each.opts} | {"--help"}
+    options = {name for param in [*command.params, *COMMANDS.params] for name in param.opts} | {"--help"}
     for word in rest:
         if word.startswith("--"):
-            assert word.partition("=")[0] in options, f"{place}: {shlex.join(words)}: there is no {word}"
+            assert word.partition("=")[0] in options, f"{where_written}: {shlex.join(words)}: there is no {word}"
 
 
 def _takes(words: Sequence[str], option: str) -> bool:
-    return any(option in each.opts for each in _command(words)[0].params)
+    return any(option in param.opts for param in _command(words)[0].params)
 
 
 def _command(words: Sequence[str]) -> tuple[Any, list[str]]:

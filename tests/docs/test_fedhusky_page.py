@@ -22,19 +22,19 @@ def on_page() -> list[tuple[str, ...]]:
 
 def median_and_all(times_s: Sequence[float | None]) -> str:
     median = statistics.median(math.inf if time is None else time for time in times_s)
-    each = ", ".join("never" if time is None else f"{time:g}" for time in times_s)
-    return f"{'never' if median == math.inf else f'{median:g}'} ({each})"
+    seeds = ", ".join("never" if time is None else f"{time:g}" for time in times_s)
+    return f"{'never' if median == math.inf else f'{median:g}'} ({seeds})"
 
 
-def told(facts: dict[str, Any], label: str) -> tuple[str, ...]:
+def expected_row(facts: dict[str, Any], label: str) -> tuple[str, ...]:
     """A row as the page has it: what the tuning chose, times to the target, final accuracy, busy ratio."""
-    own, chosen = facts["strategies"][label], facts["chosen"].get(label, {})
-    ends = [100 * end for end in own["final_accuracy"]["values"]]
+    measured, chosen = facts["strategies"][label], facts["chosen"].get(label, {})
+    ends = [100 * end for end in measured["final_accuracy"]["values"]]
     return (
         *(f"{chosen[key]:g}" for key in ("training.lr", "training.batch_size") if key in chosen),
-        median_and_all(own["time_to_target_s"]["values"]),
+        median_and_all(measured["time_to_target_s"]["values"]),
         f"{statistics.fmean(ends):.1f} ± {statistics.stdev(ends):.1f} %",
-        f"{100 * own['busy_ratio']['mean']['mean']:.0f} %",
+        f"{100 * measured['busy_ratio']['mean']['mean']:.0f} %",
     )
 
 
@@ -44,7 +44,7 @@ def test_the_committed_tables_agree_with_the_committed_numbers(table: str) -> No
     shown = on_page()
     assert len(facts["strategies"]) >= 5
     for label in facts["strategies"]:
-        assert told(facts, label) in shown, label
+        assert expected_row(facts, label) in shown, label
 
 
 @pytest.mark.parametrize("what", ["mean", "lowest", "highest"])

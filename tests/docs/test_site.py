@@ -129,9 +129,9 @@ def test_the_check_of_a_site_finds_errors(tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text(
         '<html><img src="https://cdn.example/x.png"><a href="good.html#there">x</a><a href="gone.html">x</a>'
     )
-    found = "\n".join(flaws(tmp_path))
+    messages = "\n".join(flaws(tmp_path))
     for words in ("no language", "without a text", "from elsewhere", "no such place", "gone.html leads nowhere"):
-        assert words in found
+        assert words in messages
 
 
 def test_inclusions_are_documented() -> None:

@@ -67,15 +67,15 @@ def test_on_off_clients_start_available_with_their_share() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 1000)), min_size=1, max_size=30), st.randoms())
-def test_on_off_answers_do_not_depend_on_the_order_of_queries(asked: list[tuple[int, float]], random: Any) -> None:
+def test_on_off_answers_do_not_depend_on_the_order_of_queries(queries: list[tuple[int, float]], random: Any) -> None:
     def answers(questions: list[tuple[int, float]]) -> dict[tuple[int, float], tuple[float, float]]:
         there = OnOff(20.0, 5.0).build(4, rng())
         return {(c, t): (there.available_until(c, t), there.next_available(c, t)) for c, t in questions}
 
-    shuffled = random.sample(asked, len(asked))
-    assert answers(asked) == answers(shuffled)
+    shuffled = random.sample(queries, len(queries))
+    assert answers(queries) == answers(shuffled)
     there = OnOff(20.0, 5.0).build(4, rng())
-    for client, t in asked:
+    for client, t in queries:
         check_consistent(there, client, t)
 
 

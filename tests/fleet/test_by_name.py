@@ -60,14 +60,14 @@ def test_every_per_client_list_can_be_given_by_name(sites: Path) -> None:
     (sites.parent / "trace.csv").write_text(
         "client,begin_s,end_s\n" + "".join(f"{s},{i},20\n" for i, s in enumerate(SITES))
     )
-    made = config(
+    configured = config(
         sites,
         compute={**visit(1.0), "watts": BACKWARDS},
         link={"kind": "rates", "download_bps": BACKWARDS, "upload_bps": 1e6, "watts": BACKWARDS},
         availability={"kind": "windows", "windows": {name: [[0.0, BACKWARDS[name]]] for name in reversed(SITES)}},
         faults={"nan": 0.5, "clients": ["site10", "site2", 0]},
     )
-    fleet = build_world(made).fleet
+    fleet = build_world(configured).fleet
     assert fleet.links.download_bps is not None
     for values in (fleet.compute_watts, fleet.link_watts, fleet.links.download_bps):
         assert values is not None
@@ -77,8 +77,8 @@ def test_every_per_client_list_can_be_given_by_name(sites: Path) -> None:
     trace = {"kind": "trace", "file": str(sites.parent / "trace.csv")}
     recorded = build_world(config(sites, availability=trace)).fleet.availability
     assert [recorded.next_available(client, 0.0) for client in range(12)] == list(range(12))
-    assert parse(made.tables).tables == made.tables
-    drawn = as_drawn(made)
+    assert parse(configured.tables).tables == configured.tables
+    drawn = as_drawn(configured)
     assert drawn["compute"]["watts"] == list(range(1, 13))
 
 
@@ -125,13 +125,15 @@ def test_named_distributions_are_written_as_tables() -> None:
 
 
 def test_the_natural_order_is_shown_with_the_fleet(sites: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = config(sites, compute=visit([*range(1, 13)]))
-    assert [(row["name"], row["compute_s"]) for row in describe_fleet(made)] == [*zip(SITES, map(float, range(1, 13)))]
-    line = clients_in_order(build_world(made))
+    configured = config(sites, compute=visit([*range(1, 13)]))
+    assert [(row["name"], row["compute_s"]) for row in describe_fleet(configured)] == [
+        *zip(SITES, map(float, range(1, 13)))
+    ]
+    line = clients_in_order(build_world(configured))
     assert line is not None
     assert line.startswith("clients in order, s/visit: site1 1, site2 2, site3 3,")
     path = sites.parent / "sites.toml"
-    path.write_text(made.dump())
+    path.write_text(configured.dump())
     assert fedtempo("plan", path) == 0
     assert line in capsys.readouterr().out
 

@@ -103,28 +103,28 @@ def test_factors_do_not_depend_on_block_sizes(seed: int, count: int, reciprocal:
 def test_factors_do_not_depend_on_other_clients(n_clients: int, data: st.DataObject) -> None:
     law = fluctuation(1.0, 0.3)
     factors = Factors(Variation(law), n_clients, rng)
-    found: dict[int, list[float]] = {}
+    factors_of: dict[int, list[float]] = {}
     for _ in range(data.draw(st.integers(1, 40))):
         start = data.draw(st.integers(0, n_clients - 1))
         for client in range(start, min(n_clients, start + data.draw(st.sampled_from((1, 2, 20, 700))))):
-            found.setdefault(client, []).append(factors.next(client))
-    for client, values in found.items():
+            factors_of.setdefault(client, []).append(factors.next(client))
+    for client, values in factors_of.items():
         assert values == law.draw(rng(client), len(values)).tolist()
 
 
 def test_blocks_are_small_for_many_clients_and_large_for_few() -> None:
-    made: list[int] = []
+    sizes: list[int] = []
 
     def counted(client: int) -> np.random.Generator:
-        made.append(client)
+        sizes.append(client)
         return rng(client)
 
     few, many = (Factors(Variation(fluctuation(1.0, 0.3)), n, counted) for n in (1, 200_000))
     for factors, most in ((few, 12), (many, 128)):
-        made.clear()
+        sizes.clear()
         for _ in range(2000):
             factors.next(0)
-        assert most - 5 <= len(made) <= most
+        assert most - 5 <= len(sizes) <= most
 
 
 def test_drawing_a_factor_takes_well_under_a_microsecond() -> None:

@@ -91,8 +91,8 @@ def test_a_compute_factor_slows_training_in_every_unit(tmp_path: Path, unit: str
         fleet_table(read_devices(path, Columns(compute="t", compute_unit=unit, compute_factor=factor)))
         for factor in (1.0, 4.0)
     )
-    mine, other = (each["compute"]["speed"][0] for each in (plain, slower))
-    assert other == pytest.approx(mine / 4 if unit == "example/s" else 4 * mine)
+    plain_s, slower_s = (fleet["compute"]["speed"][0] for fleet in (plain, slower))
+    assert slower_s == pytest.approx(plain_s / 4 if unit == "example/s" else 4 * plain_s)
 
 
 def test_windows_from_a_csv_file_become_a_trace(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_devices_are_drawn_without_replacement_and_reproducibly(tmp_path: Path) 
     many = {str(i): {"computation": 10.0 + i, "communication": 1000.0} for i in range(40)}
     devices = read_devices(put(tmp_path / "capacity.json", many))
     drawn = [devices.drawn(10, np.random.default_rng(seed)) for seed in (1, 1, 2)]
-    names = [[device.name for device in each.devices] for each in drawn]
+    names = [[device.name for device in sample.devices] for sample in drawn]
     assert names[0] == names[1] != names[2]
     assert len(set(names[0])) == 10
     with pytest.raises(ConfigError, match="only 40 devices"):

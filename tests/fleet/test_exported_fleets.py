@@ -52,7 +52,7 @@ def test_rows_describe_the_clients(tmp_path: Path) -> None:
 def test_a_written_fleet_gives_the_same_run_as_the_configuration_it_was_drawn_from() -> None:
     config = parse(BASE)
     drawn = parse({**BASE, "fleet": as_drawn(config)})
-    first, second = (run(each)[0] for each in (config, drawn))
+    first, second = (run(configured)[0] for configured in (config, drawn))
     assert first["events_sha256"] == second["events_sha256"]
     again = parse({**BASE, "fleet": as_drawn(drawn), "run": {"horizon": 40.0, "seed": 9}})
     assert build_world(again).fleet.speed.values.tolist() == build_world(config).fleet.speed.values.tolist()

@@ -49,15 +49,15 @@ def test_the_distribution_that_generated_the_values_is_found(
 
 def test_criteria_follow_from_the_likelihood() -> None:
     values = np.random.default_rng(3).exponential(2.0, 200)
-    found = {each.kind: each for each in fit(values)}
+    by_kind = {candidate.kind: candidate for candidate in fit(values)}
     log_likelihood = -200 * math.log(values.mean()) - 200
-    assert found["exponential"].aic == pytest.approx(2 - 2 * log_likelihood)
+    assert by_kind["exponential"].aic == pytest.approx(2 - 2 * log_likelihood)
     spread = values.max() - values.min()
-    assert found["uniform"].aic == pytest.approx(4 + 2 * 200 * math.log(spread))
+    assert by_kind["uniform"].aic == pytest.approx(4 + 2 * 200 * math.log(spread))
     below = 1 - np.exp(-np.sort(values) / values.mean())
     steps = np.arange(201) / 200
-    assert found["exponential"].ks == pytest.approx(np.maximum(steps[1:] - below, below - steps[:-1]).max())
-    assert found["uniform"].ks > found["exponential"].ks
+    assert by_kind["exponential"].ks == pytest.approx(np.maximum(steps[1:] - below, below - steps[:-1]).max())
+    assert by_kind["uniform"].ks > by_kind["exponential"].ks
 
 
 def test_values_that_no_distribution_fits_are_used_as_an_empirical_one() -> None:

@@ -90,10 +90,10 @@ def test_a_course_equals_local_training_on_first_and_repeated_use(name, network,
     for visit, count in enumerate((47, 13)):
         rows = torch.arange(count)
         expected = train(other, examples, training, np.random.default_rng(visit), received, rows.numpy())
-        found, finite = train_by_course(course, received, rows, training, np.random.default_rng(visit))
+        measured, finite = train_by_course(course, received, rows, training, np.random.default_rng(visit))
         assert finite
-        assert found == pytest.approx(expected, rel=1e-10)
-        assert set(found) == set(expected)
+        assert measured == pytest.approx(expected, rel=1e-10)
+        assert set(measured) == set(expected)
         torch.testing.assert_close(model.vector, other.vector, **double_precision(training))
         assert not torch.equal(model.vector, received)
 

@@ -54,7 +54,7 @@ def flat(tensors):
 def by_position(model, gradient):
     """A gradient in the vector's order, cut into tensors as the module's parameters are."""
     places = [parameter.detach() for parameter in model.module.parameters()]
-    return [gradient.as_strided(place.shape, place.stride(), place.storage_offset()) for place in places]
+    return [gradient.as_strided(view.shape, view.stride(), view.storage_offset()) for view in places]
 
 
 @pytest.mark.parametrize("name", STACKS)

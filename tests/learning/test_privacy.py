@@ -22,13 +22,13 @@ def mean(models, base, noise=0.5, clip=2.0, seed=1):
 def test_the_noise_is_normal_with_the_requested_deviation() -> None:
     size, clients = 200_000, 8
     base = np.full(size, 3.0, dtype=np.float32)
-    found = mean([base] * clients, base) - base
+    noise = mean([base] * clients, base) - base
     deviation = 0.5 * 2.0 / clients
-    assert found.dtype == np.float32
-    assert abs(found.std() / deviation - 1) < 5 / np.sqrt(2 * size)
-    assert abs(found.mean()) < 5 * deviation / np.sqrt(size)
-    assert abs((np.abs(found) < deviation).mean() - 0.6827) < 0.01
-    assert not np.array_equal(found, mean([base] * clients, base, seed=2) - base)
+    assert noise.dtype == np.float32
+    assert abs(noise.std() / deviation - 1) < 5 / np.sqrt(2 * size)
+    assert abs(noise.mean()) < 5 * deviation / np.sqrt(size)
+    assert abs((np.abs(noise) < deviation).mean() - 0.6827) < 0.01
+    assert not np.array_equal(noise, mean([base] * clients, base, seed=2) - base)
 
 
 def test_one_client_moves_the_mean_by_at_most_its_clipped_share() -> None:
@@ -43,8 +43,8 @@ def test_one_client_moves_the_mean_by_at_most_its_clipped_share() -> None:
 def test_all_clients_have_the_same_weight_and_without_clipping_the_result_is_the_mean() -> None:
     rng = np.random.default_rng(5)
     base, *models = rng.standard_normal((6, 50)).astype(np.float32)
-    found = mean(models, base, noise=1e-12, clip=1e6)
-    np.testing.assert_allclose(found, np.mean(models, axis=0), rtol=1e-5, atol=1e-5)
+    result = mean(models, base, noise=1e-12, clip=1e6)
+    np.testing.assert_allclose(result, np.mean(models, axis=0), rtol=1e-5, atol=1e-5)
 
 
 @needs_accountant

@@ -46,8 +46,8 @@ def test_frozen_parameters_are_part_of_the_layout_that_clients_must_share() -> N
     ways = []
     for frozen in ((), (0,), (4,)):
         module = nn.Sequential(*(nn.Linear(4, 4) for _ in range(5)))
-        for place in frozen:
-            module[place].requires_grad_(False)
+        for layer in frozen:
+            module[layer].requires_grad_(False)
         ways.append(FlatModel(module, (4,)).layout)
     assert len(set(ways)) == 3
 

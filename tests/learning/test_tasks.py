@@ -69,10 +69,10 @@ def trained(model: FlatModel, examples: Examples, training: Training) -> tuple[T
 def test_numbers_are_learned_the_same_way_with_and_without_autograd(loss: str | None, outputs: int) -> None:
     hand, auto = both_ways(outputs)
     training = Training(lr=0.05, epochs=3, loss=loss, statistics=frozenset({"squared_loss", "gradient_norm"}))
-    one, statistics = trained(hand, numbers(outputs=outputs), training)
-    two, others = trained(auto, numbers(outputs=outputs), training)
-    torch.testing.assert_close(one, two, **DOUBLE)
-    assert statistics == pytest.approx(others, rel=1e-10)
+    by_hand_vector, statistics = trained(hand, numbers(outputs=outputs), training)
+    autograd_vector, autograd_statistics = trained(auto, numbers(outputs=outputs), training)
+    torch.testing.assert_close(by_hand_vector, autograd_vector, **DOUBLE)
+    assert statistics == pytest.approx(autograd_statistics, rel=1e-10)
 
 
 def test_errors_of_numeric_labels_are_measured() -> None:
@@ -89,11 +89,11 @@ def test_numeric_labels_are_measured_by_r2_and_mean_squared_and_absolute_errors(
     examples, model = numbers(BATCH + 40), by_hand()
     r2, loss, mae = evaluate(model, examples)
     with torch.no_grad():
-        found = model.module(examples.span(0, len(examples))[0])[:, 0].numpy()
+        predicted = model.module(examples.span(0, len(examples))[0])[:, 0].numpy()
     truth = examples.labels.numpy()
-    assert loss == pytest.approx(np.mean((found - truth) ** 2), rel=1e-12)
-    assert mae == pytest.approx(np.mean(np.abs(found - truth)), rel=1e-12)
-    expected = 1 - np.sum((found - truth) ** 2) / np.sum((truth - truth.mean()) ** 2)
+    assert loss == pytest.approx(np.mean((predicted - truth) ** 2), rel=1e-12)
+    assert mae == pytest.approx(np.mean(np.abs(predicted - truth)), rel=1e-12)
+    expected = 1 - np.sum((predicted - truth) ** 2) / np.sum((truth - truth.mean()) ** 2)
     assert r2 == pytest.approx(max(expected, -1.0), rel=1e-12)
     result, _ = trained(model, examples, Training(lr=0.05, epochs=20))
     model.load(result)
@@ -129,9 +129,9 @@ def test_tokens_are_learned_and_measured() -> None:
     accuracy, loss = evaluate(model, examples)
     assert accuracy == pytest.approx((logits.argmax(-1) == examples.labels).double().mean().item(), abs=1e-12)
     assert loss == pytest.approx(F.cross_entropy(logits.reshape(-1, 5), examples.labels.reshape(-1)).item(), rel=1e-12)
-    each = CrossEntropy()(logits, examples.labels, "none")
-    assert each.shape == (30,)
-    assert each.mean().item() == pytest.approx(loss, rel=1e-12)
+    losses = CrossEntropy()(logits, examples.labels, "none")
+    assert losses.shape == (30,)
+    assert losses.mean().item() == pytest.approx(loss, rel=1e-12)
     result, statistics = trained(model, examples, Training(lr=5.0, epochs=10))
     model.load(result)
     assert evaluate(model, examples)[0] == 1.0

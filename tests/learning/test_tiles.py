@@ -46,15 +46,17 @@ def test_output_and_gradients_equal_those_of_direct_convolution(batch, channels,
     module, tiled = convolution(*channels, padding)
     x = images(batch, channels[0], height, width)
     assert tiled.fit(x)
-    for wanted, found in zip(*both_ways(module, tiled, x), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    for direct_result, tiled_result in zip(*both_ways(module, tiled, x), strict=True):
+        torch.testing.assert_close(tiled_result, direct_result, rtol=1e-10, atol=1e-10)
 
 
 def test_batches_of_other_sizes_in_between_change_nothing():
     module, tiled = convolution(3, 4)
     for batch in (5, 2, 40, 5, 1):
-        for wanted, found in zip(*both_ways(module, tiled, images(batch, 3, 12, 8, seed=batch)), strict=True):
-            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+        for direct_result, tiled_result in zip(
+            *both_ways(module, tiled, images(batch, 3, 12, 8, seed=batch)), strict=True
+        ):
+            torch.testing.assert_close(tiled_result, direct_result, rtol=1e-10, atol=1e-10)
 
 
 def test_single_precision_errors_stay_within_their_expected_rounding(monkeypatch):
@@ -67,17 +69,17 @@ def test_single_precision_errors_stay_within_their_expected_rounding(monkeypatch
     """
     single, tiled = convolution(32, 64, dtype=torch.float32)
     x, upper = images(10, 32, 12, 12, torch.float32).relu(), images(10, 64, 8, 8, torch.float32, seed=3)
-    found = tiled.forward(x), *tiled.backward(upper, True)
+    single_results = tiled.forward(x), *tiled.backward(upper, True)
     exact = single.double()
     y = exact(x.double().requires_grad_())
     below = x.double().requires_grad_()
-    wanted = y, *torch.autograd.grad(exact(below), (below, exact.weight), upper.double())
+    exact_results = y, *torch.autograd.grad(exact(below), (below, exact.weight), upper.double())
     squares = tuple(matrix.square() for matrix in tiles._evaluations(torch.float64))
     monkeypatch.setattr(tiles, "_evaluations", lambda dtype: squares)
     spread = Tiles(exact.weight.detach().square(), exact.bias.detach().square(), exact.padding)
     r_squared = spread.forward(x.double().square()), *spread.backward(upper.double().square(), True)
     deviation = 2**-24 * (192 / 6) ** 0.5
-    for single_precision, double_precision, squared in zip(found, wanted, r_squared, strict=True):
+    for single_precision, double_precision, squared in zip(single_results, exact_results, r_squared, strict=True):
         error = (single_precision - double_precision).abs()
         assert (error <= 6 * deviation * squared.sqrt()).all()
         assert error.max() < 3e-5 * double_precision.abs().max()  # what the module promises its users, about
@@ -137,10 +139,10 @@ def test_tiles_fit_large_channels_last_images(x, fits):
 
 
 def test_chunks_cover_each_image_once():
-    for images_, each in ((1, 4), (10, 4), (70, 9), (3, 100), (64, 1), (65, 1)):
-        chunks = tiles._chunks(images_, each)
+    for images_, size_each in ((1, 4), (10, 4), (70, 9), (3, 100), (64, 1), (65, 1)):
+        chunks = tiles._chunks(images_, size_each)
         assert [first for first, _ in chunks] == [
-            sum(size for _, size in chunks[:place]) for place in range(len(chunks))
+            sum(size for _, size in chunks[:index]) for index in range(len(chunks))
         ]
         assert sum(size for _, size in chunks) == images_
-        assert max(size for _, size in chunks) == chunks[0][1] <= max(1, 64 // each)
+        assert max(size for _, size in chunks) == chunks[0][1] <= max(1, 64 // size_each)

@@ -338,8 +338,8 @@ def test_clients_named_by_the_data_set_become_the_clients() -> None:
     assert [client.name for client in world.clients] == ["north", "south", "coast"]
     assert [client.num_examples for client in world.clients] == [20, 30, 40]
     assert sorted(np.concatenate(world.owned).tolist()) == list(range(90))
-    for owner, own in enumerate(world.owned):
-        assert set(world.dataset.train_owners[own].tolist()) == {owner}  # type: ignore[index]
+    for owner, rows in enumerate(world.owned):
+        assert set(world.dataset.train_owners[rows].tolist()) == {owner}  # type: ignore[index]
     summary, records, _ = run(config)
     assert records.facts["client_names"] == ["north", "south", "coast"]
     assert summary["data"]["task"] == "classes"
@@ -404,8 +404,8 @@ def test_a_run_on_numbers_works_from_data_to_summary() -> None:
     skewed = {"data.partition": "one-label", "data.examples_per_client": 20, "data.clients": 10}
     world = build_world(config.with_changes(skewed))
     values = world.dataset.train_y
-    assert all(values[own].std() < values.std() for own in world.owned)
-    assert sum(values[own].std() for own in world.owned) / 10 < 0.25 * values.std()
+    assert all(values[rows].std() < values.std() for rows in world.owned)
+    assert sum(values[rows].std() for rows in world.owned) / 10 < 0.25 * values.std()
     with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make asks for numbers"):
         run(config.with_changes({"training.loss": "cross-entropy"}))
     with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make asks for numbers"):
@@ -473,8 +473,8 @@ def test_a_client_can_transform_its_data_but_shares_labels_only_of_classes(
     for name in ("tell_labels", "share_examples"):
         with pytest.raises(ConfigError, match=f"{name} = true: needs classes, but number_data:make has numbers"):
             Answers(parse_client({**tables, name: True}))
-    own = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
-    assert own.x.max() == 0.5
+    transformed = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
+    assert transformed.x.max() == 0.5
 
 
 def test_data_files_are_found_beside_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

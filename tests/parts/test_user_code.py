@@ -249,33 +249,33 @@ def must_tell(error: UserCodeError, case: tuple[str, str, str, str, str]) -> Non
     key, name, says, mark, function = case
     places: dict[Any, str] = {"fleet.link": "fleet", ("training.loss", "backward"): "training"}
     expected = places.get(key) or places.get((key, name)) or f"{key} = 'mine:{name}'"
-    place = f"mine.py:{LINE[mark]} in {function}"
+    where_raised = f"mine.py:{LINE[mark]} in {function}"
     line = str(error)
     assert "\n" not in line
     assert line.startswith(f"{expected}: {says}")
-    assert f"({place})" in line
-    assert f"{place}\n    {SOURCE[mark]}" in error.frames
+    assert f"({where_raised})" in line
+    assert f"{where_raised}\n    {SOURCE[mark]}" in error.frames
     assert "fedtempo/" not in error.frames
     assert "Traceback" not in error.frames
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}={case[1]}")
 def test_the_users_lines_are_shown_then_one_line_with_the_key(case: tuple[str, str, str, str, str]) -> None:
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({case[0]: {"kind": "mine:Link"} if case[1] == "Link" else f"mine:{case[1]}"}))
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
     cause = "ExceptionGroup" if case[1] == "InGroup" else case[2].partition(":")[0]
-    assert type(told.value.__cause__).__name__ == cause
+    assert type(raised.value.__cause__).__name__ == cause
 
 
 @pytest.mark.parametrize("case", TRAINED, ids=lambda case: f"{case[0]}={case[1]}")
 def test_errors_in_worker_processes_are_shown_with_the_users_lines(case: tuple[str, str, str, str, str]) -> None:
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({case[0]: f"mine:{case[1]}", "executor.kind": "processes", "executor.workers": 1}))
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
     if case[1] != "NotMade":  # it is made here first
-        assert "Traceback" in str(told.value.__cause__)
-        assert f'mine.py", line {LINE[case[3]]}' in str(told.value.__cause__)
+        assert "Traceback" in str(raised.value.__cause__)
+        assert f'mine.py", line {LINE[case[3]]}' in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize("case", [case for case in TRAINED if "optim" not in case[0]], ids=lambda case: case[1])
@@ -291,9 +291,9 @@ def test_errors_on_a_device_are_shown_with_the_users_lines(case: tuple[str, str,
             trained = executor.train(executor.initial(), 0, 1, training).result()
             executor.evaluate(trained.location).result()
 
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         visit()
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
 
 
 def test_errors_in_ray_actors_are_shown_with_the_users_lines() -> None:
@@ -303,9 +303,9 @@ def test_errors_in_ray_actors_are_shown_with_the_users_lines() -> None:
     model = job.model()
     actor = Actor(*pack(job, model.channels_last))
     case = next(case for case in TRAINED if case[1] == "loss")
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         actor.train(model.vector.numpy().copy(), 0, 1, Training(loss="mine:loss"))
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
 
 
 def test_a_network_of_the_wrong_shape_is_named_even_if_the_error_is_raised_in_pytorch() -> None:
@@ -341,12 +341,12 @@ def test_invalid_weights_are_reported_with_strategy_commit_and_values(
 ) -> None:
     config = configured({"strategy.name": "mine:Weighs", "executor.kind": kind})
     strategy = plugins.imported("mine:Weighs", "strategy.name")(tuple(weights))
-    with pytest.raises(StrategyError) as told:
+    with pytest.raises(StrategyError) as raised:
         run(replace(config, strategy=strategy))
-    line = str(told.value)
+    line = str(raised.value)
     assert line.startswith(f"strategy.name = 'mine:Weighs': average after commit 1 (t = 2 s): {says}")
     assert line.endswith(f"(mine.py:{LINE['weighs']} in run)")
-    assert told.value.frames.endswith(SOURCE["weighs"])
+    assert raised.value.frames.endswith(SOURCE["weighs"])
 
 
 @pytest.mark.parametrize(
@@ -391,9 +391,9 @@ def test_fedtempos_errors_are_passed_on_unchanged() -> None:
 
                 tasks.create_task(fails())
 
-        with pytest.raises(type(error)) as told:
+        with pytest.raises(type(error)) as raised:
             play(script)
-        assert told.value is error
+        assert raised.value is error
 
     async def lost(fed: Federation) -> None:
         raise ClientUnavailable(fed.clients[1], "it left")
@@ -424,9 +424,9 @@ def test_an_error_in_fedtempos_code_alone_keeps_its_traceback(monkeypatch: pytes
 )
 def test_a_module_that_cannot_be_imported_is_named(folder: Path, text: str, says: str) -> None:
     (folder / "other.py").write_text(text)
-    with pytest.raises(ConfigError, match=rf"^strategy\.name = 'other:X': cannot import 'other': {says}") as told:
+    with pytest.raises(ConfigError, match=rf"^strategy\.name = 'other:X': cannot import 'other': {says}") as raised:
         configured({"strategy.name": "other:X"})
-    assert told.value.frames.endswith(text.strip().splitlines()[-1])
+    assert raised.value.frames.endswith(text.strip().splitlines()[-1])
 
 
 def test_an_installed_package_named_in_the_configuration_counts_as_user_code(
@@ -445,10 +445,10 @@ def test_an_installed_package_named_in_the_configuration_counts_as_user_code(
 
 
 def test_errors_survive_pickling() -> None:
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({"strategy.name": "mine:Divides"}))
-    copy = pickle.loads(pickle.dumps(told.value))  # noqa: S301
-    assert (str(copy), copy.frames, type(copy)) == (str(told.value), told.value.frames, UserCodeError)
+    copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
+    assert (str(copy), copy.frames, type(copy)) == (str(raised.value), raised.value.frames, UserCodeError)
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
@@ -468,9 +468,9 @@ def test_the_command_prints_the_users_lines_and_one_line_of_fedtempos(
     assert line in printed
     assert ("Traceback" in printed) == bool(debug)
     if not debug:
-        told = printed[printed.index("mine.py:") :].splitlines()
-        assert told[0].endswith("in run")
-        assert told[2:] == [f"mine.py:{LINE['share']} in share", f"    {SOURCE['share']}", line]
+        lines = printed[printed.index("mine.py:") :].splitlines()
+        assert lines[0].endswith("in run")
+        assert lines[2:] == [f"mine.py:{LINE['share']} in share", f"    {SOURCE['share']}", line]
 
 
 @pytest.mark.parametrize(
@@ -484,9 +484,11 @@ def test_the_command_prints_the_users_lines_and_one_line_of_fedtempos(
 def test_a_client_of_a_deployment_reports_its_users_error_in_one_line(
     tables: dict[str, Any], changes: dict[str, Any], case: tuple[str, str, str, str, str], tmp_path: Path
 ) -> None:
-    own: dict[str, Any] = {"insecure": True, "networks": ["mine:Forward"], "training": ["mine:loss"]}
+    client_settings: dict[str, Any] = {"insecure": True, "networks": ["mine:Forward"], "training": ["mine:loss"]}
     data = {"source": "digits", "clients": 2, "examples_per_client": 20}
-    clients = [Answers(parse_client({"name": f"c{i}", "data": {**data, "part": i}, **own})) for i in range(2)]
+    clients = [
+        Answers(parse_client({"name": f"c{i}", "data": {**data, "part": i}, **client_settings})) for i in range(2)
+    ]
     refusals: list[str] = []
 
     def heard(call: Call, reply: Reply) -> Reply:

@@ -167,11 +167,13 @@ GOOD, BAD = [2.3, 1.0, 0.5, 0.4], [2.3, 1.0, NAN, NAN]
 
 
 def compared(**runs: list[list[float]]):
-    made = {
-        label: [recorded(losses, seed=seed, label=label) for seed, losses in enumerate(each, start=1)]
-        for label, each in runs.items()
+    runs_by_label = {
+        label: [recorded(losses, seed=seed, label=label) for seed, losses in enumerate(seeds, start=1)]
+        for label, seeds in runs.items()
     }
-    return comparison({label: [summary for summary, _, _ in each] for label, each in made.items()}), made
+    return comparison(
+        {label: [summary for summary, _, _ in seeds] for label, seeds in runs_by_label.items()}
+    ), runs_by_label
 
 
 def test_a_comparison_counts_diverged_runs_and_qualifies_a_winner_that_has_some():

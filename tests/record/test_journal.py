@@ -61,8 +61,8 @@ def test_a_truncated_journal_keeps_all_whole_checkpoints(path: Path, monkeypatch
 
 def test_any_flipped_bit_is_reported(path: Path) -> None:
     content = path.read_bytes()
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :])
         with pytest.raises(RunError, match=r"journal\.jsonl (is damaged: |is written in format)"):
             Journal.resume(path)
 

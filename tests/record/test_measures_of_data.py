@@ -83,8 +83,8 @@ def config(folder: Path, task: str) -> Config:
 def test_a_run_reports_the_name_of_its_measure(
     task: str, measure: Any, beside: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[Point] = []
-    points = Points(3, horizon_s=30.0, max_commits=None, evaluates=True, take=told.append)
+    points_seen: list[Point] = []
+    points = Points(3, horizon_s=30.0, max_commits=None, evaluates=True, take=points_seen.append)
     screen = Console(file=io.StringIO(), force_terminal=True, width=140)
     with caplog.at_level(logging.INFO, "fedtempo.run"), shown(screen, config(tmp_path, task)) as watch:
         seen = []
@@ -104,7 +104,7 @@ def test_a_run_reports_the_name_of_its_measure(
     ]
     assert {*expected, *beside} <= rows.keys()
     assert rows[f"final {measure.name}"].endswith("%") == measure.as_share
-    evaluated = next(point for point in told if "evaluation/loss" in point.values)
+    evaluated = next(point for point in points_seen if "evaluation/loss" in point.values)
     assert f"evaluation/{measure.key}" in evaluated.values
     records = load_run(tmp_path / "run")
     assert np.isnan(records.evaluations["mae"]).all() == (task != "numbers")

@@ -46,8 +46,8 @@ def test_any_flipped_byte_is_detected(models: ModelFiles) -> None:
     models.sync()
     content = path.read_bytes()
     named = 0
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
         with contextlib.suppress(RunError):
             np.testing.assert_array_equal(models.read(path.stem), model)  # what does not matter was hit
             continue

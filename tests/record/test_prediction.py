@@ -38,20 +38,20 @@ def written(folder: Path, visit_s: float, target_at: int | None, strategy: str =
 
 def test_both_measures_and_their_difference_are_shown(tmp_path: Path) -> None:
     simulated, deployed = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 2)
-    found = {each.name: each for each in prediction(load_run(simulated), load_run(deployed))}
-    between = found["time between commits, mean, s"]
+    by_name = {measure.name: measure for measure in prediction(load_run(simulated), load_run(deployed))}
+    between = by_name["time between commits, mean, s"]
     assert (between.predicted, between.real, between.error) == (2.0, 2.5, pytest.approx(0.25))
-    assert found["time of a visit, mean, s"].error == pytest.approx(0.25)
-    assert found["busy ratio, mean"].error == pytest.approx(0.0)
-    assert found["busy ratio, mean"].real == pytest.approx(0.75)
-    target = found["time to target, s"]
+    assert by_name["time of a visit, mean, s"].error == pytest.approx(0.25)
+    assert by_name["busy ratio, mean"].error == pytest.approx(0.0)
+    assert by_name["busy ratio, mean"].real == pytest.approx(0.75)
+    target = by_name["time to target, s"]
     assert (target.predicted, target.real) == (2.0, 5.0)
 
 
 def test_a_measure_that_one_run_lacks_has_no_error(tmp_path: Path) -> None:
-    found = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
-    assert found[-1] == Predicted("time to target, s", 2.0, None)
-    assert found[-1].error is None
+    measures = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
+    assert measures[-1] == Predicted("time to target, s", 2.0, None)
+    assert measures[-1].error is None
 
 
 def test_runs_of_other_configurations_are_rejected(tmp_path: Path) -> None:
@@ -67,13 +67,13 @@ def test_the_command_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.skipif(not (RESULTS / "prediction.json").exists(), reason="it has not been measured")
 def test_the_committed_table_agrees_with_the_committed_numbers() -> None:
-    told = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
-    assert page(read(told)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
+    committed = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
+    assert page(read(committed)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
 
 
 def test_numbers_survive_a_round_trip_through_their_file() -> None:
-    found = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
-    told = json.loads(json.dumps(facts(found, [0.1, 2.0])))
-    assert read(told) == found
-    assert "| fedavg | time to target, s | 10 | 11 | +10.0% |" in page(read(told))
-    assert "| fedavg | busy ratio, mean | - | 0.5 | - |" in page(found)
+    measures = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
+    read_back = json.loads(json.dumps(facts(measures, [0.1, 2.0])))
+    assert read(read_back) == measures
+    assert "| fedavg | time to target, s | 10 | 11 | +10.0% |" in page(read(read_back))
+    assert "| fedavg | busy ratio, mean | - | 0.5 | - |" in page(measures)

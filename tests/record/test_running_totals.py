@@ -67,33 +67,33 @@ def test_totals_equal_the_measures(rows):
     assert totals.most_alive == groups_alive(records)[1].max()
 
 
-def spans_of(some):
+def spans_of(visits):
     """Starts and ends of the groups of some visits (group, start, end)."""
-    found = {}
-    for number, (group, start, end) in enumerate(some):
+    spans = {}
+    for number, (group, start, end) in enumerate(visits):
         name = ("alone", number) if group is None else group
-        known = found.get(name, (start, end))
-        found[name] = min(known[0], start), max(known[1], end)
-    return np.array(list(found.values())).reshape(-1, 2).T
+        span = spans.get(name, (start, end))
+        spans[name] = min(span[0], start), max(span[1], end)
+    return np.array(list(spans.values())).reshape(-1, 2).T
 
 
 @given(st.lists(st.tuples(groups, times, times), max_size=40), st.integers(0, 6), st.integers(1, 9))
-def test_settled_spans_count_like_open_ones(some, held, batch):
+def test_settled_spans_count_like_open_ones(visits, held, batch):
     """Against the definition: group after group, the most at any start."""
-    some = sorted(((group, start, start + length) for group, start, length in some), key=lambda visit: visit[2])
-    alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in some]
-    happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(some)])
+    visits = sorted(((group, start, start + length) for group, start, length in visits), key=lambda visit: visit[2])
+    alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in visits]
+    happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(visits)])
     with mock.patch.object(module, "HELD", held):
-        for first in range(0, len(some), batch):
+        for first in range(0, len(visits), batch):
             rows = slice(first, first + batch)
-            until = some[rows][-1][2]
+            until = visits[rows][-1][2]
             while happens and happens[0][0] <= until:  # all that had started when the last of these ended
                 start, _, i = happens.pop(0)
                 if numbers[i] >= 0:
                     alive.begun(numbers[i], start)
-            _, started, finished = zip(*some[rows])
+            _, started, finished = zip(*visits[rows])
             alive.add(np.array(numbers[rows]), np.array(started), np.array(finished))
-    starts, ends = spans_of(some)
+    starts, ends = spans_of(visits)
     most = max((int(((starts <= at) & (at < ends)).sum()) for at in starts), default=0)
     assert alive.most(1e9) == most
     assert alive.seconds(1e9) == pytest.approx((ends - starts).sum(), rel=1e-14)

@@ -142,9 +142,9 @@ def test_active_groups_integrate_to_their_lifetimes_and_agree_with_a_direct_coun
         (i, 0, None if group == 5 else group, 0, start, start, start, start, start + length, "done", 1, None)
         for i, (group, start, length) in enumerate(spans)
     ]
-    made = records(visits)
-    starts, ends = group_spans(made)
-    times, counts = groups_alive(made)
+    recorded = records(visits)
+    starts, ends = group_spans(recorded)
+    times, counts = groups_alive(recorded)
     assert times[0] == 0
     assert (np.diff(times) > 0).all()
     assert counts[-1] == 0

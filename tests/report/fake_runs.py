@@ -114,7 +114,7 @@ def fake_run(
             fake.rounds(1, n_clients)
         case "fedavg":
             fake.rounds(10, 1)
-    place = RunFolder.create(folder, seed)
+    run_folder = RunFolder.create(folder, seed)
     recorder = Recorder(folder, rows=rows)
     facts = {
         "strategy": strategy,
@@ -148,12 +148,12 @@ def fake_run(
     if strategy in ("fedhusky", "hybrid"):
         recorder.note("clusters", fake.cluster)
     recorder.close()
-    place.config.write_text(
+    run_folder.config.write_text(
         f"[run]\nseed = {seed}\nhorizon = {horizon}\n\n"
         '[fleet]\ncompute = { kind = "uniform", low = 1.0, high = 10.0 }\n\n'
         f'[strategy]\nname = "{strategy}"\n'
     )
-    write_json(place.summary, summarise(load_run(folder)))
+    write_json(run_folder.summary, summarise(load_run(folder)))
     return load_run(folder)
 
 

@@ -97,9 +97,9 @@ def test_every_figure_has_an_alternative_text(fakes, tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     charts = re.findall(r'<div [^>]*class="chart"[^>]*>', text)
     assert len(charts) == len(Page(text).figures) > 5
-    told = [re.search('role="img" aria-label="([^"]+)"', chart) for chart in charts]
-    assert all(told)
-    accuracy = next(each[1] for each in told if each[1].startswith("Accuracy over time."))
+    labels = [re.search('role="img" aria-label="([^"]+)"', chart) for chart in charts]
+    assert all(labels)
+    accuracy = next(label[1] for label in labels if label[1].startswith("Accuracy over time."))
     assert re.search(r"At the end: fedavg \d+\.\d%, hybrid \d+\.\d%\.$", accuracy)
 
 

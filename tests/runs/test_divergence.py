@@ -120,8 +120,8 @@ def test_a_diverged_learning_rate_ranks_last_and_is_shown() -> None:
     points = [{"training.lr": lr} for lr in (1e6, 1e3, 0.1, 1e-4)]
     base = parse(TABLES)
     placed = successive_halving(base, ["fedavg"], points, [1, 2], budget=4.0, workers=1)["fedavg"]
-    assert [place.trial.changes["training.lr"] for place in placed][:2] == [0.1, 1e-4]
-    assert [place.trial.diverged for place in placed] == [0, 0, 2, 2]
+    assert [entry.trial.changes["training.lr"] for entry in placed][:2] == [0.1, 1e-4]
+    assert [entry.trial.diverged for entry in placed] == [0, 0, 2, 2]
     table = tuning_table("fedavg", placed, [1, 2])
     assert [column.header for column in table.columns][-1] == "diverged"
     assert list(table.columns[-1].cells) == ["", "", "2 of 2", "2 of 2"]
@@ -142,18 +142,18 @@ def test_advice_ranks_a_diverged_strategy_last() -> None:
 
 def test_the_python_api_reports_divergence() -> None:
     base = Experiment.from_tables({**TABLES, "compare": {"wild": {"strategy.name": "fedavg", "training.lr": 1e6}}})
-    found = base.compare("fedavg,wild", seeds=[1, 2])
-    assert found.headline.endswith("; wild: 2 of 2 runs diverged")
-    assert found.table()["diverged"].tolist() == [0, 2]
-    assert "2 of 2 runs diverged" in str(found)
-    assert "diverged: the last updates were all refused: not finite" in str(found["wild"][0])
+    comparison = base.compare("fedavg,wild", seeds=[1, 2])
+    assert comparison.headline.endswith("; wild: 2 of 2 runs diverged")
+    assert comparison.table()["diverged"].tolist() == [0, 2]
+    assert "2 of 2 runs diverged" in str(comparison)
+    assert "diverged: the last updates were all refused: not finite" in str(comparison["wild"][0])
 
 
 def test_json_logs_and_trackers_report_divergence(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "fedtempo.run"):
         RunLog().evaluation(2.0, 1, math.nan, math.inf, None)
-    told = json.loads(JsonLines().format(caplog.records[-1]))
-    assert (told["message"], told["accuracy"], told["loss"]) == ("version 1: the loss is not finite", None, None)
+    entry = json.loads(JsonLines().format(caplog.records[-1]))
+    assert (entry["message"], entry["accuracy"], entry["loss"]) == ("version 1: the loss is not finite", None, None)
     taken: list[Point] = []
     points = Points(2, horizon_s=10.0, max_commits=None, evaluates=True, take=taken.append)
     points.evaluation(0.0, 0, 0.1, 2.3, None)

@@ -38,7 +38,7 @@ def test_the_prior_is_the_share_of_reported_labels_with_a_pseudo_count() -> None
     world = build_world(config())
     counts = np.sum(world.histograms, axis=0)
     assert counts[0] > counts[9] > 0
-    assert [client.label_histogram for client in world.clients] == [tuple(own) for own in world.histograms]
+    assert [client.label_histogram for client in world.clients] == [tuple(histogram) for histogram in world.histograms]
     for pseudo_count in (1.0, 0.0, 2.5):
         prior = training_of(config(data__label_pseudo_count=pseudo_count), world).prior
         np.testing.assert_allclose(prior, (counts + pseudo_count) / (counts + pseudo_count).sum(), rtol=1e-12)
@@ -60,8 +60,8 @@ def test_noise_follows_epsilon_and_is_added_to_every_reported_count() -> None:
     scale, deviation = 1 / 0.05, 1 / 0.05 / len(noise) ** 0.5
     assert abs(np.abs(noise).mean() - scale) < 5 * deviation
     assert abs(noise.mean()) < 5 * 2**0.5 * deviation
-    for client, told in zip(world.clients, world.told):
-        assert client.label_histogram == tuple(max(0, round(count)) for count in told)
+    for client, reported in zip(world.clients, world.told):
+        assert client.label_histogram == tuple(max(0, round(count)) for count in reported)
     counts = np.maximum(world.told.sum(axis=0), 0) + 1
     np.testing.assert_allclose(training_of(noisy, world).prior, counts / counts.sum(), rtol=1e-12)
     assert np.array_equal(build_world(noisy).told, world.told)

@@ -271,9 +271,9 @@ def test_a_timer_with_an_infinite_or_nan_time_is_rejected(when: float) -> None:
         assert isinstance(loop, clock.VirtualLoop)
         loop.call_each([1.0, when], print)
 
-    for each in (main, series):
+    for coroutine in (main, series):
         with pytest.raises(ValueError, match="finite time"):
-            clock.run(each())
+            clock.run(coroutine())
 
 
 def test_errors_of_callbacks_reach_the_loops_handler_and_other_callbacks_still_run() -> None:

@@ -101,15 +101,15 @@ def test_apply_replaces_locations_with_vectors_and_stores_returned_vectors(execu
 
 
 def test_a_location_does_not_alias_the_returned_array(executor):
-    kept = []
+    arrays = []
 
     def keep(vector):
-        kept.append(vector + 1)
-        return kept[0]
+        arrays.append(vector + 1)
+        return arrays[0]
 
     location = executor.apply(keep, [executor.initial()])
     before = executor.vector(location).copy()
-    kept[0][:] = 0
+    arrays[0][:] = 0
     assert np.array_equal(executor.vector(location), before)
 
 

@@ -166,11 +166,11 @@ def test_a_garbage_collected_executor_cleans_up():
 
 
 def test_a_view_that_outlives_the_executor_is_still_readable():
-    kept = []
+    views = []
     with Processes(job(), 1) as executor:
-        executor.apply(kept.append, [executor.initial()])
+        executor.apply(views.append, [executor.initial()])
         expected = executor.vector(executor.initial())
-    assert np.array_equal(kept[0], expected)
+    assert np.array_equal(views[0], expected)
 
 
 def test_evaluations_wait_for_visits():

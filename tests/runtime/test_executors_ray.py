@@ -190,10 +190,10 @@ def test_losing_a_node_costs_time_but_changes_no_bit(
 def test_a_lost_chain_is_rebuilt_from_its_last_local_copy(nodes: Nodes) -> None:
     with Inline(job(hidden=500)) as inline, on(nodes, job(hidden=500)) as executor:
         ends = []
-        for each in (inline, executor):
-            location = each.initial()
+        for executor_ in (inline, executor):
+            location = executor_.initial()
             for visit in range(20):
-                location = each.train(location, visit % 2, visit, TRAINING).result().location  # type: ignore[attr-defined]
+                location = executor_.train(location, visit % 2, visit, TRAINING).result().location  # type: ignore[attr-defined]
             ends.append(location)
         nodes.kill(0)
         nodes.kill(0)
@@ -222,10 +222,10 @@ def test_killed_actors_are_replaced_and_their_work_is_repeated(nodes: Nodes) -> 
 def test_memory_does_not_grow_with_the_number_of_visits(nodes: Nodes) -> None:
     with on(nodes, job(hidden=500)) as executor:
         before = nodes.used_bytes()
-        asked = [executor.train(executor.initial(), 0, visit, Training(steps=1)) for visit in range(40)]
+        pending = [executor.train(executor.initial(), 0, visit, Training(steps=1)) for visit in range(40)]
         assert all(len(actor.tasks) <= 2 for actor in ready(executor))
-        location = asked[-1].result().location
-        del asked
+        location = pending[-1].result().location
+        del pending
         for visit in range(200):  # 800 MB in stores of 160
             location = executor.train(location, visit % 2, visit, Training(steps=1)).result().location
         grown = [after - old for after, old in zip(nodes.used_bytes(), before)]
@@ -251,9 +251,9 @@ def test_a_node_with_other_package_versions_is_an_error(nodes: Nodes, monkeypatc
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.computing_versions", lambda: {"torch": "1.0"})
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
-        for each in pending:
+        for operation in pending:
             with pytest.raises(WorkerError, match=r"a node of the cluster has .*, this process has torch 1.0: "):
-                each.result()
+                operation.result()
 
 
 def test_a_job_that_no_actor_can_unpack_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +275,9 @@ def test_a_failing_visit_reports_its_error_and_other_visits_continue(nodes: Node
 
 
 def test_closing_ends_actors_fails_pending_operations_and_leaves_views_readable(nodes: Nodes) -> None:
-    kept: list[Any] = []
+    views: list[Any] = []
     with on(nodes, job(hidden=500)) as executor:
-        executor.apply(kept.append, [executor.initial()])
+        executor.apply(views.append, [executor.initial()])
         first = executor.vector(executor.initial())
         pids = [process_id(actor) for actor in ready(executor)]
         visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(6)]
@@ -292,7 +292,7 @@ def test_closing_ends_actors_fails_pending_operations_and_leaves_views_readable(
             executor.train(executor.initial(), 0, 1, TRAINING)
     del visits, executor
     gc.collect()
-    assert (kept[0] == first).all()
+    assert (views[0] == first).all()
 
 
 def test_a_journal_written_on_a_cluster_can_be_resumed_elsewhere(nodes: Nodes, tmp_path: Path) -> None:
@@ -333,13 +333,13 @@ def test_a_full_or_unreachable_cluster_is_rejected(nodes: Nodes) -> None:
 
 def rays_processes() -> set[str]:
     """Return Ray's processes on this machine, except zombies."""
-    found = set()
+    processes = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (path / "cmdline").read_text()
             if "fedtempo-ray-" in command:
-                found.add(path.name)
-    return found
+                processes.add(path.name)
+    return processes
 
 
 def visits_in(database: Path) -> int:

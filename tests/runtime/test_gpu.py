@@ -24,9 +24,9 @@ def test_the_gpu_trains_like_the_cpu():
 
 
 def test_the_checks_pass_when_both_devices_are_the_cpu():
-    found = list(gpu.checks("cpu", SMALL, sizes=(30, 17, 8)))
-    assert [check for check in found if not check.passed] == []
-    assert len({check.name for check in found}) == len(found) == len(SMALL) * 14 + 4
+    checks = list(gpu.checks("cpu", SMALL, sizes=(30, 17, 8)))
+    assert [check for check in checks if not check.passed] == []
+    assert len({check.name for check in checks}) == len(checks) == len(SMALL) * 14 + 4
 
 
 def test_the_checks_detect_differences():
@@ -45,13 +45,13 @@ def test_the_checks_detect_differences():
 
 
 def test_speeds_are_measured_for_each_network_and_way_of_training():
-    found = list(gpu.speeds("cpu", {"mlp": SMALL["mlp"]}, streams={"mlp": (1, 2)}, seconds=0.01, clients=3))
-    assert [(each.network, each.way) for each in found] == [
+    speeds = list(gpu.speeds("cpu", {"mlp": SMALL["mlp"]}, streams={"mlp": (1, 2)}, seconds=0.01, clients=3))
+    assert [(speed.network, speed.way) for speed in speeds] == [
         ("mlp", "step by step"),
         ("mlp", "graphs, 1 streams"),
         ("mlp", "graphs, 2 streams"),
     ]
-    assert all(each.visits_per_s > 0 for each in found)
+    assert all(speed.visits_per_s > 0 for speed in speeds)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")

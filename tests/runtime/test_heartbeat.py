@@ -35,8 +35,8 @@ def wait_for(path: Path, what: str) -> dict[str, Any]:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if path.exists() and what in path.read_text():
-            found: dict[str, Any] = json.loads(path.read_text())
-            return found
+            state: dict[str, Any] = json.loads(path.read_text())
+            return state
         time.sleep(0.01)
     raise AssertionError(f"{path} never held {what}")
 
@@ -76,8 +76,8 @@ def test_visits_are_published_with_their_phases(tmp_path: Path) -> None:
     with heartbeat(tmp_path / "now.json", lambda run, _: heard.append(run), every_s=0.02) as begin:
         begin(run, None)  # type: ignore[arg-type]
         assert heard == [run]
-        told = wait_for(tmp_path / "now.json", "now_s")
-        assert told == {"now_s": 2.0, "visits_begun": 9, "busy": 3, "in_progress": [[3, -1, 1.0, 1.5, None]] * 3}
+        state = wait_for(tmp_path / "now.json", "now_s")
+        assert state == {"now_s": 2.0, "visits_begun": 9, "busy": 3, "in_progress": [[3, -1, 1.0, 1.5, None]] * 3}
         run.now = 3.0
         wait_for(tmp_path / "now.json", "3.0")
     assert not (tmp_path / "now.json").exists()

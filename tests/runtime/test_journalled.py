@@ -93,17 +93,17 @@ def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
         executor.train(model, 0, 100 + number, TRAINING)
         trained = [visit.result() for visit in visits]
         extra = executor.train_rows(trained[0].location, np.arange(3), number, TRAINING).result()
-        locations = [each.location for each in (*trained, extra)]
+        locations = [trained_visit.location for trained_visit in (*trained, extra)]
         model = executor.apply(lambda *models: average(models, [1.0, 2.0, 3.0]), locations)
         norms, pair = executor.apply(measures, [model, *locations])
         model = pair[0]
-        seen.append((norms, [each.statistics for each in trained], executor.evaluate(model).result()))
+        seen.append((norms, [trained_visit.statistics for trained_visit in trained], executor.evaluate(model).result()))
     return model, seen
 
 
-def measures(vector: np.ndarray, *others: np.ndarray) -> Any:
-    norms = np.array([np.linalg.norm(vector - other) for other in others])
-    return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(others))
+def measures(vector: np.ndarray, *more: np.ndarray) -> Any:
+    norms = np.array([np.linalg.norm(vector - other) for other in more])
+    return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(more))
 
 
 @pytest.mark.usefixtures("at_once")

@@ -28,9 +28,9 @@ def test_generators_of_clients_are_keyed_generators(seed: int) -> None:
     for purpose in ("compute", "links"):
         for client in (39, 0, 3):
             expected = keyed_generator(seed, purpose, client)
-            made = generators(purpose, client)
-            assert made.random(4).tolist() == expected.random(4).tolist()
-            assert made.integers(10, size=5).tolist() == expected.integers(10, size=5).tolist()
+            generator = generators(purpose, client)
+            assert generator.random(4).tolist() == expected.random(4).tolist()
+            assert generator.integers(10, size=5).tolist() == expected.integers(10, size=5).tolist()
 
 
 def test_open_uniforms_equal_the_integers_drawn_by_numpy() -> None:

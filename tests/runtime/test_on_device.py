@@ -53,25 +53,25 @@ def job(network=None, shape=(3, 20, 20), faults=None, classes=10):
 
 def visits_of(executor, training, rounds=3):
     """Make several rounds of parallel visits, each round from the average of the last."""
-    model, found = executor.initial(), []
+    model, results_so_far = executor.initial(), []
     for visit in range(rounds):
         pending = [executor.train(model, client, visit, training) for client in (0, 1, 2, 1)]
-        results = [each.result() for each in pending]
-        found += results
-        locations = [each.location for each in results if each.flaw is None]
+        results = [result.result() for result in pending]
+        results_so_far += results
+        locations = [result.location for result in results if result.flaw is None]
         if locations:
             model = executor.apply(lambda *models: average(models, [1.0] * len(models)), locations)
-    return model, found, executor.evaluate(model).result()
+    return model, results_so_far, executor.evaluate(model).result()
 
 
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("graphs", [True, False])
 def test_bits_equal_those_of_inline(streams, graphs):
     with Inline(job()) as inline, OnDevice(job(), "cpu", streams, graphs) as executor:
-        expected, others, tested = visits_of(inline, MEASURING)
-        model, found, test = visits_of(executor, MEASURING)
+        expected, expected_visits, tested = visits_of(inline, MEASURING)
+        model, visits, test = visits_of(executor, MEASURING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
-        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert [visit.statistics for visit in visits] == [visit.statistics for visit in expected_visits]
         assert test == tested
         facts = executor.facts()
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
@@ -79,11 +79,11 @@ def test_bits_equal_those_of_inline(streams, graphs):
 
 def test_frozen_parameters_and_running_statistics_equal_those_of_inline():
     def stepped(executor):
-        model, found, _ = visits_of(executor, TRAINING)
-        ends = [each.location for each in found[-4:]]
+        model, visits, _ = visits_of(executor, TRAINING)
+        ends = [item.location for item in visits[-4:]]
         rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
         model = executor.apply(lambda w, end, *_: w + 3 * (end - w), [model, *ends], rule)
-        return [executor.vector(each) for each in [executor.initial(), *ends, model]]
+        return [executor.vector(item) for item in [executor.initial(), *ends, model]]
 
     network = UserNetwork("tests.strategies.nets:both")
     with (
@@ -116,16 +116,16 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
         for training in settings:
             model = inline.vector(inline.initial())
             for visit in range(2):
-                start, same_start = (each.apply(partial(np.copy, model), []) for each in (inline, executor))
+                start, same_start = (operation.apply(partial(np.copy, model), []) for operation in (inline, executor))
                 assert np.array_equal(executor.vector(same_start), inline.vector(start))
                 pending = [executor.train(same_start, client, visit, training) for client in (0, 1, 2, 1)]
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]
-                for one, other in zip((each.result() for each in pending), expected, strict=True):
+                for one, other in zip((operation.result() for operation in pending), expected, strict=True):
                     vector = inline.vector(other.location)
                     np.testing.assert_allclose(executor.vector(one.location), vector, **double_precision(training))
                     assert one.statistics == pytest.approx(other.statistics, rel=1e-10)
                     assert np.abs(vector - model).max() > 1e-4  # it has trained
-                model = average([inline.vector(each.location) for each in expected])
+                model = average([inline.vector(operation.location) for operation in expected])
 
 
 def test_training_at_the_server_agrees_with_inline():
@@ -133,19 +133,19 @@ def test_training_at_the_server_agrees_with_inline():
     with Inline(job()) as inline, OnDevice(job(), "cpu", 2) as executor:
         for visit in range(3):
             expected = inline.train_rows(inline.initial(), rows, visit, TRAINING).result()
-            found = executor.train_rows(executor.initial(), rows, visit, TRAINING).result()
-            assert np.array_equal(executor.vector(found.location), inline.vector(expected.location))
-            assert (found.statistics, found.flaw) == (expected.statistics, None)
+            result = executor.train_rows(executor.initial(), rows, visit, TRAINING).result()
+            assert np.array_equal(executor.vector(result.location), inline.vector(expected.location))
+            assert (result.statistics, result.flaw) == (expected.statistics, None)
 
 
 def test_faults_and_their_detection_agree_with_inline():
     faults = Faults(nan=0.2, infinite=0.2, shape=0.2, count=0.2, scaled=0.1)
     with Inline(job(faults=faults)) as inline, OnDevice(job(faults=faults), "cpu", 2) as executor:
-        _, others, _ = visits_of(inline, TRAINING, 6)
-        _, found, _ = visits_of(executor, TRAINING, 6)
-        assert [each.flaw for each in found] == [each.flaw for each in others]
-        assert len({each.flaw for each in found}) >= 4
-        for one, other in zip(found, others, strict=True):
+        _, expected_visits, _ = visits_of(inline, TRAINING, 6)
+        _, visits, _ = visits_of(executor, TRAINING, 6)
+        assert [visit.flaw for visit in visits] == [visit.flaw for visit in expected_visits]
+        assert len({visit.flaw for visit in visits}) >= 4
+        for one, other in zip(visits, expected_visits, strict=True):
             assert np.array_equal(executor.vector(one.location), inline.vector(other.location), equal_nan=True)
 
 
@@ -190,11 +190,11 @@ def test_a_network_that_cannot_be_recorded_trains_step_by_step_and_is_logged_onc
         Inline(job(network, shape)) as inline,
         OnDevice(job(network, shape), "cpu", 2) as executor,
     ):
-        expected, others, _ = visits_of(inline, MEASURING)
-        model, found, _ = visits_of(executor, MEASURING)
+        expected, expected_visits, _ = visits_of(inline, MEASURING)
+        model, visits, _ = visits_of(executor, MEASURING)
         visits_of(executor, TRAINING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
-        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert [visit.statistics for visit in visits] == [visit.statistics for visit in expected_visits]
         assert executor.facts()["pieces_by_graph"] == 0
         assert reason in executor.facts()["not_recorded"][0]
     assert [reason in record.message for record in caplog.records] == [True]
@@ -256,14 +256,14 @@ def test_streams_queue_work_ahead_and_drop_operations_without_a_caller():
     executor, streams = slow(2)
     with executor:
         model = executor.initial()
-        kept = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
+        queued = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
         dropped = [executor.train(model, 1, visit, TRAINING) for visit in range(5)]
         last = executor.train(model, 2, 0, TRAINING)
         assert [len(stream.marks) for stream in streams] == [0, AHEAD, AHEAD]
-        assert not kept[0].done()
+        assert not queued[0].done()
         del dropped
         assert last.result().statistics["loss"] > 0
-        assert kept[0].done()
+        assert queued[0].done()
         assert sum(len(stream.marks) for stream in streams) == 2 * AHEAD + 1
 
 
@@ -361,9 +361,9 @@ class Broken(SlowStream):
 def test_a_failing_device_is_reported_as_a_run_error():
     with OnDevice(job(), "cpu", 1, make_stream=lambda urgent: Broken()) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
-        for each in pending:
+        for operation in pending:
             with pytest.raises(WorkerError, match="the device failed: CUDA error: device-side assert"):
-                each.result()
+                operation.result()
 
 
 TABLES = {
@@ -377,12 +377,12 @@ TABLES = {
 
 def test_the_configuration_chooses_the_executor(monkeypatch):
     config = parse({**TABLES, "executor": {"device": "cuda:1", "streams": 3, "graphs": False}})
-    asked = []
-    monkeypatch.setattr(device_module, "find_device", lambda name: asked.append(name) or torch.device("cpu"))
+    names = []
+    monkeypatch.setattr(device_module, "find_device", lambda name: names.append(name) or torch.device("cpu"))
     with make_executor(config, build_world(config)) as executor:
         assert isinstance(executor, OnDevice)
         assert executor._streams == 3
-    assert asked == ["cuda:1"]
+    assert names == ["cuda:1"]
     assert not isinstance(
         make_executor(parse({**TABLES, "executor": {"kind": "inline"}}), build_world(config)), OnDevice
     )

@@ -74,11 +74,11 @@ def test_without_examples_nothing_is_trained() -> None:
 
 
 def test_the_server_trains_on_all_uploaded_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[list[int], int, Training]] = []
+    trainings: list[tuple[list[int], int, Training]] = []
     train_rows = NoTraining.train_rows
 
     def watched(self: NoTraining, location: Any, rows: Any, visit: int, training: Training) -> Any:
-        asked.append((rows.tolist(), visit, training))
+        trainings.append((rows.tolist(), visit, training))
         return train_rows(self, location, rows, visit, training)
 
     monkeypatch.setattr(NoTraining, "train_rows", watched)
@@ -92,8 +92,8 @@ def test_the_server_trains_on_all_uploaded_examples(monkeypatch: pytest.MonkeyPa
         assert (again.version, fed.now - before) == (0, 0.25)
 
     play(script, labels=LABELS, consent=True, link=LINK, server_s=0.25)
-    assert [(rows, visit) for rows, visit, _ in asked] == [([5, 6], 1), ([5, 6, 0, 2, 3], 2)]
-    assert [training.lr for _, _, training in asked] == pytest.approx([0.01, 0.05])
+    assert [(rows, visit) for rows, visit, _ in trainings] == [([5, 6], 1), ([5, 6, 0, 2, 3], 2)]
+    assert [training.lr for _, _, training in trainings] == pytest.approx([0.01, 0.05])
 
 
 def test_the_server_cannot_train_without_examples() -> None:

@@ -341,9 +341,9 @@ def test_a_failing_strategy_shows_its_own_error() -> None:
             tasks.create_task(fails())
             tasks.create_task(fed.sleep_until(500.0))
 
-    with pytest.raises(UserCodeError, match=r": KeyError: \"the strategy's mistake\" \(.*:\d+ in fails\)") as told:
+    with pytest.raises(UserCodeError, match=r": KeyError: \"the strategy's mistake\" \(.*:\d+ in fails\)") as raised:
         play(script)
-    assert isinstance(told.value.__cause__, KeyError)
+    assert isinstance(raised.value.__cause__, KeyError)
 
 
 def test_waiting_for_nothing_without_a_horizon_is_a_deadlock() -> None:

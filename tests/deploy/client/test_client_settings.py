@@ -49,8 +49,8 @@ def test_a_file_is_read_with_paths_relative_to_it(tmp_path: Path) -> None:
 
 
 def test_a_client_reads_a_whole_source_or_the_part_that_a_simulation_deals() -> None:
-    own = parse_client(GOOD).data.read()
-    assert (len(own.x), own.n_outputs, own.task) == (len(own.y), 10, "classes")
+    whole_source = parse_client(GOOD).data.read()
+    assert (len(whole_source.x), whole_source.n_outputs, whole_source.task) == (len(whole_source.y), 10, "classes")
     partition = {"kind": "dirichlet", "alpha": 0.5}
     shared = {"source": "digits", "clients": 6, "examples_per_client": 40, "partition": partition}
     tables = {"run": {"seed": 3, "horizon": 1.0}, "strategy": {"name": "fedavg"}, "data": shared}

@@ -118,8 +118,8 @@ def test_a_client_that_leaves_during_a_visit_is_unavailable_and_can_return(tmp_p
             await fed.train(fed.clients[0], fed.model)
         with pytest.raises(ClientUnavailable, match="it is offline"):
             await fed.train(fed.clients[0], fed.model)
-        others = await fed.train_all(fed.clients, fed.model)
-        seen.extend(str(update.client.id) for update in others)
+        updates = await fed.train_all(fed.clients, fed.model)
+        seen.extend(str(update.client.id) for update in updates)
         back.set()
         grid.online.add(100)
         for _ in range(100):
@@ -232,10 +232,12 @@ def test_a_bad_update_is_rejected(
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
     assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
-    (told,) = [
-        each.getMessage() for each in caplog.records if each.name == "fedtempo.client" and each.levelname == "WARNING"
+    (message,) = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "fedtempo.client" and record.levelname == "WARNING"
     ]
-    assert re.match(f"visit 1: the server refuses the update: .*{why}", told)
+    assert re.match(f"visit 1: the server refuses the update: .*{why}", message)
     assert [call.node for call in grid.calls if call.kind == "notice"] == [101]
 
 
@@ -250,8 +252,8 @@ def test_an_unresponsive_client_is_logged_once(
 
     grid.change = lambda call, reply: None if call.kind == "train" and call.node == 100 else reply
     played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
-    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert told == [
+    messages = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert messages == [
         "client c0 does not answer: no reply within 0.2 s from node 100, which is online; further late answers of "
         "this client are not logged"
     ]
@@ -282,11 +284,11 @@ def test_a_node_that_is_not_a_client_is_logged_once(
 
     grid.change = change
     assert outcomes(played(config(script), tmp_path, grid)) == ["done"]
-    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     if asks:
-        assert told.startswith("node 777 rejected: protocol version 0")
+        assert message.startswith("node 777 rejected: protocol version 0")
     else:
-        assert told.startswith("node 777 is online but has not described its client for 0.1 s: it is busy")
+        assert message.startswith("node 777 is online but has not described its client for 0.1 s: it is busy")
 
 
 def test_a_node_that_fetches_nothing_is_reported_before_the_run(
@@ -294,9 +296,9 @@ def test_a_node_that_fetches_nothing_is_reported_before_the_run(
 ) -> None:
     monkeypatch.setattr(joining, "SILENT_S", 0.1)
     grid.change = lambda call, reply: None if call.node == 101 else reply
-    told: list[str] = []
-    assert len(wait_for_clients(grid, 3, 1.0, at_least=2, say=told.append)) == 2
-    assert [line for line in told if "has not described" in line] == [
+    lines: list[str] = []
+    assert len(wait_for_clients(grid, 3, 1.0, at_least=2, say=lines.append)) == 2
+    assert [line for line in lines if "has not described" in line] == [
         "node 101 is online but has not described its client for 0.1 s: it is busy, or hangs"
     ]
 
@@ -403,7 +405,7 @@ def test_too_few_clients_are_reported_with_their_number(grid: Loopback) -> None:
 
 def test_a_client_restarted_before_the_run_is_asked_again(grid: Loopback) -> None:
     dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
-    told: list[str] = []
+    lines: list[str] = []
 
     def change(call: Call, reply: Reply) -> Reply | None:
         if call.node == dead and dead_yet:
@@ -415,8 +417,8 @@ def test_a_client_restarted_before_the_run_is_asked_again(grid: Loopback) -> Non
 
     dead_yet = [True]
     grid.change = change
-    assert len(wait_for_clients(grid, 3, 5.0, say=told.append)) == 3
-    assert len(told) == 3, "that it was away is nothing to tell"
+    assert len(wait_for_clients(grid, 3, 5.0, say=lines.append)) == 3
+    assert len(lines) == 3, "that it was away is nothing to tell"
 
 
 def test_a_measured_fleet_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:

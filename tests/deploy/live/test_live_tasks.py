@@ -62,15 +62,15 @@ def grids() -> Iterator[Any]:
         return opened[-1]
 
     yield grid
-    for each in opened:
-        each.close()
+    for grid_ in opened:
+        grid_.close()
 
 
 @pytest.mark.parametrize("source", ["live_data:numbers", "live_data:tokens"])
 def test_numbers_and_tokens_have_the_bits_of_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
-    asked = settings(source)
-    simulated, records, _ = run(asked)
-    summary = deploy_to_folder(asked, tmp_path / "run", grids(source))
+    configured = settings(source)
+    simulated, records, _ = run(configured)
+    summary = deploy_to_folder(configured, tmp_path / "run", grids(source))
     assert summary["model_sha256"] == simulated["model_sha256"]
     assert summary["measure"] == simulated["measure"] != "accuracy"
     deployed = load_run(tmp_path / "run")
@@ -109,7 +109,7 @@ def test_clients_with_other_inputs_or_labels_are_rejected(tmp_path: Path, grids:
 def test_labels_unlike_those_of_the_server_are_rejected(
     source: str, options: dict[str, Any], why: str, tmp_path: Path, grids: Any
 ) -> None:
-    asked = settings(source)
+    configured = settings(source)
     grid, refusals = grids(source, **options), []
     answer = Answers.answer
     for client in grid.clients.values():
@@ -120,18 +120,18 @@ def test_labels_unlike_those_of_the_server_are_rejected(
             return reply
 
         client.answer = heard  # type: ignore[method-assign]
-    deploy_to_folder(asked.with_changes({"run.horizon": 2.0}), tmp_path / "run", grid)
+    deploy_to_folder(configured.with_changes({"run.horizon": 2.0}), tmp_path / "run", grid)
     assert why in refusals
 
 
 @pytest.mark.parametrize("key", ["tell_labels", "share_examples"])
 def test_settings_for_classes_are_rejected_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
-    asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
+    configured = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
     with pytest.raises(
         ConfigError,
         match=f"data.{key}: real clients count and share examples by class, but the labels of live_data:numbers",
     ):
-        deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
+        deploy_to_folder(configured, tmp_path / "run", grids("live_data:numbers"))
 
 
 def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
     ]
     assert clients[0]._y.max() == 0
     grid = Loopback(clients)
-    asked = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
-    deploy_to_folder(asked.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
+    configured = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
+    deploy_to_folder(configured.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
     assert set(clients[0]._y) == {2}
     assert set(clients[1]._y) == {1, 2}
     counts = np.array(load_run(tmp_path / "run").facts["label_histograms"])

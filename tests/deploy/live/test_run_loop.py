@@ -88,7 +88,9 @@ def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant],
 
         def deliver(event: Any) -> None:
             seen.append((loop().now, event))
-            if len([each for each in seen if isinstance(each[1], int)]) == 3 + len([e for i in past for e in i.events]):
+            if len([entry for entry in seen if isinstance(entry[1], int)]) == 3 + len(
+                [e for i in past for e in i.events]
+            ):
                 over.set_result(None)
 
         running = loop()

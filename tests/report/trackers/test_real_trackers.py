@@ -43,16 +43,16 @@ def test_mlflow_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run(tmp_path / "run", "mlflow")
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     experiment = client.get_experiment_by_name("fedtempo")
-    (found,) = client.search_runs([experiment.experiment_id])
+    (logged_run,) = client.search_runs([experiment.experiment_id])
     records = load_run(tmp_path / "run")
-    points = client.get_metric_history(found.info.run_id, "evaluation/accuracy")
+    points = client.get_metric_history(logged_run.info.run_id, "evaluation/accuracy")
     assert sorted(p.value for p in points) == pytest.approx(sorted(records.evaluations["accuracy"].tolist()))
-    assert found.info.status == "FINISHED"
-    assert found.info.run_name == "fedavg-seed1"
-    assert found.data.params["strategy.name"] == "fedavg"
+    assert logged_run.info.status == "FINISHED"
+    assert logged_run.info.run_name == "fedavg-seed1"
+    assert logged_run.data.params["strategy.name"] == "fedavg"
     assert records.summary is not None
-    assert found.data.metrics["summary/visits"] == records.summary["visits"]
-    files = {file.path for file in client.list_artifacts(found.info.run_id)}
+    assert logged_run.data.metrics["summary/visits"] == records.summary["visits"]
+    files = {file.path for file in client.list_artifacts(logged_run.info.run_id)}
     assert files == {"config.toml", "environment.json", "summary.json"}
 
 

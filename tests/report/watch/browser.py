@@ -84,8 +84,8 @@ class Page:
         while (byte := self._read.read(1)) != b"\0":
             assert byte, "the browser ended"
             message += byte
-        found: dict[str, Any] = json.loads(message)
-        return found
+        parsed: dict[str, Any] = json.loads(message)
+        return parsed
 
     def _hear(self, event: dict[str, Any]) -> None:
         match event.get("method"):

@@ -53,16 +53,16 @@ def test_every_visit_is_read_once_in_any_order_of_ends(order, cuts, tmp_path_fac
 
 def test_reading_does_not_block_the_writer(tmp_path: Path) -> None:
     written, reader = Written(tmp_path / "run"), Reader(tmp_path / "run")
-    found: list[np.ndarray] = []
+    numbers_read: list[np.ndarray] = []
     for until in (10.0, 20.0, 30.0):
         written.go(until)
         piece = reader.read()
         assert not piece.more
         assert not piece.again
-        found.append(piece.visits["number"])
+        numbers_read.append(piece.visits["number"])
         assert piece.evaluations["time"].tolist() == [until - 5.0, until] if until > 10 else [0.0, 5.0, 10.0]
     written.close()
-    assert sorted(np.concatenate(found).tolist()) == load_run(tmp_path / "run").visits["number"].tolist()
+    assert sorted(np.concatenate(numbers_read).tolist()) == load_run(tmp_path / "run").visits["number"].tolist()
 
 
 def test_a_piece_is_limited_and_says_if_more_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

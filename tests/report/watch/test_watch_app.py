@@ -97,9 +97,9 @@ def test_headers_forbid_foreign_content_and_caching(client: Client) -> None:
 def test_the_state_is_json_with_names_unescaped(client: Client) -> None:
     answer = client.post(f"/{TOKEN}/state", content=json.dumps({"0": [0, 0, 0, 0]}))
     assert answer.headers["content-type"] == "application/json"
-    told = answer.json()
-    assert told["runs"][0]["label"] == "fedhusky"
-    assert told["details"]["0"]["clients"][0] == "Ward <b>7</b>"
+    state = answer.json()
+    assert state["runs"][0]["label"] == "fedhusky"
+    assert state["details"]["0"]["clients"][0] == "Ward <b>7</b>"
 
 
 def test_later_answers_hold_only_changes(client: Client, written: Written) -> None:
