@@ -1,4 +1,4 @@
-"""Archives of arrays that announce more than they hold, or unpack to more than memory."""
+"""Archives whose arrays declare more than they hold, or unpack to more than memory."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_zip_bomb_is_rejected_before_it_is_unpacked(tmp_path: Path, monkeypatc
 
 
 class Harm:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

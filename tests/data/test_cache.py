@@ -100,5 +100,5 @@ def test_without_a_home_folder_nothing_is_cached(monkeypatch: pytest.MonkeyPatch
 def test_the_cache_folder_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "fedtempo"
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # no home
     assert cache_folder() is None, "nothing is written below the folder that happens to be the current one"

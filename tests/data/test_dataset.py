@@ -68,7 +68,7 @@ def test_the_hash_does_not_depend_on_memory_layout() -> None:
 
 
 def test_the_hash_of_a_known_data_set_is_stable() -> None:
-    # Recorded runs refer to it: a change of the rule is a change of the format.
+    # Recorded runs contain this hash, so changing how it is computed changes their format.
     assert Dataset(**parts()).sha256 == "7845c950f8cae77072b7f72db25cc94440be0388a2c420ff12423e265cd6afd6"
 
 

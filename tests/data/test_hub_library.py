@@ -1,4 +1,4 @@
-"""Data sets on disk through the `datasets` library itself, without network. Runs where it is installed (extra `hf`)."""
+"""Data sets on disk, read with the real `datasets` library and no network; skipped if it is missing (extra `hf`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fedtempo.runs.run import run  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _on_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network, and a cache that goes with the test."""
+    """Disable the network and use a cache that is deleted with the test."""
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     datasets.disable_progress_bars()
 
 
 def pictures(folder: Path, mode: str = "RGB", splits: tuple[str, ...] = ("train", "test")) -> Path:
-    """Two classes of twelve small pictures each, dark and light."""
+    """Write two classes of twelve small pictures each, dark and light."""
     rng = np.random.default_rng(1)
     for split in splits:
         for name, low in (("cat", 0), ("dog", 200)):
@@ -74,7 +74,7 @@ def test_a_model_trains_on_pictures_from_disk(tmp_path: Path) -> None:
         }
     )
     summary, _, _ = run(config)
-    assert summary["data"]["test"] == 4  # a fifth of each class, where there is no split of that name
+    assert summary["data"]["test"] == 4  # a fifth of each class if the test split is missing
     assert summary["final_accuracy"] == 1.0
 
 

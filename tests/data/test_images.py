@@ -108,7 +108,7 @@ def test_misplaced_and_unreadable_files_are_named(tmp_path: Path) -> None:
     damaged.write_bytes((tmp_path / "a" / "1.png").read_bytes()[:40])
     with pytest.raises(ConfigError, match=rf"{damaged}: cannot be read as an image"):
         load(f"folder:{tmp_path}")
-    damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, by its content
+    damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, judging by its content
     with pytest.raises(ConfigError, match=rf"{damaged}: cannot be read as an image"):
         load(f"folder:{tmp_path}")
     deep_pixels = Image.fromarray(np.full((3, 4), 40_000, dtype=np.uint16))

@@ -1,4 +1,4 @@
-"""Labels are what they are: understood and said, or one line that asks."""
+"""Labels are recognised and described, or an error in one line asks for the task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSES = np.arange(60) % 10
 
 
 def made(y: Any, test_y: Any = None, *, x: Any = None, **options: Any) -> Dataset:
-    """A data set with these labels, the first third of them to test on where none are given."""
+    """Return a data set with these labels; without test labels the first third of them is used for testing."""
     labels = np.asarray(y)
     test = labels[: len(labels) // 3] if test_y is None else np.asarray(test_y)
     inputs = np.random.default_rng(1).normal(size=(len(labels), 4)) if x is None else x
@@ -36,7 +36,7 @@ def test_floats_with_few_whole_values_need_an_explicit_task() -> None:
     classes = made(floats, task="classes")
     assert (classes.task, classes.n_classes, classes.train_y.tolist()) == ("classes", 10, CLASSES.tolist())
     assert (made(floats, task="numbers").task, made(floats + 0.5).task) == ("numbers", "numbers")
-    assert made(np.arange(60.0)).task == "numbers"  # no value comes twice
+    assert made(np.arange(60.0)).task == "numbers"  # no value occurs twice
     with pytest.raises(ConfigError, match=r"floats with only 10 values"):
         made(floats[:, np.newaxis])
     with pytest.raises(ConfigError, match=r"must be whole numbers or text"):

@@ -1,4 +1,4 @@
-"""The papers' data sets by plain names: columns, splits and classes, on small fakes of the hub's schemas."""
+"""The papers' data sets by name: columns, splits and classes, with small fakes of the hub's schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = dict[str, list[Any]]
 
 
 class Kind:
-    """A column's type as the library has them, as far as it is looked at."""
+    """A column's type with the attributes of the library's types that are used."""
 
     def __init__(self, n_classes: int | None = None) -> None:
         if n_classes is not None:
@@ -42,7 +42,7 @@ class Split:
 
 
 def fake_hub(monkeypatch: pytest.MonkeyPatch, name: str, splits: dict[str, Columns], **classes: int) -> None:
-    """A `datasets` library that has one data set."""
+    """Install a fake `datasets` library that holds one data set."""
 
     def load_dataset(requested: str, subset: str | None) -> dict[str, Split]:
         assert (requested, subset) == (name, None)
@@ -178,7 +178,7 @@ def test_ham10000_takes_each_picture_once_and_keeps_lesions_together(monkeypatch
     train, test = first_pixels(data), [round(255 * value) for value in data.test_x[:, 0, 0, 0].tolist()]
     assert sorted(train + test) == list(range(200))
     assert {picture // 2 for picture in train}.isdisjoint({picture // 2 for picture in test})
-    assert [label == 0 for label in data.train_y] == [picture >= 160 for picture in train]  # in alphabetic order
+    assert [label == 0 for label in data.train_y] == [picture >= 160 for picture in train]  # in alphabetical order
     assert np.bincount(data.test_y).tolist() == [10, 40]
     with pytest.raises(ConfigError, match="side = 0"):
         load("ham10000", side=0)

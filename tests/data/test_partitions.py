@@ -98,7 +98,7 @@ def test_without_sizes_every_example_is_dealt_exactly_once(spec: Partition, n_cl
     if isinstance(spec, ByOwner):
         n_clients = len(np.unique(owners))
     elif isinstance(spec, OneLabel):
-        n_clients += 4  # with fewer clients than labels some labels have no client
+        n_clients += 4  # with fewer clients than labels, some labels belong to no client
     elif isinstance(spec, ExtendedDirichlet):
         n_clients += 1
     parts = spec.assign(labels, 4, n_clients, None, rng(seed), owners)
@@ -174,7 +174,7 @@ def test_a_share_of_clients_is_long_tailed_and_the_others_are_balanced() -> None
     counts = np.array([histogram(labels, part, 10) for part in parts])
     tails = (counts[:, 0] - counts[:, 9]) > 2
     assert tails.sum() == 10
-    # By the printed formula with 100 in the first class; here shares are rounded to the size, there they are cut.
+    # From the published formula with 100 in the first class, which truncates; fedtempo rounds shares to the size.
     assert np.abs(counts[tails] - [100, 92, 85, 79, 73, 68, 62, 58, 54, 50]).max() <= 1
     assert np.ptp(counts[~tails], axis=1).max() <= 1
 

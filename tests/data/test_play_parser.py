@@ -1,4 +1,4 @@
-"""Plays in Markdown: who says what, and what is left out."""
+"""Plays in Markdown: speakers, their speeches, and what is left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shakespeare's plays as a data set; the parsing itself has golden cases."""
+"""Shakespeare's plays as a data set; the parser has golden cases elsewhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_715_longest_roles_own_the_examples_by_default() -> None:
 
 def test_parsed_plays_are_cached_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load("shakespeare", roles=5).sha256
-    monkeypatch.setattr(play_parser, "roles", None)  # would fail if it were called
+    monkeypatch.setattr(play_parser, "roles", None)  # calling it would fail
     assert load("shakespeare", roles=5).sha256 == before
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")

@@ -76,10 +76,10 @@ def test_the_users_data_folder_takes_precedence_over_the_systems(
     folder.mkdir(parents=True)
     write_folder(folder, DOTTED, compress=True)
     monkeypatch.setattr(cache_dir, "SYSTEM_DATA", folder.parent)
-    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set, and without that data set
+    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set to a folder without the data set
     with pytest.raises(ConfigError, match=f"no folder {tmp_path}/fashion-mnist; unset FEDTEMPO_DATA and run"):
         load("fashion-mnist")
-    monkeypatch.setenv("FEDTEMPO_DATA", "")  # the same as not set
+    monkeypatch.setenv("FEDTEMPO_DATA", "")  # same as unset
     assert load("fashion-mnist").name == "fashion-mnist"
 
 
@@ -313,7 +313,7 @@ def test_the_hub_source_uses_the_column_named_label_and_ignores_identifiers(monk
     sides = [{bytes(row.tolist()).rstrip(b"\0") for row in x} for x in (apart.train_x, apart.test_x)]
     people_of = [{int(text.split()[1]) // 4 for text in side} for side in sides]
     assert not people_of[0] & people_of[1]
-    (warning,) = load("hf:there", feature="text").warnings  # its test split is the same rows
+    (warning,) = load("hf:there", feature="text").warnings  # its test split has the same rows
     assert warning.endswith("(the data set comes with this split)")
     with pytest.raises(ConfigError, match="group = 'user': hf:there has a split test already"):
         load("hf:there", feature="text", group="user")
@@ -324,7 +324,7 @@ def test_the_hub_source_uses_the_column_named_label_and_ignores_identifiers(monk
     assert load("hf:there", feature="text", task="classes").n_classes == 3
     del features["Label"]
     fake_hub(monkeypatch, features, rows)
-    assert load("hf:there", feature="text", length=4).task == "tokens"  # the identifier is no label
+    assert load("hf:there", feature="text", length=4).task == "tokens"  # the identifier is not used as label
     with pytest.raises(ConfigError, match="40 distinct values in 40 rows, like an identifier"):
         load("hf:there", feature="text", label="id")
 

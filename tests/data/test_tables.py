@@ -1,4 +1,4 @@
-"""Tables: what is found in them, who holds which rows, and errors that name file, row and column."""
+"""Tables: recognised columns, the rows of each client, and errors that name file, row and column."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_columns_are_recognised_and_described(tmp_path: Path) -> None:
     assert data.task == "classes"
     assert data.class_names == ("no", "yes")
     assert data.owner_names == ("x", "y", "z")
-    assert data.train_x.shape == (32, 3)  # age, and a column for each sex
+    assert data.train_x.shape == (32, 3)  # age, and one column per sex
     assert set(data.train_x[:, 1:].ravel()) == {0.0, 1.0}
     assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward': x, y, z"
     ages = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
@@ -211,7 +211,7 @@ def test_ambiguous_labels_need_an_explicit_task(tmp_path: Path) -> None:
 
 
 def patients(first: int, last: int) -> list[str]:
-    """Twenty rows of each patient, whose label is a coin."""
+    """Write twenty rows of each patient, whose label is a coin toss."""
     rng = np.random.default_rng(first)
     return [
         f"{'ABC'[p % 3]},{p},{p % 7},{p + rng.normal():.3f},{(p // 3) % 2}"
@@ -266,7 +266,7 @@ def test_each_group_is_in_one_set(tmp_path: Path) -> None:
     train, test = set(data.train_x[:, 0].tolist()), set(data.test_x[:, 0].tolist())
     assert (len(train), len(test), train & test) == (24, 6, set())
     assert (len(data.train_y), data.warnings) == (480, ())
-    assert sorted(int(p) % 3 for p in test) == [0, 0, 1, 1, 2, 2]  # of each hospital its share
+    assert sorted(int(p) % 3 for p in test) == [0, 0, 1, 1, 2, 2]  # each hospital's share
     assert data.about.endswith("3 clients by 'hospital': A, B, C, rows of one 'patient' kept together")
     assert load(source, client="hospital", group="patient").train_x.shape[1] == 2
     assert load(source, client="hospital", group="patient", features=["patient"]).sha256 == data.sha256

@@ -1,4 +1,4 @@
-"""Text as bytes: what follows what, and whose it is."""
+"""Text as bytes: inputs, their following bytes, and their owners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_labels_are_the_following_bytes(tmp_path: Path) -> None:
     assert bytes(data.train_y[0].tolist()).decode() == text[1:11]
     assert data.train_owners is None
     assert len(data.train_x) == (160 - 11) // 10 + 1
-    # What is tested on follows the cut.
+    # The test part follows the training part.
     assert bytes(data.test_x[0].tolist()).decode() == text[160:170]
     assert data.strata[1] == 1
 

@@ -18,7 +18,7 @@ def rng(seed: int = 1) -> np.random.Generator:
 
 
 def check_consistent(availability: Availability, client: int, t: float) -> None:
-    """What the two answers say about one moment must fit together, and waiting must always end."""
+    """Check that both answers about one moment are consistent, and that waiting always ends."""
     until, begins = availability.available_until(client, t), availability.next_available(client, t)
     assert until >= t
     assert begins >= t
@@ -112,7 +112,7 @@ def test_windows_with_a_period_repeat() -> None:
 def test_waiting_for_a_cyclic_window_always_ends(
     marks: list[tuple[int, int]], period: float, cycle: int, inside: float
 ) -> None:
-    # In thousandths of the period: what is shorter than the resolution of time has no moment to be there at.
+    # In thousandths of the period: shorter windows could be below the resolution of time.
     windows = [[min(pair) / 1000 * period, max(pair) / 1000 * period] for pair in marks if pair[0] != pair[1]]
     there = Windows([windows], period_s=period).build(1, rng())
     for t in [(cycle + inside) * period, cycle * period] + [cycle * period + w[k] for w in windows for k in (0, 1)]:

@@ -1,4 +1,4 @@
-"""Values that belong to clients by name, and clients in natural order."""
+"""Values assigned to clients by name, and the natural order of clients."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_variation_has_the_configured_deviation(seed: int) -> None:
     n = 20_000
     values = np.array([factors.next(0) for _ in range(n)])
     assert values.min() >= 0
-    # The cut at five deviations below the mean is invisible: mean 1, deviation 0.2, standard error of it 0.2/sqrt(2n).
+    # Truncation at five deviations below the mean is negligible: mean 1, deviation 0.2, standard error 0.2/sqrt(2n).
     assert abs(values.mean() - 1) < 5 * 0.2 / math.sqrt(n)
     assert abs(values.std() - 0.2) < 5 * 0.2 / math.sqrt(2 * n)
 
@@ -136,4 +136,4 @@ def test_drawing_a_factor_takes_well_under_a_microsecond() -> None:
         for _ in range(n):
             factors.next(0)
         best = min(best, time.process_time() - begin)
-    assert best / n < 2e-6  # 0.2e-6 on a quiet machine
+    assert best / n < 2e-6  # about 0.2e-6 on an idle machine

@@ -1,4 +1,4 @@
-"""Devices that others recorded become fleets: FedScale's traces as JSON, CSV files whose columns are named."""
+"""Recorded devices become fleets: FedScale's traces as JSON, and CSV files with named columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_capacities_of_fedscale_become_training_times_and_rates(tmp_path: Path) 
     devices = read_devices(put(tmp_path / "capacity.json", CAPACITIES))
     table = fleet_table(devices)
     assert [device.name for device in devices.devices] == ["1", "2", "10"]
-    # Its simulator takes three times the milliseconds of inference for training, and kilobits a second both ways.
+    # FedScale's simulator trains for three times the inference time and counts kilobits per second in both directions.
     assert table["compute"] == {"unit": "s/example", "speed": [0.6, 0.3, 0.15]}
     assert table["link"] == {"kind": "rates", "download_bps": [5e5, 2e6, 8e6], "upload_bps": [5e5, 2e6, 8e6]}
 
@@ -53,7 +53,7 @@ def test_presences_of_fedscale_repeat_with_separate_periods(tmp_path: Path) -> N
     devices = joined_devices(files, None)
     write_trace(devices, tmp_path / "trace.csv")
     there = Trace(file=str(tmp_path / "trace.csv")).build(3, rng())
-    # By position: the one that is never there has no place.
+    # By position: a device that is never available is left out.
     assert there.available_until(0, DAY + 12.0) == DAY + 20.0
     assert there.next_available(0, 700.0) == DAY + 10.0
     assert there.available_until(1, DAY + 10.0) == 2 * DAY + 1_000.0, (

@@ -1,4 +1,4 @@
-"""Availability that follows the day, and availability as it was recorded."""
+"""Availability that follows the time of day, and recorded availability."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_phases_are_uniform_over_their_spread() -> None:
     for spread in (1.0, 0.25):
         there = Diurnal(0.25, period_s=100.0, spread=spread).build(n, rng())
         at = np.array([[there.available_until(c, t) > t for t in (10.0, 35.0, 60.0)] for c in range(n)]).mean(axis=0)
-        # A client that comes at b is there in [b, b + 25) (mod 100): at t for b in (t - 25, t].
+        # A client that arrives at b is available in [b, b + 25) (mod 100): at t if b is in (t - 25, t].
         expected = [0.25, 0.25, 0.25] if spread == 1.0 else [10 / 25, 15 / 25, 0.0]
         assert np.all(np.abs(at - expected) <= 5 * np.sqrt(np.multiply(expected, 1 - np.array(expected)) / n))
     together = Diurnal(0.5, period_s=10.0, spread=0.0).build(3, rng())

@@ -1,4 +1,4 @@
-"""A configuration's fleet as files and as a picture; what clients draw in watts."""
+"""A configuration's fleet as files and as a figure, and the power that clients draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions fitted to measured values: the one that they came from is found, and a bad fit is called one."""
+"""Distributions fitted to measured values: the generating one is found, and a bad fit is reported as such."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_lte_rates_have_the_published_mean_and_maximum(seed: int) -> None:
 
 
 def test_shadowing_is_drawn_once_per_client_with_its_deviation() -> None:
-    # Without the cap one can read the shadowing back from the rate.
+    # Without the cap the shadowing can be computed from the rate.
     spec = Lte(shadowing_db=4.0, max_bit_per_s_hz=1e6, loss_db=0.0)
     links = spec.build(5000, rng())
     assert links.positions is not None

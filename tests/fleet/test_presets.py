@@ -1,4 +1,4 @@
-"""The papers' fleets by name, and what is given beside the name."""
+"""The papers' fleets by name, and fields that override them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_preset_is_built_and_written_back_unchanged(name: str) -> None:
 def test_times_have_the_mean_and_spread_of_the_papers(name: str, mean: float, std: float) -> None:
     times = seconds(name)
     assert abs(times.mean() - mean) < 5 * std / math.sqrt(len(times))
-    assert abs(times.std() / std - 1) < 0.05  # five standard errors of the widest, sqrt(2) / 2 / sqrt(n), and more
+    assert abs(times.std() / std - 1) < 0.05  # more than five standard errors of the widest, sqrt(2) / 2 / sqrt(n)
 
 
 def test_truncated_distributions_stay_within_their_bounds() -> None:

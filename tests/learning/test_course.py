@@ -1,4 +1,4 @@
-"""A course trains as `local.train` does, reads no value, and keeps to its device."""
+"""A course trains like `local.train`, reads no value from the device, and stays on it."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def model_of(network, shape, dtype=torch.float32, device="cpu"):
 
 
 def train_by_course(course, received, rows, training, rng):
-    """What `local.train` does, with a course that other visits may have used before."""
+    """Train like `local.train`, with a course that earlier visits may have used."""
     rng.integers(2**63)
     if course.measures:
         course.begin_measuring(received)
@@ -99,7 +99,7 @@ def test_a_course_equals_local_training_on_first_and_repeated_use(name, network,
 
 
 def test_steps_with_powers_of_two_are_exact_under_autograd():
-    """A gradient times such a step size is exact. By hand the step is part of a product, whose sums it reorders."""
+    """A gradient times such a step size is exact. By hand the step is a factor in products, which reorders sums."""
     shape = (3, 32, 32)
     examples, training = examples_of(shape), Training(lr=2**-4)
     model, other = (model_of(Cnn((4, 4), batch_norm=True), shape) for _ in range(2))
@@ -154,7 +154,7 @@ def test_every_visit_can_be_recorded(name, settings):
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("settings", ["everything", "adam"])
 def test_a_visit_creates_tensors_only_on_its_device(name, settings):
-    """On the meta device, where an operation on tensors of main memory beside the device's is an error."""
+    """On the meta device, mixing in tensors from main memory is an error."""
     network, shape = NETWORKS[name]
     model = model_of(network, shape, device="meta")
     course = Course(model, examples_of(shape, device="meta"), SETTINGS[settings])

@@ -19,7 +19,7 @@ class Tied(nn.Module):
 
 
 class ViewsFeatures(nn.Module):
-    """Works with ordinary strides only."""
+    """A module that works only with contiguous strides."""
 
     def __init__(self):
         super().__init__()

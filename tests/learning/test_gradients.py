@@ -14,7 +14,7 @@ IMAGE = (2, 9, 11)
 
 
 def stack(*layers, image=IMAGE):
-    """Ends in four classes, whatever the shape before."""
+    """Return these modules followed by a layer with four classes, whatever the shape before it."""
     features = nn.Sequential(*layers, nn.Flatten())
     width = features(torch.zeros(1, *image)).shape[1]
     return nn.Sequential(features, nn.Linear(width, 6), nn.ReLU(), nn.Linear(6, 4))
@@ -36,7 +36,7 @@ STACKS = {
 def batch(size=6, image=IMAGE, dtype=torch.float64):
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.standard_normal((size, *image))).to(dtype)
-    x[:2] = 0.0  # an even image: all places of a pool hold the same
+    x[:2] = 0.0  # a constant image: all positions of a pool hold the same value
     return x, torch.from_numpy(rng.integers(0, 4, size))
 
 
@@ -52,7 +52,7 @@ def flat(tensors):
 
 
 def by_position(model, gradient):
-    """A gradient in the vector's order, cut into tensors as the module's parameters are."""
+    """Split a gradient in the vector's order into tensors shaped like the module's parameters."""
     places = [parameter.detach() for parameter in model.module.parameters()]
     return [gradient.as_strided(view.shape, view.stride(), view.storage_offset()) for view in places]
 

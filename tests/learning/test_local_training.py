@@ -22,7 +22,7 @@ def data(n=N, seed=0):
 
 
 def network(activation=nn.Tanh):
-    """With Tanh autograd differentiates it; with ReLU it is a stack that is differentiated by hand."""
+    """Return a small network: with Tanh it uses autograd, with ReLU it is a stack with gradients by hand."""
     generator = torch.Generator().manual_seed(1)
     module = nn.Sequential(nn.Linear(5, 7), activation(), nn.Linear(7, 3)).double()
     with torch.no_grad():
@@ -41,7 +41,7 @@ def trained(training, seed=3, rows=None, module=None):
 
 
 def reference(training, activation, seed=3):
-    """The same by torch.optim, autograd on a loss that holds the proximal term, and clip_grad_norm_."""
+    """Train with torch.optim, autograd on a loss with the proximal term, and clip_grad_norm_."""
     x, y = map(torch.from_numpy, data())
     module = network(activation)
     received = [parameter.detach().clone() for parameter in module.parameters()]

@@ -1,4 +1,4 @@
-"""A loss of one's own on numbers: refused where better models would have a lower R²."""
+"""A user's loss for numeric labels is rejected if better models would have a lower R²."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def flags(*shape: int) -> Any:
         ("huber", np.random.default_rng(3).normal(size=500).astype(np.float32), True),
         ("huber", np.ones(5, dtype=np.float32), True),
         ("pinball", np.random.default_rng(3).normal(size=500).astype(np.float32), True),
-        ("broken", flags(500), True),  # a visit says what is wrong with it
+        ("broken", flags(500), True),  # a visit reports the error
     ],
 )
 def test_a_loss_must_be_smallest_for_correct_outputs(loss: str, labels: Any, good: bool) -> None:

@@ -161,7 +161,7 @@ def test_batch_norm_without_running_statistics_adds_only_weights_to_the_vector()
     without.module.eval()
     few, more = torch.rand(2, 3, 32, 32), torch.rand(2, 3, 32, 32)
     together = without.module(torch.cat([few, more]))[:2]
-    assert not torch.allclose(together, without.module(few))  # normalised by the batch it is in
+    assert not torch.allclose(together, without.module(few))  # normalised over its batch
 
 
 def test_residual_networks_normalise_each_example_by_itself():

@@ -1,4 +1,4 @@
-"""Settings of PyTorch are what training needs for a while, and then what they were."""
+"""PyTorch's settings are changed for training and restored afterwards."""
 
 import os
 import warnings

@@ -1,4 +1,4 @@
-"""Private means: how much noise, how far one client can move them, and what they spend."""
+"""Private means: their noise, the influence of one client, and their privacy loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be recorded is seen, with its name, in forward and backward passes."""
+"""Operations that cannot be recorded are detected and named, in forward and backward passes."""
 
 import pytest
 import torch

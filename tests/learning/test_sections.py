@@ -1,4 +1,4 @@
-"""What lies where in a flat vector, and averages that stay within what they are averages of."""
+"""Sections of a flat vector, and averages that stay between their smallest and largest value."""
 
 from __future__ import annotations
 

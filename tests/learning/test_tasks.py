@@ -1,4 +1,4 @@
-"""What is learned beside classes: numbers and tokens; weights of classes; losses and optimisers of one's own."""
+"""Numeric and token labels, class weights, and users' losses and optimizers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_hand(outputs: int = 1) -> FlatModel:
 
 
 class Wrapped(nn.Module):
-    """The same stack where it cannot be seen: autograd's."""
+    """Hide a stack inside a module, so that autograd is used."""
 
     def __init__(self, stack: nn.Module) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ def test_incompatible_settings_are_rejected(settings: dict[str, Any], says: str)
 
 @pytest.fixture
 def mine(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A user's module."""
+    """Register an empty user's module named `mine`."""
     module = types.ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
     return module

@@ -1,4 +1,4 @@
-"""Convolutions in tiles are convolutions."""
+"""Convolutions computed in tiles equal direct ones."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def convolution(inputs, outputs, padding=0, dtype=torch.float64, bias=True):
 
 
 def both_ways(module, tiled, x, seed=2):
-    """(output, gradient at the input, gradient at the weight), directly and in tiles."""
+    """Return (output, input gradient, weight gradient), computed directly and in tiles."""
     y = module(x.requires_grad_())
     upper = images(*y.shape, dtype=x.dtype, seed=seed)
     wanted = (y.detach(), *torch.autograd.grad(y, (x, module.weight), upper))
@@ -60,7 +60,7 @@ def test_batches_of_other_sizes_in_between_change_nothing():
 
 
 def test_single_precision_errors_stay_within_their_expected_rounding(monkeypatch):
-    """Each result is within six standard deviations of the error that independent roundings make.
+    """Each result is within six standard deviations of the error of independent roundings.
 
     Some n = 192 roundings lie on the way to a result: 64 at the tile's points, 64 at most of channels, 64 back. Each is
     uniform, of variance u^2/3 of the partial sum that it rounds, and partial sums grow to r, the root of the sum of
@@ -82,7 +82,7 @@ def test_single_precision_errors_stay_within_their_expected_rounding(monkeypatch
     for single_precision, double_precision, squared in zip(single_results, exact_results, r_squared, strict=True):
         error = (single_precision - double_precision).abs()
         assert (error <= 6 * deviation * squared.sqrt()).all()
-        assert error.max() < 3e-5 * double_precision.abs().max()  # what the module promises its users, about
+        assert error.max() < 3e-5 * double_precision.abs().max()  # roughly what the module's documentation promises
 
 
 def test_the_same_batch_gives_the_same_bits_whatever_came_before():

@@ -1,4 +1,4 @@
-"""Processors and memory are counted as this process may use them."""
+"""Processors and memory are counted as far as this process may use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine with 64 processors and 256 GiB, without any limit; returns the root of its files."""
+    """Fake a machine with 64 processors and 256 GiB without limits; return the root of its files."""
     monkeypatch.setattr(machine, "_ROOT", tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
@@ -33,7 +33,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def in_version_2(root: Path, group: str, mounted: str = "/") -> None:
-    """Place this process into a group of the one hierarchy of version 2. mounted: what of it can be seen."""
+    """Place this process into a group of cgroup version 2. mounted: the part of the hierarchy that is visible."""
     mount = f"34 25 0:29 {mounted} /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate"
     write(
         root, {"proc/self/cgroup": f"0::{group}", "proc/self/mountinfo": f"21 1 8:1 / / rw - ext4 /dev/sda rw\n{mount}"}
@@ -41,7 +41,7 @@ def in_version_2(root: Path, group: str, mounted: str = "/") -> None:
 
 
 def in_version_1(root: Path, group: str, mounted: str = "/") -> None:
-    """Place this process into a group of the hierarchies of version 1, processors and memory apart."""
+    """Place this process into a group of cgroup version 1, whose hierarchies of processors and memory are separate."""
     mounts = [
         f"33 31 0:30 {mounted} /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct",
         f"36 31 0:32 {mounted} /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",

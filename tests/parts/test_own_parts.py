@@ -1,4 +1,4 @@
-"""A user's own parts: found beside the configuration or as entry points, used, written down, and run."""
+"""A user's parts: imported from beside the configuration or as entry points, used, written back, and run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def fail(x):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's folder with a module of its own; what is imported from it is forgotten afterwards."""
+    """Create a user's folder with a module, and remove what is imported from it from sys.modules afterwards."""
     (tmp_path / "my_parts.py").write_text(MODULE)
     path, folders, modules = list(sys.path), list(plugins._folders), set(sys.modules)
     yield tmp_path
@@ -254,7 +254,7 @@ def test_a_users_link_is_used(folder: Path) -> None:
 
 @pytest.fixture
 def installed(folder: Path) -> None:
-    """An installed package whose entry points are the module's parts."""
+    """Fake an installed package whose entry points are the module's parts."""
     points = {
         "strategies": {"every": "my_parts:Every", "lost": "my_parts:Lost"},
         "networks": {"net": "my_parts:Net"},

@@ -1,4 +1,4 @@
-"""Parts of one's own, of every kind: the same bits wherever they are trained."""
+"""A user's parts of every kind give the same bits on every executor."""
 
 from __future__ import annotations
 

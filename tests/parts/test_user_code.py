@@ -1,4 +1,4 @@
-"""Errors in a user's code: their lines, then one line that names the key; none of fedtempo's."""
+"""Errors in a user's code show the user's lines, then one line that names the key, and no lines of fedtempo."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_errors_in_worker_processes_are_shown_with_the_users_lines(case: tuple[s
     with pytest.raises(UserCodeError) as raised:
         run(configured({case[0]: f"mine:{case[1]}", "executor.kind": "processes", "executor.workers": 1}))
     must_tell(raised.value, case)
-    if case[1] != "NotMade":  # it is made here first
+    if case[1] != "NotMade":  # it is first constructed in this process
         assert "Traceback" in str(raised.value.__cause__)
         assert f'mine.py", line {LINE[case[3]]}' in str(raised.value.__cause__)
 
@@ -408,7 +408,7 @@ def test_fedtempos_errors_are_passed_on_unchanged() -> None:
 
 
 def test_an_error_in_fedtempos_code_alone_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A strategy of ours in which no user's code had a hand: that is a bug of ours, and shown as one."""
+    """An error in a built-in strategy without any user code is a bug of fedtempo, and is shown as one."""
     monkeypatch.setattr("fedtempo.strategies.fedavg.uniform_sample", lambda clients, count, rng: {}[0])
     monkeypatch.setattr(user_code, "_is_users", lambda file: False)
     with pytest.raises(KeyError):

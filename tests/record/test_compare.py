@@ -52,7 +52,7 @@ def test_a_comparison_equals_one_worked_out_by_hand():
         "ratio_to_first": 1.0,
     }
     assert slow["time_to_target_s"]["mean"] == 54.0
-    # Of 48 s, 60 s and a seed that never did, the middle one took 60 s.
+    # The median of 48 s, 60 s and never is 60 s.
     assert slow["time_to_target_s"]["median"] == 60.0
     assert slow["time_to_target_s"]["ratio_to_first"] == 5.0
     assert slow["time_to_target_s"]["reached"] == 2

@@ -1,4 +1,4 @@
-"""Tables for other tools keep their types, and what is absent stays absent."""
+"""Exported tables keep their types and missing values."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Run folders of others: what they hold is data. Nothing is imported, nothing outside is read, nothing hangs."""
+"""Run folders from others are treated as data: nothing is imported, nothing outside is read, nothing hangs."""
 
 from __future__ import annotations
 

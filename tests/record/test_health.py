@@ -1,4 +1,4 @@
-"""What goes wrong in a run without ending it: counted, said once, and part of summaries and comparisons."""
+"""Problems that do not end a run are counted, logged once, and shown in summaries and comparisons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAW = "its parameters are not finite"
 
 
 def health(*losses: float, versions_apart: int = 1) -> tuple[Health, list[str]]:
-    """Evaluated at each second, version after version."""
+    """Feed the losses of successive versions, evaluated once a second; return the health and its messages."""
     said: list[str] = []
     watched = Health(said.append)
     for second, loss in enumerate(losses):
@@ -32,7 +32,7 @@ def health(*losses: float, versions_apart: int = 1) -> tuple[Health, list[str]]:
 def recorded(
     losses: list[float], *, folder=None, commits: int = 2, visits: int = 2, seed: int = 1, label: str = "demo"
 ):
-    """A run of so many visits and commits, evaluated each second, and over at the last evaluation."""
+    """Record a run with these numbers of visits and commits, evaluated once a second and over at its last evaluation."""
     said: list[str] = []
     recorder = Recorder(folder, say=said.append)
     facts = {"strategy": label, "seed": seed, "n_clients": 2, "horizon_s": 10.0, "target_accuracy": 0.6}
@@ -75,7 +75,7 @@ def test_a_loss_far_above_the_initial_one_is_divergence():
         "training diverged: the loss of version 1 is 41, more than 20 times that of the initial model, 2 (t = 1 s)"
     ]
     assert health(2.0, 2.0 * LOSS_FACTOR + 1, 2.0)[0].diverged is None
-    assert health(0.0, 1.0)[0].diverged is None  # there is nothing to compare with
+    assert health(0.0, 1.0)[0].diverged is None  # no initial loss to compare with
 
 
 def test_ten_consecutive_nonfinite_updates_are_divergence_unless_one_is_accepted_or_committed():
@@ -104,7 +104,7 @@ def test_a_model_is_stuck_if_all_versions_have_exactly_the_same_measures():
     assert watched.as_fact()["still_since_s"] == 1.0
     assert said == ["the model stands still since t = 1 s: versions 5 to 15 have exactly the same loss"]
     assert watched.diverged is None
-    # Fewer commits, fewer evaluated versions, the last digit of the loss, a move at the end.
+    # Too few commits, too few evaluated versions, a different last digit, a change at the end.
     assert health(2.3, 1.5, 1.5, 1.5, versions_apart=4)[1] == []
     assert health(2.3, 1.5, 1.5, versions_apart=10)[1] == []
     assert health(1.5, math.nextafter(1.5, 2), 1.5, math.nextafter(1.5, 2), versions_apart=20)[1] == []
@@ -155,7 +155,7 @@ def test_divergence_in_older_folders_is_derived_from_evaluations(tmp_path):
     _, records, _ = recorded([2.3, 1.0, NAN], folder=tmp_path)
     assert load_run(tmp_path).facts["health"]["diverged"] == "evaluation"
     facts = {name: value for name, value in records.facts.items() if name != "health"}
-    # It had recorded an accuracy for outputs that are no numbers.
+    # Older versions recorded an accuracy even if the outputs were NaN.
     evaluations = {**records.evaluations, "accuracy": np.array([0.1, 0.2, 0.9])}
     old = type(records)(records.visits, records.commits, evaluations, (), facts)
     summary = summarise(old)

@@ -1,4 +1,4 @@
-"""A journal comes back as it was written, up to its last checkpoint; no flipped bit is ever believed."""
+"""A journal reads back as written up to its last checkpoint, and any flipped bit is detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDENTITY = {"label": "fedavg", "configuration": {"training": {"lr": 0.1}}}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A journal of three checkpoints that was resumed once."""
+    """Write a journal of three checkpoints that was resumed once."""
     path = tmp_path / "journal.jsonl"
     journal = Journal.create(path, IDENTITY)
     journal.checkpoint([{"n": 1, "out": 0.1}, {"n": 3, "out": "x\n"}], 4, [2, 4], 1.5)
@@ -41,7 +41,7 @@ def test_a_journal_reads_back_as_written(path: Path) -> None:
 
 
 def test_a_truncated_journal_keeps_all_whole_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # it takes longer than all the rest
+    monkeypatch.setattr("os.fsync", lambda _: None)  # takes longer than all other tests here
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
     seals = [end for end in ends if content[:end].splitlines()[-1].startswith(b'{"seal"')]

@@ -1,4 +1,4 @@
-"""A run whose rows are left out: the same summary in less room, and whoever needs rows says so."""
+"""Runs recorded without rows: the same summary in less space, and an error from everything that needs rows."""
 
 import json
 import shutil
@@ -76,7 +76,7 @@ def test_an_export_has_no_empty_tables(lean, tmp_path, capsys, monkeypatch):
 
 
 def test_rows_may_be_turned_on_when_resuming(whole, tmp_path):
-    """Records are made again from the start."""
+    """A resumed run records everything again from its start."""
     folder = tmp_path / "run"
     lives.interrupted_at(TOTALS.with_changes({}), folder, 100.0)
     assert summarise(load_run(folder))["ended"] == "interrupted"

@@ -1,4 +1,4 @@
-"""What is measured has one name, from the data to progress, tables, pages, logs, trackers and advice."""
+"""A measure has the same name in progress, tables, pages, logs, trackers and advice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RUN = {"horizon": 30.0, "target_accuracy": 0.5}
 
 
 def tables(folder: Path, task: str) -> dict[str, Any]:
-    """A small run on a table of houses (numbers or classes), or on a text (tokens)."""
+    """Return the configuration of a small run on a table of houses (numbers or classes) or on a text (tokens)."""
     rng = np.random.default_rng(5)
     model: dict[str, Any] = {"network": "mlp", "hidden": [8]}
     if task == "tokens":

@@ -1,4 +1,4 @@
-"""A model's file is what its name says, or an error."""
+"""A model's file has the content that its name, a hash, promises, or reading it is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_model_gets_its_name_only_after_it_is_synced(
 ) -> None:
     name = models.add(np.arange(5, dtype=np.float32))
     assert models.names() == set()
-    assert ModelFiles(tmp_path / "models").add(np.arange(5, dtype=np.float32)) == name  # what is half there is no model
+    assert ModelFiles(tmp_path / "models").add(np.arange(5, dtype=np.float32)) == name  # unsynced files do not count
     synced = []
     monkeypatch.setattr("os.fsync", lambda _: synced.append(models.names()))
     models.sync()
@@ -49,7 +49,7 @@ def test_any_flipped_byte_is_detected(models: ModelFiles) -> None:
     for position in range(len(content)):
         path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
         with contextlib.suppress(RunError):
-            np.testing.assert_array_equal(models.read(path.stem), model)  # what does not matter was hit
+            np.testing.assert_array_equal(models.read(path.stem), model)  # the flipped byte had no meaning
             continue
         named += 1
     assert named >= model.nbytes

@@ -1,4 +1,4 @@
-"""A simulation beside the deployment that it stands for."""
+"""A simulation compared with the deployment that it predicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def written(folder: Path, visit_s: float, target_at: int | None, strategy: str = "fedavg") -> Path:
-    """A run of one client with three visits, a commit after each; the target is reached with one of them."""
+    """Record a run of one client with three visits and a commit after each; one of them reaches the target."""
     folder.mkdir()
     recorder = Recorder(folder)
     facts = {"strategy": strategy, "seed": 1, "n_clients": 1, "target_accuracy": 0.85, "elapsed_s": 4 * visit_s}

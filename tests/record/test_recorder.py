@@ -1,4 +1,4 @@
-"""Rows go in one by one and come out whole, whatever the batches; the hash sees what happened and nothing else."""
+"""Rows are recorded one by one and read back whole, whatever the batches; the hash covers events and nothing else."""
 
 import sqlite3
 import time

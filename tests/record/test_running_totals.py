@@ -1,4 +1,4 @@
-"""A run's running totals: what its tables give, however its rows were batched, and at a memory that does not grow."""
+"""Running totals equal those of the tables, however rows are batched, with constant memory."""
 
 import tracemalloc
 from unittest import mock
@@ -29,7 +29,7 @@ visits = st.tuples(
 
 
 def recorded(some, batches=(), commits=(), **settings):
-    """A recorder that holds these visits, written after each number of rows in `batches`."""
+    """Return the records of these visits, flushed after each number of rows in `batches`."""
     recorder = Recorder(None, **settings)
     for name, value in {"strategy": "demo", "seed": 1, "n_clients": 6, "elapsed_s": 100.0, "ended": "horizon"}.items():
         recorder.fact(name, value)
@@ -68,7 +68,7 @@ def test_totals_equal_the_measures(rows):
 
 
 def spans_of(visits):
-    """Starts and ends of the groups of some visits (group, start, end)."""
+    """Return starts and ends of the groups of visits given as (group, start, end)."""
     spans = {}
     for number, (group, start, end) in enumerate(visits):
         name = ("alone", number) if group is None else group
@@ -79,7 +79,7 @@ def spans_of(visits):
 
 @given(st.lists(st.tuples(groups, times, times), max_size=40), st.integers(0, 6), st.integers(1, 9))
 def test_settled_spans_count_like_open_ones(visits, held, batch):
-    """Against the definition: group after group, the most at any start."""
+    """Compare with the definition: the largest number of active groups at any start."""
     visits = sorted(((group, start, start + length) for group, start, length in visits), key=lambda visit: visit[2])
     alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in visits]
     happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(visits)])
@@ -87,7 +87,7 @@ def test_settled_spans_count_like_open_ones(visits, held, batch):
         for first in range(0, len(visits), batch):
             rows = slice(first, first + batch)
             until = visits[rows][-1][2]
-            while happens and happens[0][0] <= until:  # all that had started when the last of these ended
+            while happens and happens[0][0] <= until:  # everything that had started when the last of these ended
                 start, _, i = happens.pop(0)
                 if numbers[i] >= 0:
                     alive.begun(numbers[i], start)

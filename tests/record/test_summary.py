@@ -1,4 +1,4 @@
-"""The summary of a run that was worked out by hand, and the laws that its measures obey."""
+"""A run's summary worked out by hand, and properties of its measures."""
 
 import json
 import math
@@ -76,7 +76,7 @@ def test_a_summary_equals_one_worked_out_by_hand():
         "examples_trained": 150,
         # Client 0: 2.5 + 1.5 s of 10; client 1: 3.5 + 4.0 s; clients 2 and 3 were never held.
         "busy_ratio": {"mean": pytest.approx(0.2875), "min": 0.0, "max": 0.75, "per_client": [0.4, 0.75, 0.0, 0.0]},
-        # Group 7 lives on [0, 6], visit 2 as a group of its own on [2.5, 4], group 8 on [6, 10].
+        # Group 7 is active in [0, 6], visit 2 forms a separate group in [2.5, 4], group 8 is active in [6, 10].
         "active_groups": {"mean": pytest.approx(1.15), "max": 2},
         "staleness": {"mean": 1.5, "max": 3},
         "bytes": {"down": 0, "up": 0, "relay": 0},

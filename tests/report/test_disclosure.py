@@ -1,4 +1,4 @@
-"""The table of what leaves clients."""
+"""The table of data that leaves clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_each_kind_of_data_is_listed_with_its_bytes() -> None:
     for label, records in runs.items():
         moved = records.facts["bytes"]
         assert left[label]["parameters"] + left[label]["examples"] == moved["up"] + moved["relay"]
-        # A visit tells its mean loss; those that only upload examples train on none and tell nothing.
+        # A visit reports its mean loss; visits that only upload examples do not train and report nothing.
         trained = (records.visits["outcome"] == "done") & (records.visits["examples"] > 0)
         assert left[label]["statistics"] == 8 * trained.sum()
     assert left["hybrid-fl"]["examples"] > 0

@@ -1,4 +1,4 @@
-"""Pictures for papers are files of the kind asked for."""
+"""Figures for papers are written in the requested format."""
 
 import pytest
 

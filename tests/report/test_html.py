@@ -1,4 +1,4 @@
-"""The page is one safe file that holds what it shows."""
+"""The page is a single safe file that contains everything it shows."""
 
 import html.parser
 import json
@@ -19,7 +19,7 @@ ATTACK = """</script><script>document.title = "taken"</script><img src=x onerror
 
 
 class Page(html.parser.HTMLParser):
-    """Elements, text outside scripts and styles, and the figures' data."""
+    """A parsed page: its elements, its text outside scripts and styles, and the data of its figures."""
 
     VOID = ("meta",)
 
@@ -117,7 +117,7 @@ def test_names_from_data_and_configuration_are_escaped(fakes, tmp_path):
     assert not page.open
     assert sum(tag == "script" for tag, _ in page.tags) == len(page.figures) + 2
     assert page.text.count(ATTACK) >= 4
-    # Plotly reads text as HTML: in every text that it shows the name is escaped once more.
+    # Plotly reads text as HTML, so every name that it shows is escaped once more.
     for figure in page.figures:
         for trace in figure["data"]:
             shown = json.dumps([value for name, value in trace.items() if name != "legendgroup"])

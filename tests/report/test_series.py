@@ -1,4 +1,4 @@
-"""The numbers behind the pictures, against cases worked out by hand."""
+"""The data behind the figures, compared with cases worked out by hand."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from fedtempo.report.series import (
 
 
 def records(visits=(), commits=(), evaluations=(), clusters=None, n_clients=4, elapsed_s=10.0):
-    """visits: (client, group, started, finished) or (client, group, started, finished, outcome)."""
+    """Record visits given as (client, group, started, finished) or (client, group, started, finished, outcome)."""
     recorder = Recorder(None)
     recorder.fact("n_clients", n_clients)
     recorder.fact("elapsed_s", elapsed_s)
@@ -63,7 +63,7 @@ def test_the_curve_of_active_groups_is_the_mean_of_each_interval():
     run = records([(0, 1, 0.0, 2.0), (1, 1, 2.0, 5.0), (2, 2, 4.0, 10.0)])
     band = alive_curve([run], points=5)
     assert band.x.tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
-    # Group 1 lives on [0, 5], group 2 on [4, 10].
+    # Group 1 is active in [0, 5], group 2 in [4, 10].
     assert band.mean.tolist() == pytest.approx([1.0, 1.0, 1.5, 1.0, 1.0])
 
 

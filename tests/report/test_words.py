@@ -1,4 +1,4 @@
-"""What a reader is told."""
+"""Headlines, tables and numbers in words."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Configurations: what is read, completed, written back, and refused with one clear line."""
+"""Configurations are read, completed, written back, or rejected with one clear line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINIMAL: dict[str, Any] = {
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    """The minimal tables with dotted keys (written with __) replaced."""
+    """Return the minimal tables with dotted keys (written with __) replaced."""
     tables = {name: dict(table) for name, table in MINIMAL.items()}
     for key, value in changes.items():
         section, _, name = key.partition("__")
@@ -99,7 +99,7 @@ def test_compared_strategies_have_separate_settings() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Mine:
-    """A strategy of a user, a plain dataclass."""
+    """A user's strategy, a plain dataclass."""
 
     share: float = 0.5
 
@@ -108,12 +108,12 @@ class Mine:
 
 
 class NoDataclass:
-    """No configuration can be read into this."""
+    """A class that no configuration can be read into."""
 
 
 @dataclasses.dataclass(frozen=True)
 class NoStrategy:
-    """Has fields, but does nothing."""
+    """A dataclass with fields but without `run`."""
 
 
 def test_a_users_strategy_is_named_by_its_module() -> None:

@@ -1,4 +1,4 @@
-"""Runs that fail without an error: what is said while they go on, and what stands in what they leave."""
+"""Runs that fail without an error: warnings in progress, and traces in their results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_divergence_from_a_step_size_of_a_million_is_reported(caplog: pytest.Log
     assert np.isnan(records.evaluations["accuracy"][1:]).all()
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said == [f"fedavg, seed 1: {line}" for line in summary["warnings"]]
-    assert [line[16:40] for line in said] == [  # once for each kind
+    assert [line[16:40] for line in said] == [  # once per kind
         "an update of client 0 wa",
         "10 updates in a row were",
         "training diverged: the l",
@@ -62,7 +62,7 @@ def test_nonfinite_and_exploding_losses_count_as_divergence(lr: float, diverged:
 
 
 def test_updates_lost_in_rounding_are_reported_as_a_stuck_model() -> None:
-    # With one client a round, since the average of ten equal models may be off by a rounding.
+    # One client per round, because the average of ten equal models may differ by a rounding error.
     summary = ran({"training.lr": 1e-30, "strategy.clients_per_round": 1})
     assert (summary["diverged"], summary["still_since_s"]) == (None, 0.0)
     assert summary["warnings"] == ["the model stands still since t = 0 s: versions 0 to 10 have exactly the same loss"]

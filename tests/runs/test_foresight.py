@@ -1,4 +1,4 @@
-"""What is told of a run before it starts, and what is refused because it would not end."""
+"""Messages before a run starts, and rejection of runs that would not end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_long_run_is_announced_and_started(monkeypatch: pytest.MonkeyPatch) ->
     assert len(said) == 1
     assert said[0].startswith("run.horizon = 1e+06: about 1e+07 visits, each of 1 s on the run's clock and ")
     assert said[0].endswith(" of real time, by a rough estimate")
-    # What ends at its target may end at any time: it is told of and never refused.
+    # A run with a target may end at any time: it is announced but never rejected.
     target = {"run.target_accuracy": 0.9, "run.stop_at_target": True}
     assert len(checked({"run.horizon": 1e9, "fleet.compute.speed": 0.001, **target})) == 1
 
@@ -90,7 +90,7 @@ def checked(changes: dict[str, Any]) -> list[str]:
 
 
 def test_the_number_of_visits_is_predicted_from_the_schedule() -> None:
-    """One client a round is a tenth of the visits of all, and a strategy that rests makes fewer still."""
+    """With one client per round there are a tenth of all visits, and with a strategy that pauses even fewer."""
     everybody, one = (launch._pace(parse(TABLES).with_changes(c), 1.0) for c in ({}, {"strategy.clients_per_round": 1}))
     assert everybody is not None
     assert one is not None

@@ -1,4 +1,4 @@
-"""What a run's bits depend on is what is hashed before it is resumed, or taken from the cache."""
+"""Everything that affects a run's bits is hashed before it is resumed or taken from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients tell of their labels, under noise or not, and the prior that the logit-adjusted loss takes from it."""
+"""Label counts reported by clients, with or without noise, and the prior of the logit-adjusted loss that they give."""
 
 from __future__ import annotations
 

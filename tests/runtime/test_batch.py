@@ -1,4 +1,4 @@
-"""`train_all` where nothing can delay a visit: the same events, in the same order, as with a task for each visit."""
+"""`train_all` if nothing can delay a visit: the same events in the same order as with one task per visit."""
 
 import asyncio
 import math
@@ -78,7 +78,7 @@ def test_events_are_the_same_as_with_tasks(seeds: range, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("at_visit", [1, 3, 4])
 @pytest.mark.parametrize("where", ["train", "result"])
 def test_an_error_cancels_the_other_visits(at_visit: int, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raised as a visit begins to compute, or as its update arrives."""
+    """The error is raised when a visit begins to compute, or when its update arrives."""
     calls = 0
     train = NoTraining.train
 

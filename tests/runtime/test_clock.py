@@ -22,7 +22,7 @@ def test_time_jumps_and_real_time_does_not_pass() -> None:
 
     began = time.perf_counter()
     assert clock.run(main()) == 1e6
-    assert time.perf_counter() - began < 60.0  # of a million seconds, however busy the machine
+    assert time.perf_counter() - began < 60.0  # a million seconds pass, however busy the machine
 
 
 @given(st.lists(st.integers(0, 5), max_size=60))
@@ -41,7 +41,7 @@ def test_timers_run_in_order_of_time_then_of_creation(delays: list[int]) -> None
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=8), max_size=8), st.integers(0, 7))
 def test_timers_of_a_series_run_like_single_timers(groups: list[list[int]], cancelled_at: int) -> None:
-    """Series and single timers take turns; all series are cancelled by a timer that was set last."""
+    """Interleave series and single timers, then cancel all series by the last timer."""
 
     def ran(*, series: bool) -> list[tuple[float, int]]:
         log: list[tuple[float, int]] = []

@@ -1,4 +1,4 @@
-"""The executor on a Ray cluster of three nodes on this machine: one with this process, two that train."""
+"""The executor on a Ray cluster of three nodes on this machine: one for this process and two that train."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STORE_BYTES = 160 * 2**20
 
 
 def job(hidden: int = 8, tests: int = 30) -> Job:
-    """60 inputs of 2,000 numbers: a hidden layer of 500 makes a model of 4 MB."""
+    """Return a job with 60 inputs of 2,000 numbers and a hidden layer of 500: a model of 4 MB."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 2000)).astype(np.float32), rng.integers(0, 3, 60)
     return Job(Mlp((hidden,)), 3, x, y, [np.arange(20), np.arange(20, 60)], x[:tests], y[:tests], 1)
@@ -55,10 +55,10 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 class Nodes:
-    """A cluster whose head node, that of this process, trains nothing."""
+    """A cluster whose head node, the one of this process, trains nothing."""
 
     def __init__(self) -> None:
-        imported()  # quietly, and before anything of Ray is
+        imported()  # before any other part of Ray, so that it logs nothing
         from ray.cluster_utils import Cluster
 
         impatient = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
@@ -68,7 +68,7 @@ class Nodes:
         self.complete()
 
     def complete(self) -> None:
-        """Two nodes that train, one actor each."""
+        """Wait until the cluster has two nodes that train, with one actor each."""
         while len(self.training) < 2:
             self.training.append(self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES))
         self.cluster.wait_for_nodes()
@@ -77,7 +77,7 @@ class Nodes:
         self.cluster.remove_node(self.training.pop(number), allow_graceful=False)
 
     def used_bytes(self) -> list[int]:
-        """Of the object store of the head, and of those that train; the nodes tell it once a second."""
+        """Return the bytes in the object stores of the head and the training nodes, which report once a second."""
         from ray._private.state import available_resources_per_node
 
         time.sleep(1.5)
@@ -89,7 +89,7 @@ class Nodes:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Nodes]:
     nodes = Nodes()
-    with OnRay(job(), 1, address=nodes.cluster.address):  # it disconnects: each test connects for itself
+    with OnRay(job(), 1, address=nodes.cluster.address):  # disconnects: each test opens its own connection
         pass
     yield nodes
     nodes.cluster.shutdown()
@@ -155,7 +155,7 @@ def test_two_nodes_give_the_bits_of_inline_and_models_stay_on_the_nodes(nodes: N
 
 def test_actors_read_the_examples_from_their_nodes_object_store(nodes: Nodes) -> None:
     def where(actor: Any) -> list[str]:
-        """What is mapped where the actor's examples lie."""
+        """Return the name of the file mapped at the address of the actor's examples."""
         address = actor._trainer._examples._rows.data_ptr()
         with open("/proc/self/maps") as maps:
             for line in maps:
@@ -176,7 +176,7 @@ def test_losing_a_node_costs_time_but_changes_no_bit(
     with on(nodes, job(hidden=500)) as executor:
 
         def lose(number: int) -> None:
-            if number in (5, 6):  # the models of the round before lie on the node that is lost, or on the other one
+            if number in (5, 6):  # the previous round's models are on the lost node or on the other one
                 nodes.kill(0)
                 nodes.complete()
 
@@ -226,7 +226,7 @@ def test_memory_does_not_grow_with_the_number_of_visits(nodes: Nodes) -> None:
         assert all(len(actor.tasks) <= 2 for actor in ready(executor))
         location = pending[-1].result().location
         del pending
-        for visit in range(200):  # 800 MB in stores of 160
+        for visit in range(200):  # 800 MB in stores of 160 MB
             location = executor.train(location, visit % 2, visit, Training(steps=1)).result().location
         grown = [after - old for after, old in zip(nodes.used_bytes(), before)]
         assert max(grown) <= 3 * executor.size_bytes
@@ -388,4 +388,4 @@ fleet.estimates = "exact"
     assert "ray" not in out.lower().replace("run.toml", "")
     assert wait_until(lambda: rays_processes() <= before, 10)
     assert not (tmp_path / ".ray").exists()
-    files.rmdir()  # nothing is in it
+    files.rmdir()  # it is empty

@@ -1,4 +1,4 @@
-"""Faulty visits: bad updates are refused, late visits are given up."""
+"""Faulty visits: bad updates are rejected, late visits are given up."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_updates_are_checked_where_they_are_trained_with_the_same_bits_on_every_
         assert all(summary["visits_lost"][name] > 2 for name in ("refused", "late"))
         assert summary["best_accuracy"] > 0.2
     assert len(results) == 1
-    # The schedule alone goes wrong at the same visits.
+    # Without training the same visits are faulty.
     planned, _, _ = run(config.with_changes({"executor.kind": "none"}))
     assert planned["events_sha256"] == results.pop()[1]
 
@@ -198,7 +198,7 @@ def test_invalid_updates_are_recognised_with_the_reason() -> None:
         spoiled[3] = bad
         assert flaw(spoiled) == "its parameters are not finite"
     largest = np.finfo(np.float32).max
-    assert is_finite(np.full(1000, largest, dtype=np.float32))  # their sum is not
+    assert is_finite(np.full(1000, largest, dtype=np.float32))  # although their sum is not
     assert not is_finite(np.array([np.inf, -np.inf], dtype=np.float32))
     assert is_finite(np.empty(0, dtype=np.float32))
 

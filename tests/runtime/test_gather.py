@@ -1,4 +1,4 @@
-"""Parallel visits: results in order, lost clients left out, errors and cancellation end all."""
+"""Parallel visits: ordered results, lost clients left out, and errors or cancellation that end all visits."""
 
 import asyncio
 

@@ -121,7 +121,7 @@ def test_journalled_operations_are_not_repeated(counted: Counted, path: Path, ro
     assert model_sha256(resumed.vector(again)) == reference
     np.testing.assert_equal(seen_again, seen)
     assert not resumed.replays
-    # The evaluation is the last of a round, and written with the next checkpoint: it may be done again.
+    # A round's evaluation comes last and is written with the next checkpoint, so it may be repeated.
     assert (5 - rounds) * 5 <= counted.asked <= (5 - rounds) * 5 + 1
 
 
@@ -174,11 +174,11 @@ def test_an_operation_that_differs_from_the_journal_is_an_error(counted: Counted
         pending.result()
 
 
-@pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other is done at once
+@pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other one completes immediately
 def test_operations_in_progress_are_repeated_from_their_model(counted: Counted, path: Path) -> None:
     executor = life(counted, path, every_s=1e6)
     first = executor.train(executor.initial(), 0, 1, TRAINING).result()
-    executor.train(first.location, 1, 1, TRAINING)  # given up
+    executor.train(first.location, 1, 1, TRAINING)  # abandoned
     second = executor.train(first.location, 0, 2, TRAINING)
     del first
     executor.interrupt()
@@ -234,7 +234,7 @@ def test_a_full_disk_fails_only_the_next_operation(
         executor.evaluate(executor.initial())
     before = (path / "journal.jsonl").read_bytes()
     executor.settle()
-    a_run(executor, 1)  # nothing is journalled any more
+    a_run(executor, 1)  # journalling has stopped
     executor.interrupt()
     assert (path / "journal.jsonl").read_bytes() == before
 
@@ -267,7 +267,7 @@ def test_values_are_restored_to_the_bit(value: Any) -> None:
 
 
 def repr_of(value: Any) -> str:
-    """Types and bits."""
+    """Return a text that shows types and exact bits."""
     if isinstance(value, np.ndarray | np.generic):
         return f"{type(value)} {value.dtype} {value.shape} {value.tobytes()!r}"
     if isinstance(value, list | tuple):

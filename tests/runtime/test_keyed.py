@@ -1,4 +1,4 @@
-"""Keyed generators have the same seeds as with NumPy's own SeedSequence."""
+"""Keyed generators have the same seeds as with NumPy's SeedSequence."""
 
 import numpy as np
 import pytest

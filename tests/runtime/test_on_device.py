@@ -124,7 +124,7 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
                     vector = inline.vector(other.location)
                     np.testing.assert_allclose(executor.vector(one.location), vector, **double_precision(training))
                     assert one.statistics == pytest.approx(other.statistics, rel=1e-10)
-                    assert np.abs(vector - model).max() > 1e-4  # it has trained
+                    assert np.abs(vector - model).max() > 1e-4  # training has happened
                 model = average([inline.vector(operation.location) for operation in expected])
 
 
@@ -232,7 +232,7 @@ class SlowMark:
 
 
 class SlowStream(HostStream):
-    """A stream whose operations end only when they are waited for."""
+    """A stream whose operations end only when someone waits for them."""
 
     def __init__(self, urgent=True):
         self.urgent, self.marks = urgent, []

@@ -36,7 +36,7 @@ def digest(executor: Any, location: Any) -> str:
 
 
 def trained_on_rows(executor: Any) -> list[tuple[str, dict[str, float]]]:
-    """Train twice at the server, in a row, beside a client's visit."""
+    """Train twice in a row at the server, in parallel with a client's visit."""
     rows = np.array([80, 3, 41, 7, 7, 60, 12, 33, 34, 35, 0])
     first = executor.train_rows(executor.initial(), rows, 1, TRAINING)
     client = executor.train(executor.initial(), 0, 1, TRAINING)

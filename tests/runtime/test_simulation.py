@@ -1,4 +1,4 @@
-"""The simulated federation as a strategy sees it: turns, phases, links, estimates, faults, ends, records."""
+"""The simulated federation as a strategy sees it: queueing, phases, links, estimates, faults, endings, records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CudaStream's use of CUDA streams and graphs, with stand-ins for them: there may be no device here."""
+"""CudaStream's use of CUDA streams and graphs, tested with stand-ins because this machine may have no GPU."""
 
 import gc
 from contextlib import contextmanager
@@ -80,7 +80,7 @@ def test_a_lane_records_in_its_stream_and_pool_and_keeps_the_pool(cuda):
     assert gc.isenabled()
     assert cuda.log == [
         ("graph", 1),
-        ("capture", "pool 1", 1),  # it keeps the pool
+        ("capture", "pool 1", 1),  # keeps the pool alive
         ("captured", "pool 1", 1),
         ("graph", 2),
         ("capture", "pool 1", 1),

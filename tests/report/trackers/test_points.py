@@ -1,4 +1,4 @@
-"""What trackers are told, worked out by hand."""
+"""Points logged to trackers, worked out by hand."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def test_points_are_plotted_over_time_and_over_visits() -> None:
     points.traffic(0, 100, 7)
     points.commit(1, 4.0, 0)
     points.visit(visit(2, 1.0, 5.0, "late"))
-    points.commit(2, 8.0, 3)  # sooner than a five hundredth of the horizon after the last
+    points.commit(2, 8.0, 3)  # less than a five-hundredth of the horizon after the last one
     points.visit(visit(3, None, 14.0, "unavailable"))
     points.commit(3, 14.0, 5)
-    points.evaluation(0.0, 0, 0.1, 2.3, None)  # told late: the instants of evaluations are what counts
+    points.evaluation(0.0, 0, 0.1, 2.3, None)  # reported late: the times of evaluations count
     points.evaluation(4.0, 1, 0.2, 2.2, None)
     points.evaluation(10.0, 2, 0.3, 2.1, None)
     assert received[0] == Point(

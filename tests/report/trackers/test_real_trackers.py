@@ -1,4 +1,4 @@
-"""TensorBoard, MLflow and Weights & Biases themselves, each where it is installed."""
+"""The real TensorBoard, MLflow and Weights & Biases; each is skipped unless installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.report.trackers.test_tracking import run
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow makes its database before anything else, which takes a while on a busy machine."""
+    """Wait longer: MLflow creates its database first, which takes a while on a busy machine."""
     monkeypatch.setattr(tracking, "PATIENCE_S", 600.0)
 
 
@@ -65,7 +65,7 @@ def test_wandb_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     until = time.monotonic() + 60
     while (
         b"evaluation/accuracy" not in written.read_bytes()
-    ):  # by a process of W&B's own, a moment after it has finished
+    ):  # written by a separate process of W&B, a moment after the run has finished
         assert time.monotonic() < until
         time.sleep(0.1)
     assert {"config.toml", "summary.json"} <= {path.name for path in (folder / "files").iterdir()}

@@ -1,4 +1,4 @@
-"""Trackers change nothing, end nothing, and are told all."""
+"""Trackers receive everything, change no result and end no run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLES: dict[str, Any] = {
 
 
 class Remembers:
-    """What it was told, and by which thread."""
+    """A tracker that remembers what it received and from which thread."""
 
     instances: list[Remembers] = []  # noqa: RUF012
 

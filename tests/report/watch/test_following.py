@@ -1,4 +1,4 @@
-"""Runs as a page knows them: how they stand, what they measure, and what is new."""
+"""Runs as the page shows them: their state, their measures, and what is new."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_busy_clients_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_visit_that_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
-    """Rows are read after what is in progress, and a fast run goes on meanwhile."""
+    """Rows are read after the visits in progress, and a fast run continues in between."""
     written = Written(tmp_path / "run", clients=20)
     written.go(30.0)
     written.now(30.0)

@@ -1,4 +1,4 @@
-"""What a page keeps of a long run."""
+"""Data that the page keeps of a long run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ visits = st.lists(
 
 
 def alive(rows: list[tuple[int, float, float]], at: float, going_on: list[tuple[int, float]] = []) -> int:  # noqa: B006
-    """Spans at an instant, one by one."""
+    """Count the spans at an instant one by one."""
     spans: dict[object, list[float]] = {}
     for number, (group, started, finished) in enumerate([*rows, *((g, s, np.inf) for g, s in going_on)]):
         span = spans.setdefault(group if group >= 0 else (number,), [started, finished])

@@ -1,4 +1,4 @@
-"""The page over HTTP: who gets what, and who gets nothing."""
+"""The page over HTTP: what is served, and to whom."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written(tmp_path: Path):
 
 
 class Client:
-    """Asks the application, without a socket."""
+    """A client that calls the application without a socket."""
 
     def __init__(self, folder: Path) -> None:
         self._app = make_app([folder], TOKEN)

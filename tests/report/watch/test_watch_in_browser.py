@@ -1,4 +1,4 @@
-"""The page in a headless Chromium: what it shows, that it moves, and that it asks nobody else."""
+"""The page in a headless Chromium: its content, its updates, and that it contacts no other host."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def serve() -> Iterator[Callable[[Path], str]]:
 
 
 def drawn(page: Page, path: Path) -> np.ndarray:
-    """The page's pixels."""
+    """Return the page's pixels."""
     page.picture(path)
     return np.asarray(Image.open(path).convert("L"), dtype=float)
 
 
 def well(page: Page, address: str) -> None:
-    """It fits the window, complains of nothing, and asks this machine alone."""
+    """Check that the page fits the window, logs no errors, and contacts only this machine."""
     assert page.value("document.documentElement.scrollWidth") <= 1280
     assert page.errors == []
     assert all(url.startswith((address, "data:", "blob:")) for url in page.asked if url.startswith("http"))
