@@ -10,11 +10,11 @@ from fedtempo.data.cache_dir import data_folder
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.state import FlatModel
 
-# How long an example takes says more about the machine than about the code.
+# The duration of an example depends more on the machine than on the code.
 settings.register_profile("fedtempo", deadline=None)
 settings.load_profile("fedtempo")
 
-# A shell's background jobs ignore Ctrl-C, and so does what they start: tests that press it would wait for ever.
+# Background jobs of a shell and their children ignore Ctrl-C, so tests that send it would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

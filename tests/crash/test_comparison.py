@@ -28,7 +28,9 @@ def compared(folder: Path) -> dict[str, Any]:
 def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:
     config, output = tmp_path / "compare.toml", tmp_path / "output"
     tables = {**lives.config("fedavg").tables, "compare": {"slow": {"strategy.name": "fedavg", "training.epochs": 20}}}
-    tables["fleet"]["compute"]["ignore_work"] = True  # "slow" takes longer to train, and no longer on the clock
+    tables["fleet"]["compute"]["ignore_work"] = (
+        True  # "slow" takes longer to train in real time, but not on the run's clock
+    )
     config.write_text(tomli_w.dumps(tables))
     arguments = ["compare", str(config), "--strategies", "fedcs,slow,csgd", "--seeds", "3,4", "--out"]
     whole = lives.live(lives.command, [*arguments, str(tmp_path / "whole")], output)

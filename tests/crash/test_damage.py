@@ -1,4 +1,4 @@
-"""Damaged folders: damage is named, an incomplete end is dropped, and a folder has one owner at a time."""
+"""Damaged folders: damage is named, an incomplete end is dropped, and only one process uses a folder at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The undisturbed run."""
+    """Return the folder of the undisturbed run."""
     folder = tmp_path_factory.mktemp("damage") / "whole"
     Run(CONFIG).complete(folder)
     return folder
@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run killed after many checkpoints."""
+    """Return the folder of the run killed after many checkpoints."""
     folder = tmp_path_factory.mktemp("damage") / "killed"
     life = lives.live(lives.run, CONFIG, folder, None, "fsync:100")
     life.join()
@@ -43,7 +43,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(killed: Path, tmp_path: Path) -> Path:
-    """A copy of the killed run."""
+    """Return a copy of the killed run."""
     return Path(shutil.copytree(killed, tmp_path / "run"))
 
 
@@ -52,7 +52,7 @@ def test_a_truncated_journal_falls_back_on_the_last_checkpoint(run: Path, whole:
     journal = run / "journal.jsonl"
     content = journal.read_bytes()
     seals = [i for i in range(len(content)) if content.startswith(b'{"seal"', i)]
-    last = content.index(b"\n", seals[-2]) + 1  # where what was written last begins
+    last = content.index(b"\n", seals[-2]) + 1  # where the last written part begins
     os.truncate(journal, last + round(part * (len(content) - 1 - last)))
     Run(CONFIG).complete(run)
     lives.assert_the_same(run, whole)
@@ -65,7 +65,7 @@ def test_a_flipped_byte_in_the_journal_is_named(run: Path) -> None:
     journal.write_bytes(content)
     with pytest.raises(RunError, match=r"journal\.jsonl is damaged: lines? \d+"):
         Run(CONFIG).complete(run)
-    journal.unlink()  # as the error says
+    journal.unlink()  # as the error advises
 
 
 def test_a_flipped_byte_in_a_model_is_named(run: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_missing_model_is_named(run: Path) -> None:
 
 
 def test_the_models_of_two_checkpoints_are_kept(killed: Path) -> None:
-    """The models that a checkpoint keeps: the round's base, its updates so far, and those of the checkpoint before."""
+    """Two checkpoints' models are kept, each with the round's base and its updates so far."""
     assert 2 <= len(list((killed / "models").glob("*.safetensors"))) <= 2 * (2 * 10 + 3)
 
 
@@ -175,7 +175,7 @@ def test_a_full_disk_is_named_and_the_run_continues_when_space_is_free(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that fills up during a run; skips the test if none can be made."""
+    """Mount a file system that fills up during a run; skip the test if this is impossible."""
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=420k", "tmpfs", str(disk)], check=False).returncode:  # noqa: S607
@@ -205,7 +205,7 @@ def test_a_full_file_system_is_named_and_the_run_continues_elsewhere(
 
 @pytest.fixture
 def read_only(killed: Path) -> Iterator[Path]:
-    """A copy of the killed run in a read-only folder."""
+    """Return a copy of the killed run in a read-only folder."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(shutil.copytree(killed, Path(parent) / "run"))
         Path(parent).chmod(0o755)

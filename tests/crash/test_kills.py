@@ -29,7 +29,7 @@ def some_seed() -> int:
 
 
 def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) -> None:
-    """Run after run, each killed several times, until so many kills have hit one; all are the same as the first."""
+    """Run repeatedly, killing each run several times, until enough kills have hit; all runs must equal the first."""
     rng = np.random.default_rng(seed)
     whole_s = lives.lived_to_its_end(config, folder / "whole")
     hits = number = 0
@@ -40,7 +40,7 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
             hits += 1
         Run(config).complete(run)
         lives.assert_the_same(run, folder / "whole")
-        assert load_run(run).facts["resumed"] <= hits - before  # it may be killed before it began
+        assert load_run(run).facts["resumed"] <= hits - before  # the run may be killed before it began
 
 
 @everyone
@@ -85,9 +85,9 @@ def test_a_run_killed_without_a_journal_restarts_from_the_beginning(name: str, t
 
 
 def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) -> list[int]:
-    """Lives that end in the midst of a checkpoint, each before another file operation; whether each was resumed.
+    """End lives within a checkpoint, each before a different file operation; return whether each was resumed.
 
-    power: False where everything that was not synced is lost, too.
+    power: False to lose everything that was not synced, too.
     """
     config = lives.config("csgd")
     Run(config).complete(tmp_path / "whole")
@@ -134,7 +134,7 @@ LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0,
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An undisturbed run that takes a while, beside its configuration."""
+    """Run a longer undisturbed run in a folder beside its configuration."""
     folder = tmp_path_factory.mktemp("long")
     (folder / "run.toml").write_text(LONG.dump())
     Run(LONG).complete(folder / "whole")
@@ -142,7 +142,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProcess, Callable[[], list[int]]]:
-    """The same run on its way with two workers, and what tells their process numbers."""
+    """Start the same run with two workers; return its life and a function that returns their process numbers."""
     workers = ["--set", "executor.kind=processes", "--set", "executor.workers=2"]
     life = lives.live(lives.command, ["run", str(long.parent / "run.toml"), "--out", str(folder), *workers], output)
     children = Path(f"/proc/{life.pid}/task/{life.pid}/children")

@@ -15,7 +15,7 @@ from tests.crash import lives
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An undisturbed run, in a folder beside its configuration."""
+    """Run undisturbed, in a folder beside the configuration."""
     folder = tmp_path_factory.mktemp("signals")
     config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 40})
     (folder / "run.toml").write_text(config.dump())
@@ -24,7 +24,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
-    """The same run, in progress."""
+    """Start the same run; return it in progress."""
     sets = ["--set", "executor.kind=processes", "--set", f"executor.workers={workers}"] if workers else []
     arguments = ["run", str(whole.parent / "run.toml"), "--out", str(folder), *sets]
     life = lives.live(lives.command, arguments, output, **how)
@@ -48,7 +48,7 @@ def resumed(folder: Path, output: Path) -> int | None:
         pytest.param(signal.SIGINT, True, 0, 130, marks=pytest.mark.crash),
         pytest.param(signal.SIGINT, True, 2, 130, marks=pytest.mark.crash),
         (signal.SIGTERM, True, 2, 143),
-        pytest.param(signal.SIGTERM, False, 0, 143, marks=pytest.mark.crash),  # in the background of a script
+        pytest.param(signal.SIGTERM, False, 0, 143, marks=pytest.mark.crash),  # as in the background of a script
     ],
 )
 def test_a_signal_ends_the_run_immediately_and_nothing_is_lost(
@@ -61,7 +61,7 @@ def test_a_signal_ends_the_run_immediately_and_nothing_is_lost(
     os.killpg(life.pid, number)
     began = time.perf_counter()
     life.join()
-    assert time.perf_counter() - began < 10.0  # two seconds on a quiet machine
+    assert time.perf_counter() - began < 10.0  # two seconds on an idle machine
     assert life.exitcode == code
     assert f"fedtempo resume {folder} continues it" in " ".join(output.read_text().split()).replace("`", "")
     run = load_run(folder)

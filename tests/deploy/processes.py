@@ -25,7 +25,7 @@ from fedtempo.runs.config import Config
 
 @dataclass(frozen=True)
 class ClientProcess:
-    """A started client and its log."""
+    """A running client process and its log."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -121,7 +121,7 @@ class SecuredSuperLink:
     folder: Path
 
     def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
-        """A client with its own key, another's, or none ("")."""
+        """Run a client with its own key, with another's, or without one ("")."""
         settings = {"superlink": self.superlink.address, "root_certificates": str(self.keys / "ca.crt")}
         if key != "":
             settings["private_key"] = str(self.keys / (key or name))

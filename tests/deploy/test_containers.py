@@ -52,7 +52,7 @@ class Composed:
         return done.stdout
 
     def kill(self, service: str) -> None:
-        """Kill what a container runs, as a crash would: all but its first process, which only waits for that."""
+        """Kill a container's programs, as a crash would: all but its first process, which waits for them."""
         self("exec", "-T", service, "sh", "-c", "kill -9 -1; true")
 
 

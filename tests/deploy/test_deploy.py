@@ -101,7 +101,7 @@ def secured_superlink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secu
 
 @pytest.fixture(scope="module")
 def clients(secured_superlink: SecuredSuperLink) -> Iterator[dict[str, ClientProcess]]:
-    """All clients of these tests, started together: well-behaved ones, and one for each kind of trouble."""
+    """Start all clients of these tests together: well-behaved ones, and one for each kind of failure."""
     other = secured_superlink.folder / "other"
     make_keys(other, ["127.0.0.1"], [])
     options: dict[str, dict[str, Any]] = {name: {"part": part} for part, name in enumerate(NAMES)}

@@ -62,7 +62,7 @@ def alice(secured_superlink: SecuredSuperLink) -> Iterator[ClientProcess]:
 
 @contextlib.contextmanager
 def proxied(secured_superlink: SecuredSuperLink, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Run nginx with deploy/nginx.conf and shorter timeouts before the SuperLink; its address and error log."""
+    """Run nginx before the SuperLink with deploy/nginx.conf and shorter timeouts; yield its address and error log."""
     port, errors = free_port(), folder / "errors.log"
     text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
     for former, mine in (

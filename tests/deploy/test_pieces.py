@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 class Pieces:
-    """A message at a SuperLink. known: not abandoned. there: number of pieces received."""
+    """A SuperLink that holds one message. known: the message is not abandoned. there: number of received pieces."""
 
     def __init__(self, message: Message) -> None:
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -72,7 +72,7 @@ def test_a_reply_is_delivered_once_all_its_pieces_arrived() -> None:
     for _ in superlink.pieces:
         assert incoming.pull([name]) == {}
         superlink.there += 1
-    assert superlink.asked == [[name]], "it is told of once"
+    assert superlink.asked == [[name]], "the message is offered only once"
     assert superlink.confirmed == []
     reply = incoming.pull([name])[name]
     assert reply.content == {"y": 2}
@@ -101,7 +101,7 @@ def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
     pull_messages = superlink.PullMessages
 
     def refusing(request: Any) -> PullAppMessagesResponse:
-        if "former" in request.message_ids:  # as a SuperLink does that still has the other run's messages
+        if "former" in request.message_ids:  # like a SuperLink that still holds the other run's messages
             answer = httpx.Response(500, request=httpx.Request("POST", "http://superlink"))
             raise httpx.HTTPStatusError("500", request=answer.request, response=answer)
         return pull_messages(request)

@@ -70,7 +70,7 @@ def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("away_s", "given_up"), [(0.0, False), (2 * PACE_S, False), (0.0, True)])
 def test_a_killed_server_continues_with_its_clients(away_s: float, given_up: bool, tmp_path: Path) -> None:
-    """given_up: the SuperLink has abandoned the submitted run, as it does after a minute."""
+    """given_up: whether the SuperLink has abandoned the submitted run, as it does after a minute."""
     address = f"127.0.0.1:{free_port()}"
     config = real(deploy__superlink=address)
     with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):

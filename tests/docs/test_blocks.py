@@ -1,4 +1,4 @@
-"""Every block of code in README and docs runs, or says why not."""
+"""Every block of code in README and docs runs, or is marked with a reason why not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _name(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a reader would be: a folder with configs/ and examples/, whose modules can be imported."""
+    """Create a reader's folder with configs/ and examples/, whose modules can be imported."""
     for name in ("configs", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,7 @@ def test_commands_in_running_text_exist(page: Path) -> None:
     for command in _INLINE.findall(page.read_text(encoding="utf-8")):
         try:
             words = shlex.split(command)
-        except ValueError:  # an apostrophe of prose
+        except ValueError:  # an apostrophe in prose
             continue
         _look_at(words, page.name)
 
@@ -101,7 +101,7 @@ def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, s
             for module in (
                 earlier for earlier in blocks_of(page) if earlier.kind == "python" and earlier.title is not None
             ):
-                _save(module, folder)  # it may be shown after the configuration that names it
+                _save(module, folder)  # a module may be shown after the configuration that names it
             _try_toml(block)
         elif block.kind == "python" and not block.has("skip"):
             exec(compile(block.text, block.place, "exec"), names)  # noqa: S102  it is this repository's own
@@ -138,7 +138,7 @@ def _try_toml(block: Block) -> None:
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections merged key by key; a strategy of another name keeps nothing."""
+    """Merge sections key by key; a strategy of another name replaces the whole section."""
     merged = {name: dict(table) for name, table in below.items()}
     for name, table in above.items():
         merged[name] = dict(table) if name == "strategy" and "name" in table else {**merged.get(name, {}), **table}
@@ -146,7 +146,7 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
 
 
 def _run(words: Sequence[str]) -> int:
-    """What a reader would type; returns the exit code."""
+    """Run what a reader would type; return the exit code."""
     program, *arguments = words
     if program == "fedtempo":
         return _fedtempo(arguments)
@@ -175,14 +175,14 @@ def _fedtempo(arguments: Sequence[str]) -> int:
 
 
 def _pip(arguments: Sequence[str]) -> int:
-    """Nothing is installed: the extras of fedtempo that are asked for must exist."""
+    """Check that the extras of fedtempo in the command exist; nothing is installed."""
     requirement = Requirement(arguments[-1])
     known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     return int(arguments[0] != "install" or requirement.name != "fedtempo" or not requirement.extras <= known.keys())
 
 
 def _look_at(words: Sequence[str], where_written: str) -> None:
-    """A command and its options must exist."""
+    """Check that a command and its options exist."""
     command, rest = _command(words)
     options = {name for param in [*command.params, *COMMANDS.params] for name in param.opts} | {"--help"}
     for word in rest:
@@ -195,7 +195,7 @@ def _takes(words: Sequence[str], option: str) -> bool:
 
 
 def _command(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """What is called, and the words after it."""
+    """Return the called command and the words after it."""
     command, rest = COMMANDS, list(words[1:])
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0].isupper():  # stands for any command

@@ -1,4 +1,4 @@
-"""The tables of the page on four papers' claims say what the committed results do."""
+"""The tables of the page on four papers' claims agree with the committed results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECTIONS = {
 
 
 def table(name: str) -> list[tuple[str, ...]]:
-    """Cells of the table after the heading that names an experiment, without its head."""
+    """Return the cells of the table after the heading that names an experiment, without its head."""
     page = (RESULTS / "directions.md").read_text(encoding="utf-8")
     section = page.split(f": `{name}`\n", 1)[1].split("\n#", 1)[0]
     return rows_of_tables(section)[2:]

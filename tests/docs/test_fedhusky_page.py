@@ -1,4 +1,4 @@
-"""The tables of FedHusky's page say what the committed numbers do."""
+"""The tables of FedHusky's page agree with the committed numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TABLES = ("variants/variants-one-label", "variants/variants-Dir0.1", "fig5/fig5
 
 
 def on_page() -> list[tuple[str, ...]]:
-    """The cells of the page's tables, without the first column, which names the strategy in words."""
+    """Return the cells of the page's tables without the first column, which names the strategy in words."""
     return [row[1:] for row in rows_of_tables((RESULTS / "fedhusky.md").read_text(encoding="utf-8"))]
 
 
@@ -27,7 +27,7 @@ def median_and_all(times_s: Sequence[float | None]) -> str:
 
 
 def expected_row(facts: dict[str, Any], label: str) -> tuple[str, ...]:
-    """A row as the page has it: what the tuning chose, times to the target, final accuracy, busy ratio."""
+    """Return a row as the page shows it: tuned settings, times to the target, final accuracy, busy ratio."""
     measured, chosen = facts["strategies"][label], facts["chosen"].get(label, {})
     ends = [100 * end for end in measured["final_accuracy"]["values"]]
     return (

@@ -1,4 +1,4 @@
-"""The notebooks in a kernel of Jupyter's, where nbclient and ipykernel are installed: `make docs` installs both."""
+"""The notebooks run in a Jupyter kernel, if nbclient and ipykernel are installed (`make docs` installs both)."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_a_notebook_runs_in_jupyter_unchanged(
 
 
 def _complaints(shown: list[Any]) -> list[str]:
-    """What went to stderr: warnings, say, which a reader would see in red."""
+    """Return what was written to stderr, such as warnings, which a reader would see in red."""
     return [output.text for output in shown if output.output_type == "stream" and output.name == "stderr"]

@@ -1,4 +1,4 @@
-"""What the pages are made of: pieces of the program, links, calendars; and the check of a built site."""
+"""Inclusions of source code, links, calendars, and the check of a built site."""
 
 from __future__ import annotations
 

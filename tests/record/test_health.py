@@ -32,7 +32,7 @@ def health(*losses: float, versions_apart: int = 1) -> tuple[Health, list[str]]:
 def recorded(
     losses: list[float], *, folder=None, commits: int = 2, visits: int = 2, seed: int = 1, label: str = "demo"
 ):
-    """Record a run with these numbers of visits and commits, evaluated once a second and over at its last evaluation."""
+    """Record a run with these numbers of visits and commits, evaluated once a second until its end."""
     said: list[str] = []
     recorder = Recorder(folder, say=said.append)
     facts = {"strategy": label, "seed": seed, "n_clients": 2, "horizon_s": 10.0, "target_accuracy": 0.6}

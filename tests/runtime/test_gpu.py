@@ -1,4 +1,4 @@
-"""The checks of `benchmarks.gpu`: on a CUDA device if present, and here on small networks that they run and can fail."""
+"""The checks of `benchmarks.gpu`: on a CUDA device, and here on small networks that they run and can fail."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The federation on real time and messages: the same bits as the simulation, and clients that fail."""
+"""The federation in real time with messages: the same bits as the simulation, and failing clients."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_bad_update_is_rejected(
         with pytest.raises(ClientUnavailable, match=why):
             await fed.train(fed.clients[1], fed.model)
         grid.change = lambda call, reply: reply
-        await fed.train(fed.clients[1], fed.model)  # for that visit alone
+        await fed.train(fed.clients[1], fed.model)  # only for that visit
 
     grid.change = lambda call, reply: spoil(reply) if call.kind == "train" else reply
     records = played(config(script), tmp_path, grid)
@@ -404,7 +404,7 @@ def test_too_few_clients_are_reported_with_their_number(grid: Loopback) -> None:
 
 
 def test_a_client_restarted_before_the_run_is_asked_again(grid: Loopback) -> None:
-    dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
+    dead = next(iter(grid.online))  # still online for the SuperLink, for a minute
     lines: list[str] = []
 
     def change(call: Call, reply: Reply) -> Reply | None:
@@ -418,7 +418,7 @@ def test_a_client_restarted_before_the_run_is_asked_again(grid: Loopback) -> Non
     dead_yet = [True]
     grid.change = change
     assert len(wait_for_clients(grid, 3, 5.0, say=lines.append)) == 3
-    assert len(lines) == 3, "that it was away is nothing to tell"
+    assert len(lines) == 3, "its absence is not reported"
 
 
 def test_a_measured_fleet_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:

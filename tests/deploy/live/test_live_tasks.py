@@ -1,4 +1,4 @@
-"""Clients of a deployment learn numbers and tokens with the same bits as a simulation."""
+"""Deployments train on numbers and tokens with the same bits as simulations."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_settings_for_classes_are_rejected_for_numbers(key: str, tmp_path: Path,
 
 
 def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
-    """If a client's file lacks a class, its other classes keep their numbers."""
+    """If a client's file lacks a class, the other classes keep their numbers."""
     rng = np.random.default_rng(3)
     kinds = ["ash", "birch", "cedar"]
 

@@ -1,4 +1,4 @@
-"""Nodes that come, go and return, and names that must not be taken over."""
+"""Nodes that join, leave and return, and names that cannot be taken over."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_unusable_description_is_rejected(spoilt: dict[str, object]) -> None:
     }
     read = Description.read(good)
     assert read.label_histogram == (1, 2)
-    assert read.shares_examples is False  # nothing but a plain yes is one
+    assert read.shares_examples is False  # only a plain true is a consent
     with pytest.raises(ConfigError):
         Description.read({**good, **spoilt})
 
@@ -85,11 +85,11 @@ def test_a_new_node_takes_over_a_client_only_if_it_is_away() -> None:
         assert members.update([1, 2, 9]) == [9]
         assert members.introduce(9, told("a")) is None
         assert members.node(a) == 1
-        assert members.update([1, 2, 9]) == [9]  # asked again: the place may be free by then
+        assert members.update([1, 2, 9]) == [9]  # described again, because the client may be away by then
         members.mark_unresponsive(a)
         assert members.introduce(9, told("b")) is None
         assert members.introduce(9, told("a", num_examples=11)) is None
-        assert members.update([1, 2, 9]) == [1]  # 9 is another client
+        assert members.update([1, 2, 9]) == [1]  # 9 belongs to another client
         assert members.update([1, 2, 9, 7]) == [1, 7]
         assert members.introduce(7, told("a")) == 1
         assert members.node(a) == 7

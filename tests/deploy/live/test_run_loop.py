@@ -1,4 +1,4 @@
-"""Real time in instants: readings of the clock, and replay of recorded instants."""
+"""Real time in discrete instants: readings of the clock, and replay of recorded instants."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_preparation_takes_no_time_but_its_timers_run() -> None:
 
 
 def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant], list[str]]:
-    """Post three events from another thread, with a timer between; return what the run saw, and its instants."""
+    """Post three events from another thread, with timers in between; return the run's events, instants and phases."""
     seen: list[tuple[float, Any]] = []
     instants: list[Instant] = []
     phases: list[str] = []
