@@ -69,7 +69,7 @@ class Trace:
         periods: dict[str, float | None] = {}
         for place, client, begin, end, own_s in rows:
             if own_s is not None and self.period_s is not None:
-                raise ConfigError(f"{where} {place}: has a period_s of its own; leave period_s = {self.period_s} out")
+                raise ConfigError(f"{where} {place}: the file sets period_s; remove period_s = {self.period_s}")
             period_s = self.period_s if own_s is None else own_s
             latest = math.inf if period_s is None else period_s
             if not 0 <= begin < end <= latest:
@@ -77,7 +77,7 @@ class Trace:
                 raise ConfigError(f"{where} {place}: [{begin}, {end}] must have 0 <= begin < end{most}")
             if periods.setdefault(client, period_s) != period_s:
                 raise ConfigError(
-                    f"{where} {place}: period_s = {period_s}, and before {periods[client]}; a client has one"
+                    f"{where} {place}: period_s = {period_s} differs from {periods[client]} before; use one per client"
                 )
             recorded.setdefault(client, []).append((begin, end))
         if self.sample:

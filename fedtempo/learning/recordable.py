@@ -20,8 +20,8 @@ _PROBABILITIES = {"p", "dropout", "dropout_p"}
 def obstacle(function: Callable[[], object]) -> str | None:
     """Call `function` and return, in a few words, why its tensor operations cannot be recorded; None if they can.
 
-    Decisions that do not depend on tensors (a counter, Python's random numbers) cannot be seen; a recording repeats
-    what was done the first time.
+    Decisions that do not depend on tensors (a counter, Python's random numbers) cannot be detected; a recording repeats
+    the operations of the first call.
     """
     watch = _Watch()
     with watch:

@@ -16,14 +16,14 @@ _ROOT = Path("/")
 """Folder below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and the mounted hierarchies."""
 
 _UNLIMITED_BYTES = 2**60
-"""Limits from here on mean "no limit": version 1 writes that as a number near 2**63."""
+"""Limits of at least this mean "no limit", which version 1 writes as a number near 2**63."""
 
 
 @dataclass(frozen=True)
 class Usable:
     """An amount that this process may use.
 
-    installed: what the machine has. limits: names of what reduces it to `amount`; empty if nothing does.
+    installed: the machine's amount. limits: names of the limits that reduce it to `amount`; empty if none do.
     """
 
     amount: int
@@ -39,9 +39,9 @@ def usable_cpus() -> int:
 def processors() -> Usable:
     """Return the number of processors that this process may keep busy, at least 1.
 
-    A quota of 2.5 processors counts as 2: each worker keeps one busy, and a group that has spent its quota is halted as
-    a whole, the run's own process included; that process uses what is left over. SLURM_CPUS_PER_TASK is ignored unless
-    it is a positive whole number.
+    A quota of 2.5 processors counts as 2: each worker keeps one busy, and a group that has used up its quota is halted
+    as a whole, including the main process, which uses the remaining half. SLURM_CPUS_PER_TASK is ignored unless it is a
+    positive whole number.
     """
     limits: dict[str, int] = {}
     if hasattr(os, "sched_getaffinity"):
@@ -55,7 +55,7 @@ def processors() -> Usable:
 
 
 def memory() -> Usable | None:
-    """Return the bytes of memory that this process may use, or None if the system does not report what is installed."""
+    """Return the bytes of memory that this process may use, or None if the system does not report its memory."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     limits = list(_memory_limits())
@@ -70,7 +70,7 @@ def _tightest(installed: int, limits: Mapping[str, int]) -> Usable:
 
 
 def _cpu_quotas() -> Iterator[float]:
-    """Processors' worth of time that this process's groups, and the groups around them, may use."""
+    """Yield the CPU quotas of this process's groups and their parents, in processors."""
     for folder in _groups("cpu"):
         version_1 = *_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us")
         for limit in (_numbers(folder / "cpu.max"), version_1):
@@ -79,7 +79,7 @@ def _cpu_quotas() -> Iterator[float]:
 
 
 def _memory_limits() -> Iterator[int]:
-    """Bytes that this process's groups, and the groups around them, may hold."""
+    """Yield the memory limits of this process's groups and their parents, in bytes."""
     for folder in _groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             for limit in _numbers(folder / name):
@@ -88,7 +88,7 @@ def _memory_limits() -> Iterator[int]:
 
 
 def _numbers(path: Path) -> tuple[int, ...]:
-    """The whole numbers that a group's file holds; none if it does not exist, or holds anything else ("max")."""
+    """Return the whole numbers in a group's file; none if it does not exist or holds anything else ("max")."""
     try:
         return tuple(map(int, path.read_text().split()))
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _numbers(path: Path) -> tuple[int, ...]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Folders of this process's control groups for a controller, of both versions, and of the groups around them."""
+    """Yield the folders of this process's control groups and their parents for a controller, of both versions."""
     memberships = [line.split(":", 2) for line in _lines("proc/self/cgroup")]
     for mount_root, mount_point, version, controllers in _mounts():
         if version == 1 and controller not in controllers:
@@ -114,9 +114,9 @@ def _groups(controller: str) -> Iterator[Path]:
 
 
 def _below(mount_root: str, group: str) -> tuple[str, ...]:
-    """Names of the folders from a mount down to a group.
+    """Return the names of the folders from a mount down to a group.
 
-    A container may see its own group as the mount's root, while the group is still named from the host's root.
+    A container may see its group as the mount's root, although the group is named relative to the host's root.
     """
     path = PurePosixPath(group)
     if ".." in path.parts or not path.is_relative_to(mount_root):
@@ -125,7 +125,7 @@ def _below(mount_root: str, group: str) -> tuple[str, ...]:
 
 
 def _mounts() -> Iterator[tuple[str, str, int, frozenset[str]]]:
-    """Mounted hierarchies of groups: root within the hierarchy, mount point, version, controllers (of version 1)."""
+    """Yield the mounted hierarchies of control groups."""
     for line in _lines("proc/self/mountinfo"):
         mount, _, system = line.partition(" - ")
         fields, kind = mount.split(), system.split()
@@ -136,5 +136,5 @@ def _mounts() -> Iterator[tuple[str, str, int, frozenset[str]]]:
 def _lines(name: str) -> list[str]:
     try:
         return (_ROOT / name).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # no Linux, or nothing that may be read
+    except OSError:  # not on Linux, or not readable
         return []

@@ -29,7 +29,7 @@ from fedtempo.report.series import (
 
 
 def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
-    """Draw the accuracy of the global model over time, or what is measured instead; None if there is none.
+    """Draw the accuracy of the global model over time, or the measure used instead; None if there is none.
 
     Shows the spread over seeds, and the target.
     """

@@ -41,7 +41,7 @@ _INCHES = (6.4, 3.6)
 
 
 def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> None:
-    """Draw the accuracy of the global model over time, or what is measured instead.
+    """Draw the accuracy of the global model over time, or the measure used instead.
 
     The line is the mean over seeds, the band spans lowest to highest, and the target is dashed.
     """

@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A curve over seeds: mean, lowest and highest at each x, shape (points,) each; NaN where no value is known."""
+    """A curve over seeds: mean, lowest and highest at each x, shape (points,) each; NaN where there is no value."""
 
     x: Floats
     mean: Floats
@@ -41,7 +41,7 @@ class Calendar:
 
 
 def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
-    """Return what the evaluations of runs, by label, measure; taken from the first run."""
+    """Return the measure of runs' evaluations, taken from the first run. runs: by label."""
     return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 

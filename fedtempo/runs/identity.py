@@ -69,7 +69,7 @@ def code_sha256(config: Config) -> str:
 
 
 def deciding_files() -> list[Path]:
-    """Return fedtempo's source files that decide a run's bits: all rooms except those that only show or compare."""
+    """Return fedtempo's source files that determine a run's bits: all except those that only display or compare."""
     root = Path(__file__).parents[1]
     return [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
 

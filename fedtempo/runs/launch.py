@@ -53,7 +53,7 @@ def unsaid(line: str) -> None:
 def rare_collections(n_clients: int) -> Iterator[None]:
     """Collect cyclic garbage less often: a run makes many objects and few cycles (a quarter of a visit's cost).
 
-    A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
+    A visit in progress takes some ten objects, and all clients may be visited at the same time, repeatedly.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(max(50_000, 100 * n_clients), 20, 20)
@@ -100,7 +100,7 @@ def play(
         if journal is None or not journal.resumed:
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
-        recorder.flush()  # who watches the run sees what it is before its first visit has ended
+        recorder.flush()  # watchers see the run's facts before its first visit ends
         if config.data.tell_labels:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
         made: list[Simulation] = []
@@ -208,7 +208,7 @@ def make_recorder(
 
 
 def make_job(config: Config, world: World) -> Job:
-    """Return what the run trains; PyTorch is imported here and not before, so that wrong settings are told at once."""
+    """Return the run's training job. PyTorch is imported only here, so that wrong settings are reported quickly."""
     from fedtempo.runtime.executors.job import Job
 
     dataset = world.dataset

@@ -35,9 +35,9 @@ _LOOKED_AT = 500
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all strategies of a comparison share under one seed: data, their partition, and the fleet.
+    """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    histograms: examples of each class that each client holds. told: what it tells of them; None where it tells nothing.
+    histograms: number of examples of each class at each client. told: the numbers that it reports; None if none do.
     """
 
     dataset: Dataset
@@ -141,9 +141,9 @@ def build_world(config: Config) -> World:
 
 
 def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples: int) -> None:
-    """Raise ConfigError if a user's own partition breaks what strategies and executors rely on."""
+    """Raise ConfigError if a user's partition violates what strategies and executors rely on."""
     if len(owned) != n_clients:
-        raise ConfigError(f"data.partition: it gave examples to {len(owned)} clients, not to {n_clients}")
+        raise ConfigError(f"data.partition: it dealt examples to {len(owned)} clients, not to {n_clients}")
     for client, own in enumerate(owned):
         if own.dtype != np.int64 or own.ndim != 1 or (len(own) and not 0 <= own.min() <= own.max() < n_examples):
             raise ConfigError(
@@ -171,7 +171,7 @@ def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.f
 def training_of(config: Config, world: World) -> Training:
     """Return local training as configured; class priors are the shares that clients report unless they are given.
 
-    Raises ConfigError for a loss that needs the prior where clients tell nothing.
+    Raises ConfigError for a loss that needs the prior if clients report no counts.
     """
     training, dataset = config.training, world.dataset
     check_loss(training, dataset)
@@ -182,7 +182,7 @@ def training_of(config: Config, world: World) -> Training:
         if world.told is None:
             raise ConfigError(
                 "training.class_weights = 'balanced': the classes' shares are unknown; set data.tell_labels = true if "
-                "clients tell theirs, or give the weights"
+                "clients may report theirs, or list the weights"
             )
         counts = np.maximum(world.told.sum(axis=0), 0).tolist()
         weights = balanced_weights(label_prior(counts, config.data.label_pseudo_count))
@@ -195,7 +195,7 @@ def training_of(config: Config, world: World) -> Training:
     if training.loss == "logit-adjusted":
         raise ConfigError(
             "training.loss = 'logit-adjusted': the classes' shares are unknown; set data.tell_labels = true if clients "
-            "tell theirs, or give training.prior"
+            "may report theirs, or set training.prior"
         )
     return training
 
@@ -207,12 +207,12 @@ def check_loss(training: Training, dataset: Dataset) -> None:
         _must_prefer_labels(training, dataset)
     if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
         asked = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
-        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} asks for {asked}, or leave it out")
+        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {asked}; or remove it")
     if loss == "logit-adjusted" and dataset.task != "classes":
-        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} asks for {dataset.task}, not for classes")
+        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
     if weights and dataset.task != "classes":
-        raise ConfigError(f"training.class_weights: {dataset.name} asks for {dataset.task}, not for classes")
+        raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")
     if weights and weights != "balanced" and len(weights) != dataset.n_classes:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"

@@ -122,7 +122,7 @@ def test_a_client_that_fetches_endlessly_is_throttled_and_disturbs_nobody(
     ):
         flood.says("connected to")
         deployed(secured_superlink, config(data__clients=1, deploy__names=["alice"]), tmp_path / "run")
-        flood.says("is asked too often: .*429 Too Many Requests")
+        flood.says("received too many requests: .*429 Too Many Requests")
         assert re.search(r'limiting requests, excess: .* by zone "clients", client: 127.0.0.1', errors.read_text())
         assert flood.process.poll() is None
     records = load_run(tmp_path / "run")

@@ -406,9 +406,9 @@ def test_a_run_on_numbers_works_from_data_to_summary() -> None:
     values = world.dataset.train_y
     assert all(values[rows].std() < values.std() for rows in world.owned)
     assert sum(values[rows].std() for rows in world.owned) / 10 < 0.25 * values.std()
-    with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make asks for numbers"):
+    with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make needs numbers"):
         run(config.with_changes({"training.loss": "cross-entropy"}))
-    with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make asks for numbers"):
+    with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make has numbers, not classes"):
         run(config.with_changes({"training.class_weights": [1.0]}))
 
 
@@ -424,7 +424,9 @@ def test_a_run_on_tokens_works_from_data_to_summary() -> None:
     assert summary["final_accuracy"] > 0.5
     with pytest.raises(ConfigError, match="has no classes to deal by; it can be 'iid' or 'by-owner'"):
         run(config.with_changes({"data.partition": "one-label"}))
-    with pytest.raises(ConfigError, match=r"training.loss = 'logit-adjusted': number_data:tokens asks for tokens"):
+    with pytest.raises(
+        ConfigError, match=r"training.loss = 'logit-adjusted': number_data:tokens has tokens, not classes"
+    ):
         run(config.with_changes({"training.loss": "logit-adjusted"}))
 
 

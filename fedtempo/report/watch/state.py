@@ -121,7 +121,7 @@ class RunState:
         }
 
     def detail(self, now: Now | None, curve: int, calendar: int, log: int) -> dict[str, Any]:
-        """Return what is new in the run's pictures. curve, calendar, log: points, visits and lines already seen."""
+        """Return the new data for the run's charts. curve, calendar, log: points, visits and lines already seen."""
         in_progress = [] if now is None else self._in_progress(now)
         by_group = [(group, started) for _, group, started, _, _ in in_progress]
         ungrouped = [(-1, started) for _, started in by_group]
