@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 _ROOT = Path("/")
 """Folder below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and the mounted hierarchies."""
@@ -29,6 +30,15 @@ class Usable:
     amount: int
     installed: int
     limits: tuple[str, ...] = ()
+
+
+class _Mount(NamedTuple):
+    """A mounted hierarchy of control groups. root: the mounted part of the hierarchy. controllers: of version 1."""
+
+    root: str
+    point: str
+    version: int
+    controllers: frozenset[str]
 
 
 def usable_cpus() -> int:
@@ -98,17 +108,17 @@ def _numbers(path: Path) -> tuple[int, ...]:
 def _groups(controller: str) -> Iterator[Path]:
     """Yield the folders of this process's control groups and their parents for a controller, of both versions."""
     memberships = [line.split(":", 2) for line in _lines("proc/self/cgroup")]
-    for mount_root, mount_point, version, controllers in _mounts():
-        if version == 1 and controller not in controllers:
+    for mount in _mounts():
+        if mount.version == 1 and controller not in mount.controllers:
             continue
         for membership in memberships:
             if len(membership) != 3:
                 continue
             _, named, group = membership
-            if (controller in named.split(",")) if version == 1 else not named:
-                folder = _ROOT / mount_point.lstrip("/")
+            if (controller in named.split(",")) if mount.version == 1 else not named:
+                folder = _ROOT / mount.point.lstrip("/")
                 yield folder
-                for name in _below(mount_root, group):
+                for name in _below(mount.root, group):
                     folder /= name
                     yield folder
 
@@ -124,13 +134,13 @@ def _below(mount_root: str, group: str) -> tuple[str, ...]:
     return path.relative_to(mount_root).parts
 
 
-def _mounts() -> Iterator[tuple[str, str, int, frozenset[str]]]:
+def _mounts() -> Iterator[_Mount]:
     """Yield the mounted hierarchies of control groups."""
     for line in _lines("proc/self/mountinfo"):
-        mount, _, system = line.partition(" - ")
-        fields, kind = mount.split(), system.split()
+        location, _, system = line.partition(" - ")
+        fields, kind = location.split(), system.split()
         if len(fields) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
-            yield fields[3], fields[4], 1 if kind[0] == "cgroup" else 2, frozenset(kind[2].split(","))
+            yield _Mount(fields[3], fields[4], 1 if kind[0] == "cgroup" else 2, frozenset(kind[2].split(",")))
 
 
 def _lines(name: str) -> list[str]:

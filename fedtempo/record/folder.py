@@ -215,9 +215,9 @@ def processor() -> str | None:
     except OSError:
         return platform.processor() or None
     facts = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
-    known = [facts[name] for name in ("vendor_id", "model name") if name in facts]
-    known += [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
-    return ", ".join(known) or platform.processor() or None
+    parts = [facts[name] for name in ("vendor_id", "model name") if name in facts]
+    parts += [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return ", ".join(parts) or platform.processor() or None
 
 
 def versions() -> dict[str, str | None]:

@@ -174,10 +174,10 @@ def _curves(runs: Runs, curve: Callable[[Sequence[Records]], Band | None], value
         if band is None:
             continue
         if len(group) > 1:
-            known = ~np.isnan(band.mean)
+            has_value = ~np.isnan(band.mean)
             outline = {
-                "x": small(np.concatenate([band.x[known], band.x[known][::-1]])),
-                "y": small(np.concatenate([band.high[known], band.low[known][::-1]])),
+                "x": small(np.concatenate([band.x[has_value], band.x[has_value][::-1]])),
+                "y": small(np.concatenate([band.high[has_value], band.low[has_value][::-1]])),
             }
             _add(
                 figure,

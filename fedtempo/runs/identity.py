@@ -88,12 +88,12 @@ def _sha256(files: Iterable[Path], before: str = "") -> str:
 
 def must_agree(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
     """Raise ConfigError naming what differs, if anything does."""
-    found = list(differences(before, now))
+    changes = list(differences(before, now))
     if force:
-        found = [name for name in found if not name.startswith("versions.")]
-    if found:
-        hint = "" if any(not name.startswith("versions.") for name in found) else "; --force resumes nevertheless"
-        raise ConfigError(f"{path} cannot be resumed: {'; '.join(found)}{hint}")
+        changes = [name for name in changes if not name.startswith("versions.")]
+    if changes:
+        hint = "" if any(not name.startswith("versions.") for name in changes) else "; --force resumes nevertheless"
+        raise ConfigError(f"{path} cannot be resumed: {'; '.join(changes)}{hint}")
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:

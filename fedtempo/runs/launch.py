@@ -103,11 +103,11 @@ def play(
         recorder.flush()  # watchers see the run's facts before its first visit ends
         if config.data.tell_labels:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
-        made: list[Simulation] = []
+        simulations: list[Simulation] = []
 
         def make(**settings: Any) -> Simulation:
             sim = _simulation(config, world, executor, training, recorder, **settings)
-            made.append(sim)
+            simulations.append(sim)
             due_s = _LATE * times.longest_s
             asyncio.get_running_loop().call_at(due_s, recorder.health.unserved, due_s)
             return sim
@@ -125,7 +125,7 @@ def play(
         if facts := inner.facts():
             recorder.fact("executor", facts)
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
-        recorder.complete(len(made[0].in_progress()))
+        recorder.complete(len(simulations[0].in_progress()))
     recorder.finish(outcome.ended, outcome.end_s, outcome.model)
     recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
     recorder.fact("wall_s", wall_s())
@@ -147,7 +147,7 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         examples=RawExamples(
-            labels=[world.dataset.strata[0][own] for own in world.owned],
+            labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
             example_bytes=math.prod(world.dataset.train_x.shape[1:]),
         ),
@@ -187,8 +187,8 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
         world = build_world(planned)
         recorder = Recorder(None, rows=False, observers=[limit], say=unsaid)
         with contextlib.closing(recorder), make_executor(planned, world) as executor:
-            made = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
-            outcome = simulate(planned.strategy, planned.run, executor, made, recorder, watch=limit.watch)
+            make = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
+            outcome = simulate(planned.strategy, planned.run, executor, make, recorder, watch=limit.watch)
     except FedtempoError:
         return None
     if outcome.ended == "interrupted":

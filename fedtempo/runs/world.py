@@ -53,21 +53,21 @@ class World:
 def _loaded(source: str, options: str, transform: str | None) -> Dataset:
     """Load a data set once; options are TOML, because tables and lists cannot be cache keys."""
     try:
-        found = load(source, **tomllib.loads(options))
+        dataset = load(source, **tomllib.loads(options))
     except UserCodeError:
         raise
     except ConfigError as error:
         prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
         raise ConfigError(f"{prefix}{error}") from error
     if parent_process() is None:  # not once more in every worker
-        if found.about:
-            log.info("%s: %s", found.name, found.about)
-        for warning in found.warnings:
-            log.warning("%s: %s", found.name, warning)
+        if dataset.about:
+            log.info("%s: %s", dataset.name, dataset.about)
+        for warning in dataset.warnings:
+            log.warning("%s: %s", dataset.name, warning)
     if transform is None:
-        return found
+        return dataset
     where = f"data.transform = {transform!r}"
-    return found.transformed(imported(transform, "data.transform"), where)
+    return dataset.transformed(imported(transform, "data.transform"), where)
 
 
 def load_data(config: Config) -> Dataset:
@@ -115,24 +115,24 @@ def build_world(config: Config) -> World:
     except ConfigError as error:
         raise ConfigError(f"data: {dataset.name}: {error}") from error
     _check_dealt(owned, n_clients, len(labels))
-    empty = [i for i, own in enumerate(owned) if not len(own)]
+    empty = [i for i, rows in enumerate(owned) if not len(rows)]
     if empty:
         raise ConfigError(
             f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
             "use fewer clients or another partition"
         )
-    histograms = [histogram(labels, own, n_labels).tolist() for own in owned]
-    told = np.array([_told(config, i, own) for i, own in enumerate(histograms)]) if data.tell_labels else None
+    histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
+    told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
     consent = keyed_generator(seed, "consent").permutation(n_clients) < round(data.share_examples * n_clients)
     clients = tuple(
         Client(
             id=i,
-            num_examples=len(own),
+            num_examples=len(rows),
             label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
             shares_examples=bool(consent[i]),
-            name=_name(dataset, partition, own),
+            name=_name(dataset, partition, rows),
         )
-        for i, own in enumerate(owned)
+        for i, rows in enumerate(owned)
     )
     names = [client.name or str(client.id) for client in clients]
     with user_code("fleet"):
@@ -144,19 +144,19 @@ def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples:
     """Raise ConfigError if a user's partition violates what strategies and executors rely on."""
     if len(owned) != n_clients:
         raise ConfigError(f"data.partition: it dealt examples to {len(owned)} clients, not to {n_clients}")
-    for client, own in enumerate(owned):
-        if own.dtype != np.int64 or own.ndim != 1 or (len(own) and not 0 <= own.min() <= own.max() < n_examples):
+    for client, rows in enumerate(owned):
+        if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and not 0 <= rows.min() <= rows.max() < n_examples):
             raise ConfigError(
-                f"data.partition: client {client} gets {own.dtype} of shape {own.shape}; it must be rows, int64, "
+                f"data.partition: client {client} gets {rows.dtype} of shape {rows.shape}; it must be rows, int64, "
                 f"0 to {n_examples - 1}"
             )
 
 
-def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) -> str:
+def _name(dataset: Dataset, partition: Partition, rows: npt.NDArray[np.int64]) -> str:
     """Return the data's name for the client that holds these examples; empty if there is none."""
-    if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(own):
+    if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(rows):
         return ""
-    name: str = dataset.owner_names[dataset.train_owners[own[0]]]
+    name: str = dataset.owner_names[dataset.train_owners[rows[0]]]
     return name
 
 
@@ -206,8 +206,8 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if numbers and loss is not None and loss not in LOSSES:
         _must_prefer_labels(training, dataset)
     if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
-        asked = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
-        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {asked}; or remove it")
+        suitable = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
+        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {suitable}; or remove it")
     if loss == "logit-adjusted" and dataset.task != "classes":
         raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights

@@ -103,9 +103,9 @@ def wait_for_clients(
             say(no_description(node, SILENT_S))
         time.sleep(_POLL_S)
     if len(joined) < (wanted if at_least is None else at_least):
-        others = f" ({rejected} rejected)" if rejected else ""
+        rejected_too = f" ({rejected} rejected)" if rejected else ""
         raise RunError(
-            f"{len(joined)} of {wanted} clients joined within {wait_s:g} s{others}: start the others, or change "
+            f"{len(joined)} of {wanted} clients joined within {wait_s:g} s{rejected_too}: start the others, or change "
             "data.clients, deploy.wait_s or deploy.min_clients"
         )
     order = as_clients(client.description for client in joined.values())

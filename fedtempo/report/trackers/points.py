@@ -69,7 +69,7 @@ class Points:
         evaluates: bool,
         take: Callable[[Point], None],
     ) -> None:
-        """Prepare. n_clients: None if only the data determine it; busy ratios then count up to the highest client visited."""
+        """Prepare. n_clients: None if unknown; busy ratios then count clients up to the highest number visited."""
         self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
         self._measure = measure_of(None)
         self._visited = 0

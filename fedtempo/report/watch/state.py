@@ -218,7 +218,7 @@ class RunState:
 
     def _shown(self, in_progress: list[Row]) -> list[tuple[Any, ...]]:
         rows = {int(client): row for row, client in enumerate(self.rows)}
-        return [(rows[client], *others) for client, *others in in_progress if client in rows]
+        return [(rows[client], *details) for client, *details in in_progress if client in rows]
 
 
 def _finite(value: float) -> float | None:
