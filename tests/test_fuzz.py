@@ -177,7 +177,7 @@ def npz(save: Callable[..., None]) -> bytes:
     return file.getvalue()
 
 
-def both(content: bytes) -> list[bytes]:
+def plain_and_compressed(content: bytes) -> list[bytes]:
     return [content, gzip.compress(content)]
 
 
@@ -222,7 +222,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
-    "images": (read_images, both(IDX)),
+    "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),
     "picture": (read_picture, [picture("png"), picture("gif"), picture("bmp")]),

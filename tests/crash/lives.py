@@ -85,11 +85,11 @@ def _checkpoint_always() -> None:
     journalled._MAX_SHARE = math.inf
     begin = journalled.Journalled._checkpoint
 
-    def whole(self: journalled.Journalled) -> None:
+    def complete_checkpoint(self: journalled.Journalled) -> None:
         begin(self)
         self.settle()
 
-    journalled.Journalled._checkpoint = whole  # type: ignore[method-assign]
+    journalled.Journalled._checkpoint = complete_checkpoint  # type: ignore[method-assign]
 
 
 def command(

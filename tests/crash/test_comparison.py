@@ -17,12 +17,12 @@ def compared(folder: Path) -> dict[str, Any]:
     """Return a comparison's results without wall time."""
     result: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
 
-    def timeless(value: Any) -> Any:
+    def without_wall_time(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: timeless(item) for name, item in value.items() if name != "wall_s"}
-        return [timeless(item) for item in value] if isinstance(value, list) else value
+            return {name: without_wall_time(item) for name, item in value.items() if name != "wall_s"}
+        return [without_wall_time(item) for item in value] if isinstance(value, list) else value
 
-    return dict(timeless(result))
+    return dict(without_wall_time(result))
 
 
 def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:

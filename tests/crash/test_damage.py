@@ -24,7 +24,7 @@ CONFIG = lives.config("fedavg", {"run.horizon": 25.0})
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the undisturbed run."""
     folder = tmp_path_factory.mktemp("damage") / "whole"
     Run(CONFIG).complete(folder)
@@ -48,14 +48,14 @@ def run(killed: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.97, 1.0])
-def test_a_truncated_journal_falls_back_on_the_last_checkpoint(run: Path, whole: Path, part: float) -> None:
+def test_a_truncated_journal_falls_back_on_the_last_checkpoint(run: Path, undisturbed: Path, part: float) -> None:
     journal = run / "journal.jsonl"
     content = journal.read_bytes()
     seals = [i for i in range(len(content)) if content.startswith(b'{"seal"', i)]
     last = content.index(b"\n", seals[-2]) + 1  # where the last written part begins
     os.truncate(journal, last + round(part * (len(content) - 1 - last)))
     Run(CONFIG).complete(run)
-    lives.assert_the_same(run, whole)
+    lives.assert_the_same(run, undisturbed)
 
 
 def test_a_flipped_byte_in_the_journal_is_named(run: Path) -> None:
@@ -90,20 +90,20 @@ def test_the_models_of_two_checkpoints_are_kept(killed: Path) -> None:
     assert 2 <= len(list((killed / "models").glob("*.safetensors"))) <= 2 * (2 * 10 + 3)
 
 
-def test_without_a_journal_a_run_restarts_from_the_beginning(run: Path, whole: Path) -> None:
+def test_without_a_journal_a_run_restarts_from_the_beginning(run: Path, undisturbed: Path) -> None:
     (run / "journal.jsonl").unlink()
     Run(CONFIG).complete(run)
-    lives.assert_the_same(run, whole)
+    lives.assert_the_same(run, undisturbed)
 
 
-def test_a_run_killed_before_it_began_is_started(tmp_path: Path, whole: Path) -> None:
+def test_a_run_killed_before_it_began_is_started(tmp_path: Path, undisturbed: Path) -> None:
     life = lives.live(lives.run, CONFIG, tmp_path / "run", None, "replace:2")
     life.join()
     assert not (tmp_path / "run" / "config.toml").exists()
     with pytest.raises(ConfigError, match="no run to resume here"):
         Run(CONFIG).resume(tmp_path / "run")
     Run(CONFIG).complete(tmp_path / "run")
-    lives.assert_the_same(tmp_path / "run", whole)
+    lives.assert_the_same(tmp_path / "run", undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,22 @@ def test_other_data_are_rejected(run: Path) -> None:
         Run(CONFIG, world=other).resume(run, force=True)
 
 
-def test_other_versions_are_rejected_unless_forced(run: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_are_rejected_unless_forced(
+    run: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = identity.versions()
     monkeypatch.setattr(identity, "versions", lambda: {**now, "torch": "9.9"})
     with pytest.raises(ConfigError, match=r"versions\.torch was '.*' and is '9\.9'; --force resumes nevertheless"):
         Run(CONFIG).resume(run)
     Run(CONFIG).resume(run, force=True)
-    lives.assert_the_same(run, whole)
+    lives.assert_the_same(run, undisturbed)
 
 
-def test_executor_settings_may_change_between_lives(run: Path, whole: Path) -> None:
+def test_executor_settings_may_change_between_lives(run: Path, undisturbed: Path) -> None:
     config = configuration(run, ["executor.kind=processes", "executor.workers=2", "run.checkpoint_every=5.0"])
     assert config.label == "fedavg"
     Run(config).resume(run)
-    lives.assert_the_same(run, whole)
+    lives.assert_the_same(run, undisturbed)
 
 
 def test_a_folder_in_use_cannot_be_used_by_another_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,7 @@ def test_a_folder_in_use_cannot_be_used_by_another_process(run: Path, monkeypatc
 
 @pytest.mark.parametrize("file_bytes", [20_000, 60_000])
 def test_a_full_disk_is_named_and_the_run_continues_when_space_is_free(
-    whole: Path, tmp_path: Path, file_bytes: int
+    undisturbed: Path, tmp_path: Path, file_bytes: int
 ) -> None:
     folder, output = tmp_path / "run", tmp_path / "output"
     (tmp_path / "run.toml").write_text(CONFIG.dump())
@@ -170,7 +172,7 @@ def test_a_full_disk_is_named_and_the_run_continues_when_space_is_free(
     assert "could not be" in printed
     assert "Traceback" not in printed
     Run(CONFIG).complete(folder)
-    lives.assert_the_same(folder, whole)
+    lives.assert_the_same(folder, undisturbed)
 
 
 @pytest.fixture
@@ -186,7 +188,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.crash
 def test_a_full_file_system_is_named_and_the_run_continues_elsewhere(
-    small_disk: Path, whole: Path, tmp_path: Path
+    small_disk: Path, undisturbed: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "run.toml").write_text(CONFIG.dump())
     life = lives.live(
@@ -200,7 +202,7 @@ def test_a_full_file_system_is_named_and_the_run_continues_elsewhere(
     moved = Path(shutil.copytree(small_disk / "run", tmp_path / "moved"))
     assert (moved / "journal.jsonl").read_text().count('"seal": "checkpoint"') > 0
     Run(CONFIG).complete(moved)
-    lives.assert_the_same(moved, whole)
+    lives.assert_the_same(moved, undisturbed)
 
 
 @pytest.fixture

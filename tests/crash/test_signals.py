@@ -14,7 +14,7 @@ from tests.crash import lives
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run undisturbed, in a folder beside the configuration."""
     folder = tmp_path_factory.mktemp("signals")
     config = lives.config("fedavg", {"run.checkpoint_every": 1e6, "training.epochs": 40})
@@ -23,10 +23,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "whole"
 
 
-def begun(whole: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
+def begun(undisturbed: Path, folder: Path, output: Path, workers: int = 0, **how: bool) -> lives.BaseProcess:
     """Start the same run; return it in progress."""
     sets = ["--set", "executor.kind=processes", "--set", f"executor.workers={workers}"] if workers else []
-    arguments = ["run", str(whole.parent / "run.toml"), "--out", str(folder), *sets]
+    arguments = ["run", str(undisturbed.parent / "run.toml"), "--out", str(folder), *sets]
     life = lives.live(lives.command, arguments, output, **how)
     while not (folder / "run.sqlite").exists():
         time.sleep(0.01)
@@ -52,11 +52,11 @@ def resumed(folder: Path, output: Path) -> int | None:
     ],
 )
 def test_a_signal_ends_the_run_immediately_and_nothing_is_lost(
-    whole: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
+    undisturbed: Path, tmp_path: Path, number: int, ctrl_c: bool, workers: int, code: int
 ) -> None:
     """Send a signal to the whole process group, including workers."""
     folder, output = tmp_path / "run", tmp_path / "output"
-    life = begun(whole, folder, output, workers, ctrl_c=ctrl_c)
+    life = begun(undisturbed, folder, output, workers, ctrl_c=ctrl_c)
     assert life.pid is not None
     os.killpg(life.pid, number)
     began = time.perf_counter()
@@ -69,14 +69,14 @@ def test_a_signal_ends_the_run_immediately_and_nothing_is_lost(
     assert run.summary["ended"] == "interrupted"
     assert '"seal": "checkpoint"' in (folder / "journal.jsonl").read_text()
     assert resumed(folder, output) == 0
-    lives.assert_the_same(folder, whole)
+    lives.assert_the_same(folder, undisturbed)
     assert load_run(folder).facts["resumed"] == 1
     assert load_run(folder).facts["wall_s"] > run.facts["wall_s"]
 
 
-def test_a_second_ctrl_c_ends_the_run_immediately_and_it_can_be_resumed(whole: Path, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_the_run_immediately_and_it_can_be_resumed(undisturbed: Path, tmp_path: Path) -> None:
     folder, output = tmp_path / "run", tmp_path / "output"
-    life = begun(whole, folder, output)
+    life = begun(undisturbed, folder, output)
     assert life.pid is not None
     for _ in range(2):
         os.kill(life.pid, signal.SIGINT)
@@ -86,4 +86,4 @@ def test_a_second_ctrl_c_ends_the_run_immediately_and_it_can_be_resumed(whole: P
     assert time.perf_counter() - began < 10.0
     assert life.exitcode == 130
     assert resumed(folder, output) == 0
-    lives.assert_the_same(folder, whole)
+    lives.assert_the_same(folder, undisturbed)

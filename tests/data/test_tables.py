@@ -186,26 +186,28 @@ def test_labels_found_only_in_the_test_file_are_named(tmp_path: Path) -> None:
 
 
 def test_ambiguous_labels_need_an_explicit_task(tmp_path: Path) -> None:
-    def asked(labels: Sequence[Any], says: str, name: str = "label") -> str:
+    def rejected_source(labels: Sequence[Any], says: str, name: str = "label") -> str:
         source = written(tmp_path, [f"{i},{label}" for i, label in enumerate(labels)], f"x,{name}", f"{name}.csv")
         with pytest.raises(ConfigError, match=says):
             load(source, label=name)
         return source
 
-    source = asked(
+    source = rejected_source(
         [f"{i % 3}.0" for i in range(60)], r"'label' holds floats with only 3 values, all whole, 0 to 2; set"
     )
     assert load(source, task="classes").class_names == ("0", "1", "2")
     assert load(source, task="numbers").task == "numbers"
-    source = asked([-1 if i % 5 == 0 else i % 5 for i in range(60)], r"label -1 in 12 of 60 rows .*; set data.options")
+    source = rejected_source(
+        [-1 if i % 5 == 0 else i % 5 for i in range(60)], r"label -1 in 12 of 60 rows .*; set data.options"
+    )
     assert load(source, task="classes").class_names == ("-1", "1", "2", "3", "4")
     ids = [17 + (31 * i) % 60 for i in range(60)]
-    source = asked(
+    source = rejected_source(
         ids, r"'label' has 60 distinct values in 60 rows, like an identifier; set data.options.task = 'numbers'"
     )
     assert load(source, task="numbers").task == "numbers"
-    asked([2 * i for i in range(60)], r"'patient_id' has 60 distinct values in 60 rows", "patient_id")
-    asked([f"name{i}" for i in range(60)], r"'label' has 60 distinct values .*task = 'classes'")
+    rejected_source([2 * i for i in range(60)], r"'patient_id' has 60 distinct values in 60 rows", "patient_id")
+    rejected_source([f"name{i}" for i in range(60)], r"'label' has 60 distinct values .*task = 'classes'")
     signs = written(tmp_path, [f"{i},{2 * (i % 2) - 1}" for i in range(60)], "x,label", "signs.csv")
     assert load(signs).class_names == ("-1", "1")
 

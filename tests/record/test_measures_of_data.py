@@ -89,11 +89,13 @@ def test_a_run_reports_the_name_of_its_measure(
     with caplog.at_level(logging.INFO, "fedtempo.run"), shown(screen, config(tmp_path, task)) as watch:
         seen = []
 
-        def both(sim: Any, evaluations: Any) -> None:
+        def watch_and_keep(sim: Any, evaluations: Any) -> None:
             watch(sim, evaluations)
             seen.append(evaluations)
 
-        summary = Run(config(tmp_path, task), watch=both, observers=[points, RunLog()]).begin(tmp_path / "run")
+        summary = Run(config(tmp_path, task), watch=watch_and_keep, observers=[points, RunLog()]).begin(
+            tmp_path / "run"
+        )
     assert seen[0].measure == measure
     assert summary["measure"] == measure.key
     rows = dict(run_rows(summary))
@@ -154,21 +156,23 @@ def test_comparisons_tunings_and_advice_name_the_measure(
     path.write_text(tomli_w.dumps(tables(tmp_path, "numbers")))
     monkeypatch.setenv("COLUMNS", "160")
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         monkeypatch.setattr("sys.argv", ["fedtempo", *arguments])
         with pytest.raises(SystemExit) as ended:
             app.main()
         assert not ended.value.code
         return capsys.readouterr().out
 
-    compared = said(
+    compared = output_of(
         "compare", str(path), "--strategies", "fedavg,sequential", "--seeds", "1,2", "--out", f"{tmp_path}/both"
     )
     assert "an R² of" in compared
     assert "final R²" in " ".join(compared.split())
-    tuned = said("tune", str(path), "--strategies", "fedavg", "--lr", "0.02:0.01", "--factor", "2", "--workers", "1")
+    tuned = output_of(
+        "tune", str(path), "--strategies", "fedavg", "--lr", "0.02:0.01", "--factor", "2", "--workers", "1"
+    )
     assert "mean of the best R²" in " ".join(tuned.split())
-    advised = said("advise", str(path), "--strategies", "fedavg,sequential", "--budget", "8", "--workers", "1")
+    advised = output_of("advise", str(path), "--strategies", "fedavg,sequential", "--budget", "8", "--workers", "1")
     assert " R² " in advised
     for text in (compared, tuned, advised):
         assert "ccuracy" not in text

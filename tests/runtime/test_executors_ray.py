@@ -154,7 +154,7 @@ def test_two_nodes_give_the_bits_of_inline_and_models_stay_on_the_nodes(nodes: N
 
 
 def test_actors_read_the_examples_from_their_nodes_object_store(nodes: Nodes) -> None:
-    def where(actor: Any) -> list[str]:
+    def mapped_file(actor: Any) -> list[str]:
         """Return the name of the file mapped at the address of the actor's examples."""
         address = actor._trainer._examples._rows.data_ptr()
         with open("/proc/self/maps") as maps:
@@ -166,7 +166,7 @@ def test_actors_read_the_examples_from_their_nodes_object_store(nodes: Nodes) ->
 
     with on(nodes, image_job()) as executor:
         for actor in ready(executor):
-            (mapped,) = executor._ray.get(actor.handle.__ray_call__.remote(where))[:1]
+            (mapped,) = executor._ray.get(actor.handle.__ray_call__.remote(mapped_file))[:1]
             assert "plasma" in mapped
 
 

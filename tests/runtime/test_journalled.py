@@ -60,11 +60,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints complete before the next operation."""
     begin = Journalled._checkpoint
 
-    def whole(self: Journalled) -> None:
+    def complete_checkpoint(self: Journalled) -> None:
         begin(self)
         self.settle()
 
-    monkeypatch.setattr(Journalled, "_checkpoint", whole)
+    monkeypatch.setattr(Journalled, "_checkpoint", complete_checkpoint)
 
 
 @pytest.fixture(params=[Inline, lambda job: OnDevice(job, "cpu", 2)], ids=["inline", "on device"])

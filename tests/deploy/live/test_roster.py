@@ -11,17 +11,17 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 
 
-def told(name: str, num_examples: int = 10) -> Description:
+def description(name: str, num_examples: int = 10) -> Description:
     return Description(name, num_examples, None, False, (1, 8, 8))
 
 
 def roster() -> tuple[Roster, tuple[Client, ...]]:
-    clients = as_clients([told("a"), told("b")])
+    clients = as_clients([description("a"), description("b")])
     return Roster(clients, [1, 2]), clients
 
 
 def test_clients_are_numbered_in_natural_order_of_their_names() -> None:
-    clients = as_clients(told(name) for name in ("c10", "c2", "b", "c1"))
+    clients = as_clients(description(name) for name in ("c10", "c2", "b", "c1"))
     assert [client.name for client in clients] == ["b", "c1", "c2", "c10"]
     assert [client.id for client in clients] == [0, 1, 2, 3]
 
@@ -63,7 +63,7 @@ def test_a_client_can_leave_and_return() -> None:
 def test_an_unresponsive_client_is_away_until_it_answers_or_returns() -> None:
     async def main() -> None:
         members, (a, b) = roster()
-        for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, told("a"))):
+        for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, description("a"))):
             members.mark_unresponsive(a)
             assert members.node(a) is None
             assert members.update([1, 2]) == [1]
@@ -83,15 +83,15 @@ def test_a_new_node_takes_over_a_client_only_if_it_is_away() -> None:
     async def main() -> None:
         members, (a, _) = roster()
         assert members.update([1, 2, 9]) == [9]
-        assert members.introduce(9, told("a")) is None
+        assert members.introduce(9, description("a")) is None
         assert members.node(a) == 1
         assert members.update([1, 2, 9]) == [9]  # described again, because the client may be away by then
         members.mark_unresponsive(a)
-        assert members.introduce(9, told("b")) is None
-        assert members.introduce(9, told("a", num_examples=11)) is None
+        assert members.introduce(9, description("b")) is None
+        assert members.introduce(9, description("a", num_examples=11)) is None
         assert members.update([1, 2, 9]) == [1]  # 9 belongs to another client
         assert members.update([1, 2, 9, 7]) == [1, 7]
-        assert members.introduce(7, told("a")) == 1
+        assert members.introduce(7, description("a")) == 1
         assert members.node(a) == 7
 
     asyncio.run(main())
