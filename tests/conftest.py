@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("fashion_mnist") and not (folder := data_folder("fashion-mnist")).is_dir():
-        pytest.skip(f"needs Fashion-MNIST ({folder} is not there): `apt-get install dataset-fashion-mnist`")
+        pytest.skip(f"needs Fashion-MNIST ({folder} does not exist): `apt-get install dataset-fashion-mnist`")
 
 
 @pytest.fixture

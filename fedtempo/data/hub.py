@@ -224,7 +224,9 @@ def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[n
         try:
             arrays.append(np.asarray(row, kind))
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(f"hf:{name}: example {number} of {column!r} is no array of {kind}: {error}") from error
+            raise ConfigError(
+                f"hf:{name}: example {number} of {column!r} is not an array of {kind}: {error}"
+            ) from error
     return arrays
 
 

@@ -122,7 +122,7 @@ class Columns:
             ("time_unit", self.time_unit, TIME_UNITS),
         ):
             if unit not in units:
-                raise ValueError(f"{name} = {unit!r} is no unit{nearest(unit, units)}")
+                raise ValueError(f"{name} = {unit!r}: unknown unit{nearest(unit, units)}")
         if self.rate is not None and (self.download is not None or self.upload is not None):
             raise ValueError("rate is for both directions: give either rate, or download and upload")
         if (self.download is None) != (self.upload is None):

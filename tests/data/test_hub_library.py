@@ -116,7 +116,7 @@ def test_parquet_of_vectors_with_numeric_labels_is_read(tmp_path: Path) -> None:
 def test_missing_values_in_a_row_are_named(tmp_path: Path) -> None:
     rows = {"x": [[1.0, 2.0], [1.0, None], [3.0, 4.0]], "y": [0, 1, 0]}
     features = datasets.Features({"x": [datasets.Value("int32")], "y": datasets.Value("int64")})
-    with pytest.raises(ConfigError, match="example 1 of 'x' is no array of int32"):
+    with pytest.raises(ConfigError, match="example 1 of 'x' is not an array of int32"):
         load(f"hf:{written(tmp_path / 'gaps', rows, features, ('train', 'test'))}")
     hidden = datasets.Features({"x": [datasets.Value("float32")], "y": datasets.ClassLabel(num_classes=2)})
     rows = {"x": [[1.0, 2.0]] * 3, "y": [0, 1, -1]}

@@ -68,7 +68,7 @@ def test_slow_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture
 def test_every_block_names_its_language_and_few_are_skipped() -> None:
     blocks = [block for page in PAGES for block in blocks_of(page)]
     unknown = [block.place for block in blocks if block.kind not in KINDS]
-    assert not unknown, f"these blocks are none of {', '.join(KINDS)}: {', '.join(unknown)}"
+    assert not unknown, f"these blocks are not of a kind among {', '.join(KINDS)}: {', '.join(unknown)}"
     skipped = [block for block in blocks if block.has("skip")]
     assert all(len(block.words["skip"].split()) > 2 for block in skipped), "a skipped block says why"
     tested = [block for block in blocks if block.kind != "text"]
@@ -160,7 +160,7 @@ def _run(words: Sequence[str]) -> int:
     if program == "rm":
         Path(arguments[0]).unlink()
         return 0
-    raise AssertionError(f"{shlex.join(words)}: nobody knows how to try that; see tests/docs/blocks.py")
+    raise AssertionError(f"{shlex.join(words)}: no way to test this command; see tests/docs/blocks.py")
 
 
 def _fedtempo(arguments: Sequence[str]) -> int:
@@ -187,7 +187,7 @@ def _look_at(words: Sequence[str], where_written: str) -> None:
     options = {name for param in [*command.params, *COMMANDS.params] for name in param.opts} | {"--help"}
     for word in rest:
         if word.startswith("--"):
-            assert word.partition("=")[0] in options, f"{where_written}: {shlex.join(words)}: there is no {word}"
+            assert word.partition("=")[0] in options, f"{where_written}: {shlex.join(words)}: no option {word}"
 
 
 def _takes(words: Sequence[str], option: str) -> bool:
@@ -200,6 +200,6 @@ def _command(words: Sequence[str]) -> tuple[Any, list[str]]:
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0].isupper():  # stands for any command
             break
-        assert rest[0] in command.commands, f"{shlex.join(words)}: there is no command {rest[0]}"
+        assert rest[0] in command.commands, f"{shlex.join(words)}: no command {rest[0]}"
         command = command.commands[rest.pop(0)]
     return command, rest

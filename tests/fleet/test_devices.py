@@ -157,7 +157,7 @@ def test_errors_in_a_csv_file_are_named(tmp_path: Path, text: str, columns: dict
     ("columns", "said"),
     [
         ({}, "no column"),
-        ({"compute": "a", "compute_unit": "seconds"}, "compute_unit = 'seconds' is no unit"),
+        ({"compute": "a", "compute_unit": "seconds"}, "compute_unit = 'seconds': unknown unit"),
         ({"rate": "a", "upload": "b", "download": "c"}, "rate is for both directions"),
         ({"upload": "b"}, "give both, or rate"),
         ({"begin": "b", "end": "e"}, "client is missing"),
@@ -194,7 +194,7 @@ def test_an_imported_fleet_is_usable_as_a_preset(
     assert written["fleet"]["availability"] == {"kind": "trace", "file": "phones-availability.csv"}
     config = parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": "phones.toml"}})
     assert list(config.fleet.compute.speed.values) == written["fleet"]["compute"]["speed"]
-    assert "preset" not in config.tables["fleet"], "what is dumped does not need the file"
+    assert "preset" not in config.tables["fleet"], "the dumped table does not need the file"
     changed = parse(
         {
             "run": {"horizon": 9.0},

@@ -87,7 +87,7 @@ def test_a_figure_has_a_panel_for_each_configured_property(tmp_path: Path) -> No
     full = draw_fleet(parse({**BASE, "fleet": away}))
     labels = {axes.get_ylabel() for axes in full.axes}
     assert "from the client, Mbit/s" in labels
-    assert "clients that are there" in labels
+    assert "available clients" in labels
     assert "metres from the server" in {axes.get_xlabel() for axes in full.axes}
     (tmp_path / "c.toml").write_text(parse(BASE).dump(), encoding="utf-8")
     arguments = ["plot", str(tmp_path / "c.toml"), "--out", str(tmp_path / "fleet.png")]

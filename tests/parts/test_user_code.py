@@ -381,7 +381,7 @@ def test_weights_of_statistics_are_checked() -> None:
 
 
 def test_fedtempos_errors_are_passed_on_unchanged() -> None:
-    for error in (ConfigError("a.b = 3: give 4"), RunError("it cannot go on"), UserCodeError("told already")):
+    for error in (ConfigError("a.b = 3: give 4"), RunError("it cannot go on"), UserCodeError("already reported")):
 
         async def script(fed: Federation, error: Exception = error) -> None:
             async with asyncio.TaskGroup() as tasks:

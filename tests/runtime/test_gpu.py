@@ -54,7 +54,7 @@ def test_speeds_are_measured_for_each_network_and_way_of_training():
     assert all(speed.visits_per_s > 0 for speed in speeds)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is present")
 def test_a_missing_gpu_is_reported_in_one_line(capsys):
     assert gpu.main([]) == 2
     captured = capsys.readouterr()

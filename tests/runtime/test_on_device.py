@@ -407,7 +407,7 @@ def test_a_run_cannot_be_resumed_on_another_kind_of_device():
     assert first != second == third
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is present")
 def test_a_missing_device_is_reported_with_the_field_and_pytorchs_message():
     with pytest.raises(ConfigError, match=r"executor.device = 'cuda:1': PyTorch .* says: .+; use 'cpu'$") as caught:
         find_device("cuda:1")

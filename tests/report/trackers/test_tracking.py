@@ -112,7 +112,7 @@ def test_a_failing_tracker_is_logged_once_and_the_others_continue(
         summary = run(tmp_path / "run", f"{__name__}:Breaks", f"{__name__}:Remembers")
     assert summary["ended"] == "horizon"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{__name__}:Breaks failed and gets no more of this run: the tracker's disk is full"
+        f"{__name__}:Breaks failed; this run sends it nothing more: the tracker's disk is full"
     ]
     broken, well = Remembers.instances
     assert broken.summary is None
