@@ -104,7 +104,7 @@ def test_the_strategy_trains_clients_with_the_highest_loss() -> None:
     assert len(latest) == 8
 
 
-def test_it_is_compared_with_all_others(
+def test_the_strategy_is_compared_with_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")

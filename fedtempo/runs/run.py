@@ -33,10 +33,10 @@ Loaded = Callable[[RecordedRun], None]
 class Run:
     """A configuration, ready to run.
 
-    world: data, clients and fleet, built from the configuration if None. observers: told what happens; they decide
-    nothing. watch: called with the run as it begins. page: whether a run in a folder gets its report.html. quiet:
-    warnings are not logged; the summary has them anyway. loaded: called with a run in a folder when it is read from
-    there, for its page or because it had already finished.
+    world: data, clients and fleet, built from the configuration if None. observers: receive events and
+    affect nothing. watch: called with the run when it begins. page: whether a run in a folder gets its report.html.
+    quiet: do not log warnings; the summary still lists them. loaded: called with a run in a folder when it is read
+    from there, for its page or because it had already finished.
     """
 
     config: Config
@@ -153,7 +153,7 @@ def finish(
     page: bool = True,
     loaded: Loaded | None = None,
 ) -> None:
-    """Write what a run leaves, finished or interrupted: summary.json, the final model and the page.
+    """Write the results of a finished or interrupted run: summary.json, the final model and the page.
 
     model: None if there is none, or its file is written already. loaded: called with the run that the page shows.
     """

@@ -143,11 +143,13 @@ def test_a_key_is_good_for_one_client_at_a_time(
     assert clients["alice"].process.poll() is None
 
 
-def test_keys_are_registered_by_command(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    keys(place.keys, [], ["latecomer"], False, place.superlink.address)
+def test_keys_are_registered_by_a_command(
+    secured_superlink: SecuredSuperLink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys(secured_superlink.keys, [], ["latecomer"], False, secured_superlink.superlink.address)
     text = capsys.readouterr().out
-    assert f"latecomer is registered at {place.superlink.address}" in text
-    assert "alice" not in text, "what was known is not registered again"
+    assert f"latecomer is registered at {secured_superlink.superlink.address}" in text
+    assert "alice" not in text, "known keys are not registered again"
     with secured_superlink.client("latecomer") as latecomer:
         latecomer.says("connected to")
         assert latecomer.stop() == 0

@@ -171,17 +171,17 @@ def test_unreadable_limits_are_ignored(large: Path, text: str) -> None:
     assert machine.processors() == Usable(64, 64)
 
 
-def test_doctor_says_which_limit_decides(monkeypatch: pytest.MonkeyPatch, large: Path) -> None:
-    found = {each.name: each for each in installation._machine()}
-    assert found["processors"].found == "64 for this process"
-    assert found["memory"].found == "256.0 GiB for this process"
+def test_doctor_names_the_limit_that_applies(monkeypatch: pytest.MonkeyPatch, large: Path) -> None:
+    limits = {limit.name: limit for limit in installation._machine()}
+    assert limits["processors"].found == "64 for this process"
+    assert limits["memory"].found == "256.0 GiB for this process"
     in_version_2(large, "/")
     write(large, {"sys/fs/cgroup/cpu.max": "400000 100000", "sys/fs/cgroup/memory.max": str(GIB)})
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "2")
-    found = {each.name: each for each in installation._machine()}
-    assert found["processors"].found == "2 for this process (of 64: SLURM_CPUS_PER_TASK)"
-    assert found["memory"].found == "1.0 GiB for this process (of 256.0 GiB: cgroup limit)"
-    assert found["memory"].state == "warning"
+    limits = {limit.name: limit for limit in installation._machine()}
+    assert limits["processors"].found == "2 for this process (of 64: SLURM_CPUS_PER_TASK)"
+    assert limits["memory"].found == "1.0 GiB for this process (of 256.0 GiB: cgroup limit)"
+    assert limits["memory"].state == "warning"
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
-    found = {each.name: each for each in installation._machine()}
-    assert found["processors"].found == "4 for this process (of 64: cgroup quota, SLURM_CPUS_PER_TASK)"
+    limits = {limit.name: limit for limit in installation._machine()}
+    assert limits["processors"].found == "4 for this process (of 64: cgroup quota, SLURM_CPUS_PER_TASK)"

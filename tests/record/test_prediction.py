@@ -60,7 +60,7 @@ def test_runs_of_other_configurations_are_rejected(tmp_path: Path) -> None:
         prediction(load_run(one), load_run(other))
 
 
-def test_the_command_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_both_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fleet_compare(written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
     assert "+25.0%" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""FedHusky on the clock: groups of one client a cluster, nobody booked twice, the horizon kept, errors survived."""
+"""FedHusky on the clock: groups of one client per cluster, no double bookings, the horizon, wrong estimates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(strategy: Any, clients: int, classes: int, **world: Any) -> Records:
 
 
 def groups_of(records: Records) -> dict[int, list[tuple[int, float, float, str]]]:
-    """For each group its visits (client, start, end, outcome) in order of time."""
+    """Return the visits (client, start, end, outcome) of each group in order of time."""
     visits = records.visits
     rows = zip(*(visits[name].tolist() for name in ("group", "client", "started", "finished", "outcome")))
     found: dict[int, list[tuple[int, float, float, str]]] = {}
@@ -95,8 +95,8 @@ def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
     assert records.commits["version"].size == (classes * len(found) if mix == "hops" else len(found))
 
 
-def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> None:
-    """Where durations are whole ticks, calendars are kept: a group is alive while one client works for it."""
+def test_without_waits_active_groups_equal_clients_times_busy_ratio_exactly() -> None:
+    """If durations are whole ticks, calendars are exact: a group is active while one client works for it."""
     discrete = {"unit": "s/visit", "speed": {"kind": "discrete", "values": [1.0, 1.5, 2.5, 4.0, 7.5, 10.0]}}
     records = run(paper(), 50, 10, compute=discrete, horizon=1000.0)
     starts, ends = group_spans(records)
@@ -145,8 +145,8 @@ def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_where_all_visits_are_early_the_next_group_waits_for_no_more_than_the_bookings(clients: int, seed: int) -> None:
-    """The last group of all ends while clients are still booked: nobody is released any more, and it goes on."""
+def test_if_all_visits_are_early_the_next_group_waits_no_longer_than_the_bookings(clients: int, seed: int) -> None:
+    """The last group ends while clients are still booked, so no release follows, but the run must continue."""
     compute = {**SPEEDS, "variation": 0.3}
     late = {"kind": "noisy", "error": 0.5, "bias": 2.0}
     records = run(husky(), clients, 2, compute=compute, estimates=late, horizon=600.0, seed=seed)
@@ -176,7 +176,7 @@ def test_attempts_can_be_kept_apart() -> None:
     assert len(starts) < len(group_spans(dense)[0])
 
 
-def test_rare_attempts_are_fairer() -> None:
+def test_rare_attempts_share_visits_more_evenly() -> None:
     often, rarely = (
         busy_ratios(run(groups(min_attempt_gap=gap), 50, 10, horizon=1000.0, seed=2)) for gap in (0.0, 1.5)
     )
@@ -184,7 +184,7 @@ def test_rare_attempts_are_fairer() -> None:
     assert rarely.mean() < often.mean()
 
 
-def test_the_papers_schedule() -> None:
+def test_the_papers_schedule_keeps_clients_as_busy_as_published() -> None:
     """FedHusky's rules keep clients 66.8 % +- 2.5 busy over 20 seeds (here within 4 deviations); one is last."""
     records = run(paper(), 50, 10, horizon=1000.0)
     assert 0.568 < busy_ratios(records).mean() < 0.768
@@ -244,7 +244,7 @@ PARTS = "fedtempo.studies.papers.beyond_parts"
     ],
     ids=str,
 )
-def test_old_names_say_the_new_one(fields: dict[str, Any], line: str) -> None:
+def test_old_names_are_rejected_with_the_new_one(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as refused:
         construct(FedHusky, fields, "strategy")
     assert str(refused.value) == line
