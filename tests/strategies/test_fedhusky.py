@@ -106,7 +106,7 @@ def test_without_waits_active_groups_equal_clients_times_busy_ratio_exactly() ->
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_training(seed: int) -> None:
+def test_clients_are_six_times_busier_than_in_hybrid_training_on_the_papers_setting(seed: int) -> None:
     literal = run(paper(), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     fixed = run(Hybrid(clusters="labels"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     assert busy_ratios(literal).mean() >= 6 * busy_ratios(fixed).mean()
@@ -128,7 +128,7 @@ def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_train
     ],
     ids=str,
 )
-def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
+def test_wrong_estimates_cause_delays_but_no_double_bookings_or_deadlocks(
     estimates: dict[str, Any], strategy: Any, rebook: bool
 ) -> None:
     labelled = strategy(clusters="labels", rebook=rebook)
@@ -167,7 +167,7 @@ def test_groups_survive_clients_that_drop_out() -> None:
     assert away.commits["version"].size > 50
 
 
-def test_attempts_can_be_kept_apart() -> None:
+def test_attempts_can_be_spaced_apart() -> None:
     dense = run(paper(), 20, 4)
     thin = run(groups(min_attempt_gap=5.0), 20, 4)
     starts, _ = group_spans(thin)
@@ -193,7 +193,7 @@ def test_the_papers_schedule_keeps_clients_as_busy_as_published() -> None:
     assert last.max() > 0.9 * last.sum()
 
 
-def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
+def test_a_paced_order_puts_every_cluster_at_every_position() -> None:
     records = run(husky(pace=0.6), 20, 4, horizon=2000.0)
     cluster = records.note("clusters")
     last = [cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 4]
@@ -201,7 +201,7 @@ def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
     assert np.abs(counts - counts.mean()).max() < 5 * (counts.sum() * 0.25 * 0.75) ** 0.5
 
 
-def test_options_that_contradict_each_other_are_refused() -> None:
+def test_contradictory_options_are_rejected() -> None:
     with pytest.raises(ValidationError, match="max_wait is for planned groups: leave out max_wait or pace"):
         FedHusky(pace=0.9, max_wait=1.0)
 
@@ -250,7 +250,7 @@ def test_old_names_are_rejected_with_the_new_one(fields: dict[str, Any], line: s
     assert str(refused.value) == line
 
 
-def test_options_that_moved_are_where_their_error_says() -> None:
+def test_moved_options_are_found_where_their_error_says() -> None:
     moved = {field.name for field in dataclasses.fields(FedHuskyHops)} - {
         field.name for field in dataclasses.fields(FedHusky)
     }
@@ -259,7 +259,7 @@ def test_options_that_moved_are_where_their_error_says() -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 0.9])
-def test_no_more_than_the_clients_at_once_train(pace: float | None) -> None:
+def test_clients_at_once_limits_parallel_training(pace: float | None) -> None:
     records = run(hops(pace=pace, clients_at_once=3), 20, 4)
     started, finished = records.visits["started"], records.visits["finished"]
     at_work = [int(((started <= t) & (t < finished)).sum()) for t in started]
@@ -269,7 +269,7 @@ def test_no_more_than_the_clients_at_once_train(pace: float | None) -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 0.9])
-def test_the_slow_are_out_of_reach(pace: float | None) -> None:
+def test_reach_excludes_slow_clients(pace: float | None) -> None:
     seconds = [1.0 + i for i in range(20)]
     speeds = {"unit": "s/visit", "speed": seconds}
     records = run(hops(pace=pace, reach=0.4), 20, 4, compute=speeds)
@@ -277,7 +277,7 @@ def test_the_slow_are_out_of_reach(pace: float | None) -> None:
     assert sorted(set(records.visits["client"].tolist())) == list(range(8))
 
 
-def test_clusters_as_fast_as_each_other_keep_clients_busier() -> None:
+def test_clusters_of_equal_speed_keep_clients_busier() -> None:
     plain, even = (run(hops(even_speeds=on), 50, 10, horizon=300.0) for on in (False, True))
     sizes = [np.bincount(records.note("clusters")).tolist() for records in (plain, even)]
     assert sizes == [[5] * 10] * 2

@@ -83,7 +83,7 @@ def test_a_group_whose_work_was_lost_is_not_committed() -> None:
     ],
     ids=["a whole cluster", "half of all", "a cluster never there"],
 )
-def test_clients_that_left_for_good_do_not_hold_up_the_others(strategy: Any, leaves: dict[int, float]) -> None:
+def test_clients_that_left_for_good_do_not_delay_the_others(strategy: Any, leaves: dict[int, float]) -> None:
     records = run(strategy, 20, 4, availability=there(leaves), horizon=200.0)
     assert_clients_do_one_thing_at_a_time(records)
     visits = records.visits
@@ -95,7 +95,7 @@ def test_clients_that_left_for_good_do_not_hold_up_the_others(strategy: Any, lea
 
 
 @pytest.mark.parametrize("strategy", VARIANTS, ids=IDS)
-def test_groups_form_again_when_everyone_is_back(strategy: Any) -> None:
+def test_groups_form_again_when_all_clients_are_back(strategy: Any) -> None:
     windows = [[[0.0, 30.0], [80.0, 1000.0]]] * 20
     records = run(strategy, 20, 4, availability={"kind": "windows", "windows": windows}, horizon=150.0)
     visits = records.visits
@@ -105,7 +105,7 @@ def test_groups_form_again_when_everyone_is_back(strategy: Any) -> None:
     assert records.commits["time"].max() > 135.0
 
 
-def test_attempts_kept_apart_do_not_end_the_run_when_the_last_group_dies_in_between() -> None:
+def test_spaced_attempts_do_not_end_the_run_if_the_last_group_ends_between_them() -> None:
     strategy = hops(min_attempt_gap=30.0)
     records = run(strategy, 2, 2, compute={"unit": "s/visit", "speed": 2.0}, horizon=300.0)
     starts = np.unique([visits[0][1] for visits in groups_of(records).values()])
