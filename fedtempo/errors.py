@@ -1,4 +1,4 @@
-"""The errors that fedtempo raises on purpose. Each says what is wrong, where, and what would be right."""
+"""The errors that fedtempo raises on purpose. Each names the problem, its place, and the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FedtempoError(Exception):
 
 
 class ConfigError(FedtempoError):
-    """An unusable configuration, argument or input file. The text names field, value and what would be right."""
+    """An unusable configuration, argument or input file. The text names the field, its value and a valid one."""
 
 
 class RunError(FedtempoError):
@@ -38,7 +38,7 @@ class StrategyError(RunError):
 
 
 class Interrupted(RunError):
-    """Ctrl-C or SIGTERM ended it; a folder holds what is needed to resume it."""
+    """A run ended by Ctrl-C or SIGTERM; if it has a folder, it can be resumed."""
 
 
 class DeadlockError(RunError):

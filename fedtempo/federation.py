@@ -137,7 +137,7 @@ class Update:
         computed: float,
         finished: float,
     ) -> None:
-        # There is one for each visit: what a frozen dataclass makes of this takes three times as long.
+        # Called once per visit: the __init__ of a frozen dataclass takes three times as long.
         fields = self.__dict__
         fields["client"], fields["received"], fields["model"] = client, received, model
         fields["num_examples"], fields["statistics"] = num_examples, statistics

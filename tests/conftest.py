@@ -10,18 +10,18 @@ from fedtempo.data.cache_dir import data_folder
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.state import FlatModel
 
-# How long an example takes says more about the machine than about the code.
+# The duration of an example depends more on the machine than on the code.
 settings.register_profile("fedtempo", deadline=None)
 settings.load_profile("fedtempo")
 
-# A shell's background jobs ignore Ctrl-C, and so does what they start: tests that press it would wait for ever.
+# Background jobs of a shell and their children ignore Ctrl-C, so tests that send it would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("fashion_mnist") and not (folder := data_folder("fashion-mnist")).is_dir():
-        pytest.skip(f"needs Fashion-MNIST ({folder} is not there): `apt-get install dataset-fashion-mnist`")
+        pytest.skip(f"needs Fashion-MNIST ({folder} does not exist): `apt-get install dataset-fashion-mnist`")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""How close two correct computations of the same numbers come in double precision."""
+"""Tolerances between two correct computations of the same numbers in double precision."""
 
 from fedtempo.learning.training import Training
 

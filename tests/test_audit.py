@@ -28,7 +28,7 @@ FILES = {
 }
 
 
-def test_pins_are_read_and_anything_else_is_refused():
+def test_pins_are_read_and_other_lines_are_rejected():
     read = list(pins(["# made by hand", "", "Some_Thing==1.2  # why", "other[extra]==3 ; python_version > '3'"]))
     assert [str(pin) for pin in read] == ["some-thing 1.2", "other 3"]
     for line in ("other>=3", "other", "other==3,==4"):
@@ -41,11 +41,11 @@ def test_pins_are_read_and_anything_else_is_refused():
     [
         ("1.0", []),
         ("1.1", ["yanked: it deletes files"]),
-        ("1.2", []),  # one of its files is there
+        ("1.2", []),  # one of its files exists
         ("1.3", ["not in the index"]),
     ],
 )
-def test_a_release_that_is_gone_or_was_taken_back_is_found(version, faults):
+def test_a_withdrawn_or_deleted_release_is_reported(version, faults):
     pin = Pin("some-thing", Version(version))
     look_up(pin, FILES)
     assert [fault.replace("no reason given", "it deletes files") for fault in pin.faults] == faults
@@ -53,7 +53,7 @@ def test_a_release_that_is_gone_or_was_taken_back_is_found(version, faults):
     assert pin.advisories is None
 
 
-def test_a_project_in_quarantine_is_found():
+def test_a_quarantined_project_is_reported():
     pin = Pin("some-thing", Version("1.0"))
     look_up(pin, {**FILES, "project-status": {"status": "quarantined", "reason": "malware"}})
     assert pin.faults == ["its project is quarantined: malware"]
@@ -63,7 +63,7 @@ def advisory(name, *aliases, withdrawn=None):
     return {"id": name, "aliases": list(aliases), "withdrawn": withdrawn}
 
 
-def test_what_the_project_s_page_tells_is_of_the_newest_release_alone():
+def test_vulnerabilities_on_the_project_page_apply_only_to_the_newest_release():
     known = [advisory("PYSEC-1", "CVE-1"), advisory("CVE-1", "PYSEC-1"), advisory("PYSEC-2", withdrawn="2026-01-01")]
     page = {"info": {"version": "1.2"}, "vulnerabilities": known}
     old, new = Pin("some-thing", Version("1.0")), Pin("some-thing", Version("1.2"))
@@ -73,13 +73,13 @@ def test_what_the_project_s_page_tells_is_of_the_newest_release_alone():
     assert new.advisories == ["PYSEC-1"]
 
 
-def test_what_pip_audit_skips_is_not_taken_for_safe(monkeypatch, tmp_path):
-    found = [
+def test_releases_skipped_by_pip_audit_do_not_count_as_safe(monkeypatch, tmp_path):
+    releases = [
         {"name": "some-thing", "version": "1.0", "vulns": [advisory("PYSEC-1")]},
         {"name": "other", "version": "3", "vulns": []},
         {"name": "third", "skip_reason": "not found"},
     ]
-    answer = subprocess.CompletedProcess([], 1, stdout=json.dumps({"dependencies": found}), stderr="")
+    answer = subprocess.CompletedProcess([], 1, stdout=json.dumps({"dependencies": releases}), stderr="")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     pinned = {(pin.name, pin.version): pin for pin in pins(["some-thing==1.0", "other==3", "third==1"])}
     ask_pip_audit(pinned, tmp_path)
@@ -88,7 +88,7 @@ def test_what_pip_audit_skips_is_not_taken_for_safe(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run(monkeypatch, tmp_path, capsys):
-    """The whole of it with an index of our own, and no pip-audit; returns exit code and lines."""
+    """Run the audit with a local index and without pip-audit; return exit code and lines."""
 
     def run(lines, advisories=(), arguments=(), fails=False):
         def page(address, **_):
@@ -104,7 +104,7 @@ def run(monkeypatch, tmp_path, capsys):
     return run
 
 
-def test_the_exit_code_and_the_last_line(run):
+def test_exit_code_and_last_line_agree_with_the_findings(run):
     assert run("some-thing==1.2")[0] == 0
     assert "NOT CHECKED" not in run("some-thing==1.2")[1]
     code, printed = run("some-thing==1.0")

@@ -1,4 +1,4 @@
-"""The benchmarks run, on counts too small to say anything, and their figures are what they are named."""
+"""The benchmarks run on tiny counts, and their figures have the expected names."""
 
 import json
 import math
@@ -21,7 +21,7 @@ TURNED = {"seconds": 2.0, "loss_before": 2.3, "loss_after": 2.2}
 
 
 def driver(turn):
-    """A driver whose turn is this code, with `request` at hand; it prints and it fails as peers do."""
+    """Write a driver whose turn runs this code, with `request` available; it prints and fails like a peer."""
     code = f"""
     import sys
     from benchmarks.peers.protocol import answer
@@ -36,7 +36,7 @@ def driver(turn):
 
 @pytest.fixture
 def few_images(monkeypatch):
-    """How many the loss is taken of; PyTorch keeps the threads that it had."""
+    """Compute losses on few images, and restore PyTorch's number of threads."""
     threads, (x, y, _, _) = torch.get_num_threads(), images(20, 0)
     monkeypatch.setattr("benchmarks.peers.work.tensors", lambda: (torch.from_numpy(x), torch.from_numpy(y)))
     torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def few_images(monkeypatch):
     torch.set_num_threads(threads)
 
 
-def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
+def test_a_figure_holds_its_gate_and_is_written_unchanged(tmp_path):
     above, below = (figures.figure("speed", [3.0, 1.0, 2.0], "x", 2.5, lower=lower) for lower in (False, True))
     assert (above.value, above.verdict) == (2.0, "at least 2.5: NO")
     assert below.verdict == "at most 2.5: yes"
@@ -53,16 +53,16 @@ def test_a_figure_knows_its_gate_and_is_written_as_it_is(tmp_path):
     figures.merge(tmp_path / "results.json", [above, missing], [0.5, 0.7])
     written = json.loads((tmp_path / "results.json").read_text())
     assert written["load"] == [0.5, 0.7]
-    assert [each["name"] for each in written["figures"]] == ["speed", "peer"]
+    assert [figure["name"] for figure in written["figures"]] == ["speed", "peer"]
     assert written["figures"][0]["runs"] == [3.0, 1.0, 2.0]
 
 
-def test_results_of_a_part_take_the_place_of_its_old_ones_and_the_page_has_all(tmp_path):
+def test_new_results_of_a_part_replace_its_old_ones_and_the_page_shows_all(tmp_path):
     path = tmp_path / "results.json"
     figures.merge(path, [figures.figure("a", [1.0], "s"), figures.figure("b", [2.0], "s")], [0.1, 0.2])
     figures.merge(path, [figures.figure("b", [3.0, 5.0], "s", 3, lower=True, note="at | least")], [4.0, 5.0])
     results = json.loads(path.read_text())
-    assert [(each["name"], each["value"], each["load"]) for each in results["figures"]] == [
+    assert [(figure["name"], figure["value"], figure["load"]) for figure in results["figures"]] == [
         ("a", 1.0, [0.1, 0.2]),
         ("b", 4.0, [4.0, 5.0]),
     ]
@@ -71,10 +71,10 @@ def test_results_of_a_part_take_the_place_of_its_old_ones_and_the_page_has_all(t
     assert "| `b` | 4 s | 3 to 5 (2) | at most 3: NO | 4.0 to 5.0 | at   least |" in page
     path.write_text(json.dumps(results | {"machine": {"processor": "another"}}))
     figures.merge(path, [figures.figure("c", [1.0], "s")], [0.1, 0.1])
-    assert [each["name"] for each in json.loads(path.read_text())["figures"]] == ["c"]
+    assert [figure["name"] for figure in json.loads(path.read_text())["figures"]] == ["c"]
 
 
-def test_parts_are_measured_alone_and_written(tmp_path, monkeypatch, capsys):
+def test_parts_are_measured_separately_and_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "PARTS", {name: lambda n=name: [figures.figure(n, [1.0], "s")] for name in ("a", "b")})
     run.measure(run.chosen("b"), tmp_path / "results.json")
     assert "b: took" in capsys.readouterr().out
@@ -83,7 +83,7 @@ def test_parts_are_measured_alone_and_written(tmp_path, monkeypatch, capsys):
         run.chosen("a,c")
 
 
-def test_ways_take_turns_and_the_first_turn_is_dropped():
+def test_ways_alternate_and_the_first_turn_is_dropped():
     done = []
     seconds = figures.interleaved({name: lambda name=name: done.append(name) for name in "ab"}, 2)
     assert done == list("ababab")
@@ -97,7 +97,7 @@ def test_a_peer_answers_in_turns_whatever_else_it_prints():
         assert [peer.ask(number) for number in (1, 2)] == [2, 4]
 
 
-def test_a_peer_that_ends_says_why():
+def test_a_peer_that_exits_is_reported_with_its_error():
     with (
         protocol.Peer("fake", command=driver("raise MemoryError('too much')")) as peer,
         pytest.raises(protocol.PeerError, match="fake ended with exit code 1: MemoryError: too much"),
@@ -109,17 +109,21 @@ def test_a_peer_that_ends_says_why():
         )
 
 
-def test_a_peer_that_says_nothing_is_given_up():
+def test_a_silent_peer_is_given_up():
     silent = [sys.executable, "-c", "import time; time.sleep(60)"]
     with pytest.raises(protocol.PeerError, match="fake did not answer within"):
         protocol.Peer("fake", command=silent, answer_s=0.5)
 
 
-def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monkeypatch):
+def test_a_missing_peer_gives_a_figure_without_a_value(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "HERE", tmp_path)
-    found = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
-    assert [each.name for each in found] == ["visit_lenet_2p_vs_flower_short", "clock_vs_simpy", "planner_vs_cpsat"]
-    assert all(each.value is None and "is not installed: make bench-peers" in each.missing for each in found)
+    figures = [*peers.flower_short(1), clock.against_simpy("clock_vs_simpy", 5, 2, 1), *solvers.cpsat_figures(1)]
+    assert [figure.name for figure in figures] == [
+        "visit_lenet_2p_vs_flower_short",
+        "clock_vs_simpy",
+        "planner_vs_cpsat",
+    ]
+    assert all(figure.value is None and "is not installed: make bench-peers" in figure.missing for figure in figures)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +134,13 @@ def test_a_peer_that_is_not_installed_is_a_figure_without_a_value(tmp_path, monk
         ({"loss_after": math.nan}, "does not learn"),
     ],
 )
-def test_a_turn_that_is_not_the_work_does_not_count(reply, why):
+def test_a_turn_with_a_wrong_result_does_not_count(reply, why):
     assert peers.checked("peer", TURNED) == 2.0
     with pytest.raises(protocol.PeerError, match=why):
         peers.checked("peer", TURNED | reply)
 
 
-def test_a_peer_that_fails_leaves_the_others_their_figures(monkeypatch):
+def test_a_failing_peer_leaves_the_figures_of_others(monkeypatch):
     monkeypatch.setattr(peers, "ours", lambda workers: lambda: 1.0)
     good, bad = (protocol.Peer(name, command=driver(turn)) for name, turn in (
         ("pfl", f"return {TURNED}"), ("flgo", "raise OSError('full')")))  # fmt: skip
@@ -147,10 +151,10 @@ def test_a_peer_that_fails_leaves_the_others_their_figures(monkeypatch):
     assert other.missing == "flgo ended with exit code 1: OSError: full"
 
 
-def test_what_a_turn_does_is_counted(few_images):
+def test_the_work_of_a_turn_is_counted(few_images):
     module = network()
     with counting() as count:
-        for lr in (0.01, 1.0):  # the server's steps are at another rate
+        for lr in (0.01, 1.0):  # the server's steps have another rate
             optimizer = torch.optim.SGD(module.parameters(), lr=lr)
             module(torch.zeros(10, 1, 28, 28)).sum().backward()
             optimizer.step()
@@ -160,35 +164,35 @@ def test_what_a_turn_does_is_counted(few_images):
 
 
 def test_only_the_first_turn_is_counted(monkeypatch, few_images):
-    module, made = network(), []
-    monkeypatch.setattr("benchmarks.peers.work.answer", made.append)
+    module, models = network(), []
+    monkeypatch.setattr("benchmarks.peers.work.answer", models.append)
     serve(lambda: None, lambda: module)
-    first, second = (made[0](None) for _ in range(2))
+    first, second = (models[0](None) for _ in range(2))
     assert first["steps"] == 0
     assert "steps" not in second
     assert second["loss_before"] == second["loss_after"] > 2
 
 
-def test_ours_does_the_work_that_the_peers_do():
+def test_fedtempo_does_the_same_work_as_its_peers():
     config = peers.configuration(1)
     world = build_world(config)
-    assert [len(own) for own in world.owned] == [100] * 10
+    assert [len(rows) for rows in world.owned] == [100] * 10
     assert config.training.steps_per_visit(100) * config.run.max_commits * len(world.owned) == TURN.steps
     parameters = sum(parameter.numel() for parameter in network().parameters())
     assert visits.make_job("lenet").model().n_parameters == parameters == 422_474
 
 
 def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
-    found = solvers.against("planner_vs_highs", solvers.highs, solvers.instances(2, 12, 3, 100))
-    assert found.value > 1
-    assert found.note == "same optimum in 2 of 2"
+    figure = solvers.against("planner_vs_highs", solvers.highs, solvers.instances(2, 12, 3, 100))
+    assert figure.value > 1
+    assert figure.note == "same optimum in 2 of 2"
     wrong = solvers.against("planner_vs_highs", lambda _: (7, 1.0), solvers.instances(1, 12, 3, 100))
     assert wrong.value is None
     assert "the optimum is 7" in wrong.missing
 
 
 def test_memory_is_measured():
-    ballast = np.ones(2**27)  # 1 GiB: what this process takes is not what the one it starts takes
+    ballast = np.ones(2**27)  # 1 GiB: the memory of this process must not count for the child process
     growth, schedule = [*memory.growth_figures(200, 1), *memory.clock_figures(2000)]
     assert -50 < growth.value < 50
     assert 0.05 < schedule.value < 1
@@ -196,7 +200,7 @@ def test_memory_is_measured():
     assert ballast.nbytes == 2**30
 
 
-def test_two_runs_take_turns(tmp_path):
+def test_two_runs_alternate(tmp_path):
     without, journalled = journal.costs(
         tmp_path, [journal.configuration("none", every, 100.0) for every in (0.0, 30.0)], stride=100
     )
@@ -215,8 +219,8 @@ def test_a_cost_is_a_share_with_its_error():
 
 
 @pytest.mark.slow
-def test_every_part_measures_on_small_counts():
-    found = [
+def test_every_part_measures_with_small_counts():
+    figures = [
         *starting.figures(repetitions=1),
         *visits.figures(repetitions=1, scale=0.05),
         *overhead.figures(repetitions=1, rounds=1),
@@ -224,7 +228,7 @@ def test_every_part_measures_on_small_counts():
         *planner.figures(repetitions=1, horizon_s=100),
         *memory.figures(clients=20, examples=400, per_round=4, rounds=1),
     ]
-    assert [each.name for each in found] == [
+    assert [figure.name for figure in figures] == [
         "start_help_s",
         "start_help_vs_torch",
         "start_list_s",
@@ -246,17 +250,17 @@ def test_every_part_measures_on_small_counts():
         "planner_schedule_s",
         "memory_10000_clients_gib",
     ]
-    assert all(each.value and math.isfinite(each.value) for each in found)
+    assert all(figure.value and math.isfinite(figure.value) for figure in figures)
 
 
 @pytest.mark.parametrize("strategy", ["fedasync", "sequential"])
 def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
-    """Visits without a group and with one; what is held for a while is little."""
+    """Visits without and with a group; little is held for a while."""
     monkeypatch.setattr(active_groups, "HELD", 100)
     monkeypatch.setattr(variation, "_LARGEST_BLOCK", 16)
     config = clock.configuration(4, 1e9, strategy).with_changes({"run.record": "totals"})
     watch, summary, _ = flat.long_run(config, 5_000, traced=True)
     assert summary["visits"] > 4_900
     grown = max(watch.memory[6:]) - max(watch.memory[:4])
-    assert grown / 3_000 < 10, watch.grew  # bytes a visit
+    assert grown / 3_000 < 10, watch.grew  # bytes per visit
     assert watch.folder[-1] < 5_000_000  # SQLite's log, at most

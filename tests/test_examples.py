@@ -1,4 +1,4 @@
-"""The examples and notebooks do what they say, at a small size."""
+"""The examples and notebooks work as described, at a small size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A script as a module; a configuration can name what is in it."""
+    """Import a script as a module, so that a configuration can name its contents."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -30,14 +30,14 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def test_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_one_run_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result: Result = example("one_run", monkeypatch).main(tmp_path / "out", horizon_s=40.0)
     assert result.label == "fedhusky"
     assert len(result.curve()) == 9
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"accuracy.png", "experiment.toml"}
 
 
-def test_own_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_users_strategy_works(monkeypatch: pytest.MonkeyPatch) -> None:
     comparison: Comparison = example("own_strategy", monkeypatch).main(horizon_s=60.0)
     assert list(comparison.results) == ["own_strategy:FastestFirst", "everybody", "fedbuff"]
     fastest = comparison["own_strategy:FastestFirst"][0]
@@ -45,20 +45,20 @@ def test_own_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fastest.summary["commits"] > comparison["everybody"][0].summary["commits"]
 
 
-def test_tuned_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_tuned_comparison_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("tuned_comparison", monkeypatch)
     comparison: Comparison = module.main(tmp_path / "out", horizon_s=40.0, lr=(0.9, 0.3))
     assert list(comparison.results) == list(module.STRATEGIES)
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_which_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_advice_works(monkeypatch: pytest.MonkeyPatch) -> None:
     advice: Advice = example("which_strategy", monkeypatch).main(horizon_s=160.0, budget=8)
-    assert {each.label for each in advice.evidence} == {"fedavg", "fedbuff", "fedasync", "sequential"}
+    assert {candidate.label for candidate in advice.evidence} == {"fedavg", "fedbuff", "fedasync", "sequential"}
     assert (advice.table().energy_wh > 0).all()
 
 
-def test_measured_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_measured_fleet_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan: Plan = example("measured_fleet", monkeypatch).main(tmp_path / "out", horizon_s=100.0)
     assert list(plan.results) == ["fedavg", "fedbuff", "fedhusky"]
     assert (tmp_path / "out" / "fleet.png").exists()
@@ -73,7 +73,7 @@ def test_a_notebook_runs_from_its_first_cell_to_its_last(name: str, monkeypatch:
     monkeypatch.setitem(sys.modules, name, module)
 
     async def as_in_a_kernel() -> list[str]:
-        """Cells run within a task of an event loop that is running."""
+        """Run cells within a task of a running event loop."""
         return [show(value) for cell in notebook["cells"] for value in run_cell(cell, module.__dict__)]
 
     shown = asyncio.run(as_in_a_kernel())
@@ -83,11 +83,11 @@ def test_a_notebook_runs_from_its_first_cell_to_its_last(name: str, monkeypatch:
 
 
 def run_cell(cell: dict[str, Any], names: dict[str, Any]) -> list[Any]:
-    """Run a cell; what a notebook would show of it: the value of its last expression."""
+    """Run a cell; return what a notebook would show: the value of its last expression."""
     if cell["cell_type"] != "code":
         return []
     assert cell["outputs"] == [], "notebooks are kept without outputs"
-    # Smaller than what is written, so that all of them take seconds.
+    # Smaller than the written values, so that each takes seconds.
     text = "".join(cell["source"]).replace('"horizon": 200.0', '"horizon": 50.0').replace("seeds=[1, 2]", "seeds=[1]")
     tree = ast.parse(text)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
@@ -99,7 +99,7 @@ def run_cell(cell: dict[str, Any], names: dict[str, Any]) -> list[Any]:
 
 
 def show(value: Any) -> str:
-    """As a notebook shows it: HTML where it has some, a figure by what is on it, else text."""
+    """Return a value as a notebook shows it: HTML if it has any, a figure by its contents, else text."""
     html: Callable[[], str] | None = getattr(value, "_repr_html_", None)
     if type(value).__module__.startswith("plotly"):
         return f"figure of {len(value.data)} traces" if value.data else ""

@@ -1,4 +1,4 @@
-"""What a strategy is given is a value: made by position or by name, compared, copied with a change, never changed."""
+"""Strategies receive values: created by position or name, comparable, copied with changes, immutable."""
 
 from __future__ import annotations
 

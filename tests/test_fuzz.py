@@ -1,4 +1,4 @@
-"""Whatever a file holds, it is read, or refused with an error of ours: nothing else comes out, and nothing hangs.
+"""Any file is either read or rejected with an error of fedtempo's: no other exception, and no hang.
 
 The default tests take a few mutations of each kind, the slow one ten thousand.
 """
@@ -70,7 +70,7 @@ WORDS = [
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
-    """The content with some bytes changed, pieces cut out, doubled, moved, or replaced by words that mean something."""
+    """Return the content with bytes changed, or with pieces cut, doubled, moved or replaced by meaningful words."""
     data = bytearray(content)
     for _ in range(int(rng.integers(1, 6))):
         at = int(rng.integers(len(data) + 1))
@@ -177,12 +177,12 @@ def npz(save: Callable[..., None]) -> bytes:
     return file.getvalue()
 
 
-def both(content: bytes) -> list[bytes]:
+def plain_and_compressed(content: bytes) -> list[bytes]:
     return [content, gzip.compress(content)]
 
 
 class RunFolders:
-    """A small run folder, of which one file is changed at a time."""
+    """A small run folder with one changed file at a time."""
 
     def __init__(self, folder: Path, *, rows: bool = True) -> None:
         self.folder = folder / "run"
@@ -198,7 +198,7 @@ class RunFolders:
         for left in self.folder.glob("run.sqlite-*"):
             left.unlink()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # numbers may be anything
+            warnings.simplefilter("ignore", RuntimeWarning)  # numbers may have any value
             run = load_run(self.folder)
             summarise(run)
             export(run, "csv", self.folder / "tables")
@@ -208,7 +208,7 @@ class RunFolders:
 
 
 def survives(read: Callable[[], object]) -> bool:
-    """Whether it was read; an error of ours is fine too, and nothing else."""
+    """Return whether it was read; an error of fedtempo's is also fine, any other is not."""
     try:
         read()
     except FedtempoError:
@@ -222,7 +222,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
-    "images": (read_images, both(IDX)),
+    "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),
     "picture": (read_picture, [picture("png"), picture("gif"), picture("bmp")]),
@@ -231,7 +231,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_files_that_were_tampered_with(name: str, tmp_path: Path) -> None:
+def test_mutated_files_are_read_or_rejected(name: str, tmp_path: Path) -> None:
     read, originals = READERS[name]
     assert all(survives(lambda original=original: read(original, tmp_path)) for original in originals)
     rng = np.random.default_rng(7)
@@ -241,7 +241,7 @@ def test_files_that_were_tampered_with(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [True, False])
-def test_run_folders_that_were_tampered_with(tmp_path: Path, rows: bool) -> None:
+def test_mutated_run_folders_are_read_or_rejected(tmp_path: Path, rows: bool) -> None:
     folders = RunFolders(tmp_path, rows=rows)
     rng = np.random.default_rng(8)
     for name, original in folders.files.items():
@@ -266,7 +266,7 @@ FACTS = (
 
 @settings(max_examples=30, deadline=None)
 @given(facts=st.dictionaries(st.sampled_from(FACTS), JSON, max_size=3), clusters=JSON)
-def test_facts_that_may_be_anything(facts: dict, clusters: object, folders: RunFolders) -> None:
+def test_arbitrary_facts_are_read_or_rejected(facts: dict, clusters: object, folders: RunFolders) -> None:
     path = folders.folder / "facts.sqlite"
     path.write_bytes(folders.files["run.sqlite"])
     connection = sqlite3.connect(path)
@@ -317,18 +317,18 @@ TABLES = st.dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(TABLES)
-def test_tables_that_may_be_anything(tables: dict) -> None:
+def test_arbitrary_tables_are_read_or_rejected(tables: dict) -> None:
     survives(lambda: parse(tables))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode), name=st.sampled_from(sorted(READERS)))
-def test_files_of_anything(content: bytes, name: str, tmp_path: Path) -> None:
+def test_arbitrary_files_are_read_or_rejected(content: bytes, name: str, tmp_path: Path) -> None:
     survives(lambda: READERS[name][0](content, tmp_path))
 
 
 @pytest.mark.slow
-def test_ten_thousand_files_that_were_tampered_with(tmp_path: Path) -> None:
+def test_ten_thousand_mutated_files_are_read_or_rejected(tmp_path: Path) -> None:
     folders = RunFolders(tmp_path)
     rng = np.random.default_rng(9)
     readers = [(read, original) for read, originals in READERS.values() for original in originals]
@@ -346,4 +346,4 @@ def test_ten_thousand_files_that_were_tampered_with(tmp_path: Path) -> None:
         files += 1
     shutil.rmtree(folders.folder)
     assert files == 10_000
-    assert 500 < read_whole < 9_500  # neither all nor nothing gets through
+    assert 500 < read_whole < 9_500  # some but not all are read

@@ -1,4 +1,4 @@
-"""The examples of one's own data and one's own strategy do what their pages say, in as few lines as these say."""
+"""The examples with a user's data and strategy work as their pages say, in the number of lines given there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    """What is imported from the examples' folders is forgotten afterwards."""
+    """Remove modules imported from the examples' folders from sys.modules afterwards."""
     path, folders = list(sys.path), list(plugins._folders)
     yield
     sys.path[:] = path
@@ -39,7 +39,7 @@ def lines(path: Path) -> int:
     return len(path.read_text().splitlines())
 
 
-def test_three_hospitals_and_an_own_network_are_twenty_lines() -> None:
+def test_three_hospitals_and_a_users_network_take_twenty_lines() -> None:
     assert lines(CSV / "patients.toml") + lines(CSV / "small.py") <= 20
     config = load(CSV / "patients.toml", ["executor.kind=inline"])
     world = build_world(config)
@@ -58,26 +58,26 @@ def test_a_real_client_holds_what_the_simulation_gives_it() -> None:
     config = load(CSV / "patients.toml")
     world = build_world(config)
     shared = {"source": config.data.source, "options": config.data.options, "partition": "by-owner", "clients": 3}
-    for part, own in enumerate(world.owned):
+    for part, rows in enumerate(world.owned):
         tables = {"name": "a", "insecure": True, "data": {**shared, "part": part, "seed": config.run.seed}}
         held = parse_client(tables).data.read()
-        assert np.array_equal(held.x, world.dataset.train_x[own])
-        assert np.array_equal(held.y, world.dataset.train_y[own])
+        assert np.array_equal(held.x, world.dataset.train_x[rows])
+        assert np.array_equal(held.y, world.dataset.train_y[rows])
         assert held.n_outputs == 2
         assert held.task == "classes"
 
 
-def test_the_table_is_what_its_script_makes(tmp_path: Path) -> None:
-    made = tmp_path / "patients.csv"
-    runpy.run_path(str(CSV / "make_data.py"))["main"](made)
-    assert made.read_text() == (CSV / "patients.csv").read_text()
-    with made.open(newline="") as file:
+def test_the_table_is_reproduced_by_its_script(tmp_path: Path) -> None:
+    table = tmp_path / "patients.csv"
+    runpy.run_path(str(CSV / "make_data.py"))["main"](table)
+    assert table.read_text() == (CSV / "patients.csv").read_text()
+    with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 569
     assert sum(row["diagnosis"] == "malignant" for row in rows) == 212
 
 
-def test_a_strategy_of_a_paper_in_forty_lines() -> None:
+def test_a_strategy_of_a_paper_takes_forty_lines() -> None:
     assert lines(STRATEGY / "power_of_choice.py") <= 40
     config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=200"]).for_comparison("power-of-choice")
     summary, records, _ = run(config)
@@ -85,11 +85,11 @@ def test_a_strategy_of_a_paper_in_forty_lines() -> None:
     visits = records.visits
     first = visits["client"][visits["base_version"] == 0]
     assert len(first) == 6
-    # Of the candidates it takes those first that never trained: twelve of twenty, of whom six had their turn.
+    # Candidates that never trained come first: twelve of twenty, six of whom had their turn.
     assert len(set(visits["client"][visits["base_version"] < 2].tolist())) > 6
 
 
-def test_it_trains_where_the_loss_was_highest() -> None:
+def test_the_strategy_trains_clients_with_the_highest_loss() -> None:
     config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=100", "data.clients=8"])
     changes = {"strategy.candidates": 8, "strategy.clients_per_round": 2, "data.examples_per_client": 40}
     _, records, _ = run(config.for_comparison("power-of-choice").with_changes(changes))
@@ -104,7 +104,7 @@ def test_it_trains_where_the_loss_was_highest() -> None:
     assert len(latest) == 8
 
 
-def test_it_is_compared_with_all_others(
+def test_the_strategy_is_compared_with_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -129,5 +129,5 @@ def test_it_is_compared_with_all_others(
         ("own-strategy.md", STRATEGY / "power_of_choice.py"),
     ],
 )
-def test_pages_show_the_files_that_are_tested(page: str, file: Path) -> None:
+def test_pages_show_the_tested_files(page: str, file: Path) -> None:
     assert file.read_text() in (ROOT / "docs" / page).read_text()

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution, installed where there is nothing else."""
+"""The wheel and the source distribution, each installed in an empty environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_both_packages_install_and_run(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.slow
-def test_packages_hold_every_module_and_nothing_of_the_tests(tmp_path: Path) -> None:
+def test_packages_hold_every_module_and_no_tests(tmp_path: Path) -> None:
     source, wheel = build(tmp_path)
     inside = [path for path in (ROOT / "fedtempo").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     files = {path.relative_to(ROOT).as_posix() for path in inside}

@@ -1,4 +1,4 @@
-"""`tools/steps.sh`, by which make's targets say how it went."""
+"""`tools/steps.sh`, with which make's targets report their outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_steps(*steps: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SHELL, str(SCRIPT), "make it", *steps], capture_output=True, text=True, check=False)
 
 
-def test_every_step_is_announced_and_the_last_line_says_that_all_went_well() -> None:
+def test_every_step_is_announced_and_the_last_line_reports_success() -> None:
     done = run_steps("first things", "echo one", "the rest", "echo 'two words'; echo warning >&2")
     assert done.returncode == 0
     *lines, last = done.stdout.splitlines()
@@ -29,7 +29,7 @@ def test_every_step_is_announced_and_the_last_line_says_that_all_went_well() -> 
     assert done.stderr == "warning\n"
 
 
-def test_a_step_that_fails_ends_it_all_and_the_last_line_names_it(tmp_path: Path) -> None:
+def test_a_failing_step_ends_the_rest_and_is_named_in_the_last_line(tmp_path: Path) -> None:
     done = run_steps("good", "true", "bad", "echo out; exit 7", "never", f"touch {tmp_path}/made")
     assert done.returncode == 7
     last = done.stdout.splitlines()[-1]
@@ -37,13 +37,13 @@ def test_a_step_that_fails_ends_it_all_and_the_last_line_names_it(tmp_path: Path
     assert not (tmp_path / "made").exists()
 
 
-def test_a_command_that_does_not_exist_is_a_failure() -> None:
+def test_a_missing_command_is_a_failure() -> None:
     done = run_steps("gone", "/no/such/program")
     assert done.returncode == 127
     assert "at step 1 of 1: gone (exit code 127)" in done.stdout
 
 
-def test_an_interrupted_step_is_named_too() -> None:
+def test_an_interrupted_step_is_named() -> None:
     done = run_steps("long", "kill -s INT $PPID; sleep 0.2")
     assert done.returncode == 130
     assert "make it: interrupted after" in done.stdout.splitlines()[-1]

@@ -123,7 +123,7 @@ class Dataset:
     def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
         """Return the data set with `function` applied to training inputs and to test inputs.
 
-        where: beginning of error messages. Raises ConfigError if what it returns are no usable inputs.
+        where: beginning of error messages. Raises ConfigError if the function's results are not usable inputs.
         """
         with user_code(where, function):
             train, test = function(self.train_x), function(self.test_x)

@@ -69,8 +69,8 @@ def wanted_sizes(n_clients: int, sizes: int | tuple[int, int], rng: np.random.Ge
 def fill(size: int, shares: npt.ArrayLike, left: IntArray) -> IntArray:
     """Return the number of examples of each label for a client of `size`, in proportion to `shares` if `left` allows.
 
-    A label that runs out gives all it has; the rest is split by the shares of the other labels, or by what is left of
-    them if those shares are 0. Raises ValueError if fewer than `size` are left in total.
+    A label that runs out gives all it has; the rest is split by the shares of the other labels, or by their remaining
+    examples if those shares are 0. Raises ValueError if fewer than `size` are left in total.
     """
     if left.sum() < size:
         raise ValueError(f"size = {size}: only {left.sum()} examples are left")

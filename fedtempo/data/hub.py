@@ -73,9 +73,9 @@ def from_hub(
     features: Mapping[str, Any] = splits["train"].features
     need_columns(name, features, [column for column in (feature, label, client, group) if column is not None])
     label = label or _named_label([column for column in features if column not in (feature, client, group)])
-    others = [column for column in features if column not in (client, group)]
-    feature = feature or _feature(name, [column for column in others if column != label], features)
-    label = label or _label(name, [column for column in others if column != feature], features, feature)
+    remaining = [column for column in features if column not in (client, group)]
+    feature = feature or _feature(name, [column for column in remaining if column != label], features)
+    label = label or _label(name, [column for column in remaining if column != feature], features, feature)
     used = [column for column in (feature, label, client, group) if column is not None]
     parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
     if group is not None and "test" in parts:
@@ -224,7 +224,9 @@ def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[n
         try:
             arrays.append(np.asarray(row, kind))
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(f"hf:{name}: example {number} of {column!r} is no array of {kind}: {error}") from error
+            raise ConfigError(
+                f"hf:{name}: example {number} of {column!r} is not an array of {kind}: {error}"
+            ) from error
     return arrays
 
 

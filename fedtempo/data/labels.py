@@ -107,8 +107,10 @@ def must_be_trained(train: Array, test: Array, names: Sequence[str] = (), hint: 
             return repr(names[kind] if names else kind)
 
         unknown = [f"{shown(kind)} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]
-        known = listed(map(shown, np.unique(train).tolist()))
-        raise ValueError(f"test labels not among the training labels: {listed(unknown)}; known labels: {known}{hint}")
+        trained_labels = listed(map(shown, np.unique(train).tolist()))
+        raise ValueError(
+            f"test labels not among the training labels: {listed(unknown)}; known labels: {trained_labels}{hint}"
+        )
 
 
 def is_identifier(values: Array, examples: int | None = None) -> bool:

@@ -33,25 +33,25 @@ def speeches(markdown: str) -> list[tuple[str, str]]:
     or over several, are removed; a speech continues after them and over blank lines. Backslashes before punctuation are
     removed, and runs of white space become one space. Text outside speeches is left out.
     """
-    found: list[tuple[str, list[str]]] = []
+    texts_by_speech: list[tuple[str, list[str]]] = []
     lines: list[str] | None = None
     for line in _outside_directions(markdown):
         if line.startswith("#"):
             lines = None
         elif speaker := _SPEAKER.fullmatch(line):
             lines = []
-            found.append((speaker[1], lines))
+            texts_by_speech.append((speaker[1], lines))
         elif lines is not None and (spoken := _spoken(line)):
             lines.append(spoken)
-    return [(name, "\n".join(text)) for name, text in found]
+    return [(name, "\n".join(text)) for name, text in texts_by_speech]
 
 
 def roles(play: str, markdown: str) -> list[Role]:
     """Return the roles of a play in the order of their first speeches."""
-    said: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for name, text in speeches(markdown):
-        said.setdefault(name, []).append(text)
-    return [Role(play, name, tuple(texts)) for name, texts in said.items()]
+        texts_of.setdefault(name, []).append(text)
+    return [Role(play, name, tuple(texts)) for name, texts in texts_of.items()]
 
 
 def _outside_directions(markdown: str) -> Iterator[str]:

@@ -231,15 +231,17 @@ def load(source: str, /, **options: Any) -> Dataset:
             return _as_dataset(source, _call(source, function, (), options))
     similar = difflib.get_close_matches(source, [*SOURCES, *PREFIXES], n=1)
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
-    forms = ", ".join([*SOURCES, *(f"{known}:..." for known in PREFIXES), "module:function"])
+    forms = ", ".join([*SOURCES, *(f"{kind}:..." for kind in PREFIXES), "module:function"])
     raise ConfigError(f"data.source = {source!r}: unknown source{hint} (choose from {forms})")
 
 
 def _call(
     source: str, function: Callable[..., Dataset], arguments: tuple[str, ...], options: dict[str, Any]
 ) -> Dataset:
-    known = [*inspect.signature(function).parameters][len(arguments) :]
+    parameters = [*inspect.signature(function).parameters][len(arguments) :]
     for option in options:
-        if option not in known:
-            raise ConfigError(f"data.options: {source} has no option {option!r} (it has {', '.join(known) or 'none'})")
+        if option not in parameters:
+            raise ConfigError(
+                f"data.options: {source} has no option {option!r} (it has {', '.join(parameters) or 'none'})"
+            )
     return function(*arguments, **options)

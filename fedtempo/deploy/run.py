@@ -93,8 +93,8 @@ def resume_deployment(
     """Resume a run on real clients whose server was killed or interrupted; return its summary.
 
     folder: claimed by `RunFolder.resume`. The clients are those of the interrupted run; replies that arrived meanwhile
-    are fetched, and calls without a reply are sent again. Raises ConfigError if the configuration, the data, versions
-    or the code differ from those that the run began with; force: ignore versions and code.
+    are fetched, and calls without a reply are sent again. Raises ConfigError if the configuration, the data, package
+    versions or the code have changed since the run began; force: ignore versions and code.
     """
     check_identity(config, folder, force=force)
     journal = Journal.resume(folder.journal) if folder.journal.exists() else None

@@ -51,9 +51,9 @@ def in_order(values: Mapping[str, T], names: Sequence[str]) -> list[T]:
     return [values[name] for name in names]
 
 
-def must_be_clients(given: Collection[str], names: Sequence[str]) -> None:
+def must_be_clients(named: Collection[str], names: Sequence[str]) -> None:
     """Raise ConfigError for a name that no client has."""
-    if strange := [name for name in given if name not in names]:
+    if strange := [name for name in named if name not in names]:
         near = difflib.get_close_matches(strange[0], names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"no client is called {strange[0]!r}{hint} (clients are {listed(names)})")

@@ -86,13 +86,13 @@ class Devices:
         """
         windows = {device.name: device for device in presence.devices}
         if all(device.name in windows for device in self.devices):
-            others = [windows[device.name] for device in self.devices]
+            presences = [windows[device.name] for device in self.devices]
         else:
-            others = list(presence.devices)
+            presences = list(presence.devices)
         return Devices(
             tuple(
                 Device(d.name, d.compute, d.download_bps, d.upload_bps, d.watts, other.windows, other.period_s)
-                for d, other in zip(self.devices, others)
+                for d, other in zip(self.devices, presences)
             ),
             self.unit,
         )
@@ -122,7 +122,7 @@ class Columns:
             ("time_unit", self.time_unit, TIME_UNITS),
         ):
             if unit not in units:
-                raise ValueError(f"{name} = {unit!r} is no unit{nearest(unit, units)}")
+                raise ValueError(f"{name} = {unit!r}: unknown unit{nearest(unit, units)}")
         if self.rate is not None and (self.download is not None or self.upload is not None):
             raise ValueError("rate is for both directions: give either rate, or download and upload")
         if (self.download is None) != (self.upload is None):
@@ -141,13 +141,13 @@ class Columns:
         by_speed = self.compute_unit == "example/s"
         factor = unit_factor / self.compute_factor if by_speed else unit_factor * self.compute_factor
         rate = RATE_UNITS[self.rate_unit]
-        found = {
+        all_columns = {
             "compute": (self.compute, factor),
             "download_bps": (self.download or self.rate, rate),
             "upload_bps": (self.upload or self.rate, rate),
             "watts": (self.watts, 1.0),
         }
-        return {name: (column, factor) for name, (column, factor) in found.items() if column is not None}
+        return {name: (column, factor) for name, (column, factor) in all_columns.items() if column is not None}
 
 
 def read_devices(path: Path, columns: Columns | None = None) -> Devices:

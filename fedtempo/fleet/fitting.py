@@ -109,8 +109,8 @@ def _normal(x: FloatArray) -> Fit:
 
     # From an exponential's shape (mean far below the bound) to a narrow bell; beyond, another distribution fits.
     bounds = [(-float(x[-1]), float(x[-1])), (-7.0, 3.0)]
-    found = scipy.optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
-    mean, std = float(found.x[0]), scale * math.exp(float(found.x[1]))
+    optimum = scipy.optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
+    mean, std = float(optimum.x[0]), scale * math.exp(float(optimum.x[1]))
     return _continuous("normal", Normal(mean, std, low), law(mean, std), 2, x)
 
 
@@ -128,11 +128,11 @@ def _zipf(x: FloatArray) -> Fit:
     def loss(exponent: float) -> float:
         return exponent * float(np.log(x).mean()) + math.log(Zipf(exponent, low, high).normaliser)
 
-    found = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded")
-    part = Zipf(float(found.x), low, high)
+    optimum = scipy.optimize.minimize_scalar(loss, bounds=(0.0, 10.0), method="bounded")
+    part = Zipf(float(optimum.x), low, high)
     shares = np.searchsorted(x, np.arange(low, high + 1), side="right") / x.size
     distance = float(np.abs(shares - np.cumsum(part.pmf)).max())
-    return Fit("zipf", part, 2 + 2 * x.size * float(found.fun), distance, None)
+    return Fit("zipf", part, 2 + 2 * x.size * float(optimum.fun), distance, None)
 
 
 def _rounded(value: Any) -> Any:

@@ -130,8 +130,8 @@ class FleetPlan:
     @model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, values: ArgsKwargs) -> ArgsKwargs:
-        given = values.kwargs or {}
-        return ArgsKwargs(values.args, given if given.get("preset") is None else completed(given))
+        keys = values.kwargs or {}
+        return ArgsKwargs(values.args, keys if keys.get("preset") is None else completed(keys))
 
     def build(self, n_clients: int, rng: Generators, names: Sequence[str] = ()) -> Fleet:
         """Build the fleet of `n_clients`; each part draws from its own generator, so parts do not affect each other.
@@ -139,9 +139,9 @@ class FleetPlan:
         names: the clients' names in order (default: their numbers). Raises ConfigError if a part does not fit the
         number of clients or their names, or a time is unusable.
         """
-        known = list(names) or [str(client) for client in range(n_clients)]
+        client_names = list(names) or [str(client) for client in range(n_clients)]
         compute, link, availability, faults = (
-            for_clients(getattr(self, part), known, f"fleet.{part}")
+            for_clients(getattr(self, part), client_names, f"fleet.{part}")
             for part in ("compute", "link", "availability", "faults")
         )
         return Fleet(

@@ -57,7 +57,7 @@ class Present:
 
 
 class Switching:
-    """Clients that come and go at random times, drawn as far as they are needed."""
+    """Clients that become available and unavailable at random times, which are drawn as needed."""
 
     def __init__(self, on_at_start: list[bool], mean_on_s: float, mean_off_s: float, streams: Streams) -> None:
         self._on_at_start = on_at_start

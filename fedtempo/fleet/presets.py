@@ -98,13 +98,13 @@ PRESETS: dict[str, Callable[[], Table]] = {
 }
 
 
-def completed(given: Mapping[str, Any]) -> Table:
+def completed(keys: Mapping[str, Any]) -> Table:
     """Return the table of `given["preset"]`, a name or a file *.toml, with the other given keys put into it.
 
     A given table without `kind` changes single fields of the preset's table; anything else replaces the preset's value.
     Raises ValueError for an unknown preset, or a file without a fleet.
     """
-    preset = given["preset"]
+    preset = keys["preset"]
     if is_file(preset):
         table = _from_file(preset)
     elif preset in PRESETS:
@@ -113,7 +113,7 @@ def completed(given: Mapping[str, Any]) -> Table:
         near = difflib.get_close_matches(str(preset), PRESETS, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"preset = {preset!r} is not a fleet{hint} (known: {', '.join(PRESETS)}, and files, *.toml)")
-    for key, value in given.items():
+    for key, value in keys.items():
         changes_fields = key in table and isinstance(value, Mapping) and "kind" not in value
         table[key] = {**table[key], **value} if changes_fields else value
     return table

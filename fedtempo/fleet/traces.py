@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -59,25 +59,25 @@ class Trace:
 
         Raises ConfigError for an unusable file or interval, or a client that is not in the fleet.
         """
-        rows: Iterable[Row]
+        rows: Iterable[TraceRow]
         if self.file is not None:
             where, rows = f"fleet.availability: {self.file}", _csv_rows(self.file)
         else:
             where = "fleet.availability: intervals"
-            rows = ((f"number {i}", str(c), begin, end, None) for i, (c, begin, end) in enumerate(self.intervals))
+            rows = (TraceRow(f"number {i}", str(c), begin, end) for i, (c, begin, end) in enumerate(self.intervals))
         recorded: dict[str, list[tuple[float, float]]] = {}
         periods: dict[str, float | None] = {}
-        for place, client, begin, end, own_s in rows:
-            if own_s is not None and self.period_s is not None:
-                raise ConfigError(f"{where} {place}: has a period_s of its own; leave period_s = {self.period_s} out")
-            period_s = self.period_s if own_s is None else own_s
+        for position, client, begin, end, clients_period_s in rows:
+            if clients_period_s is not None and self.period_s is not None:
+                raise ConfigError(f"{where} {position}: the file sets period_s; remove period_s = {self.period_s}")
+            period_s = self.period_s if clients_period_s is None else clients_period_s
             latest = math.inf if period_s is None else period_s
             if not 0 <= begin < end <= latest:
                 most = "" if period_s is None else f" <= period_s = {latest}"
-                raise ConfigError(f"{where} {place}: [{begin}, {end}] must have 0 <= begin < end{most}")
+                raise ConfigError(f"{where} {position}: [{begin}, {end}] must have 0 <= begin < end{most}")
             if periods.setdefault(client, period_s) != period_s:
                 raise ConfigError(
-                    f"{where} {place}: period_s = {period_s}, and before {periods[client]}; a client has one"
+                    f"{where} {position}: period_s = {period_s}, but {periods[client]} before; give one per client"
                 )
             recorded.setdefault(client, []).append((begin, end))
         if self.sample:
@@ -89,9 +89,9 @@ class Trace:
             if not recorded.keys() <= set(followed) and not recorded.keys().isdisjoint(names):
                 followed = list(names)
             if strange := sorted(recorded.keys() - set(followed), key=natural):
-                known = f"0 to {n_clients - 1}" if followed[0] == "0" else listed(followed)
+                fleet_names = f"0 to {n_clients - 1}" if followed[0] == "0" else listed(followed)
                 raise ConfigError(
-                    f"{where}: client {strange[0]!r} is not in the fleet, {known}; "
+                    f"{where}: client {strange[0]!r} is not in the fleet, {fleet_names}; "
                     "set sample = true to let its clients follow recorded ones"
                 )
         return Scheduled(
@@ -111,11 +111,17 @@ class NamedTrace:
         return self.trace.build(n_clients, rng, self.names)
 
 
-Row = tuple[str, str, float, float, float | None]
-"""Place in the file, client, begin, end, and the client's own period if it has one."""
+class TraceRow(NamedTuple):
+    """An interval of a client. position: its line or number, for errors. period_s: the client's period if any."""
+
+    position: str
+    client: str
+    begin_s: float
+    end_s: float
+    period_s: float | None = None
 
 
-def _csv_rows(file: str) -> Iterator[Row]:
+def _csv_rows(file: str) -> Iterator[TraceRow]:
     """Yield the rows of a trace. Raises ConfigError if the file is not a trace."""
     where = f"fleet.availability: {file}"
     empty = True
@@ -128,12 +134,12 @@ def _csv_rows(file: str) -> Iterator[Row]:
                 empty = False
                 try:
                     client, begin, end = row["client"].strip(), float(row["begin_s"]), float(row["end_s"])
-                    own = (row.get("period_s") or "").strip()
-                    period_s = float(own) if own else None
+                    text = (row.get("period_s") or "").strip()
+                    period_s = float(text) if text else None
                 except (AttributeError, TypeError, ValueError):
                     line = f"line {reader.line_num}"
                     raise ConfigError(f"{where} {line}: give a client, and begin_s and end_s in seconds") from None
-                yield f"line {reader.line_num}", client, begin, end, period_s
+                yield TraceRow(f"line {reader.line_num}", client, begin, end, period_s)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if empty:

@@ -61,10 +61,10 @@ def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[floa
     """
     if not num_examples:
         return math.nan, math.nan
-    credits, *others = zip(*results, strict=True)
-    credit, means = sum(credits), [_sum(values) / num_examples for values in others]
-    known = math.isfinite(means[0]) and not math.isnan(credit)
-    return max(credit / num_examples, -1.0) if known else math.nan, *means
+    credits, *errors = zip(*results, strict=True)
+    credit, means = sum(credits), [_sum(values) / num_examples for values in errors]
+    is_finite = math.isfinite(means[0]) and not math.isnan(credit)
+    return max(credit / num_examples, -1.0) if is_finite else math.nan, *means
 
 
 def _sum(values: Sequence[float]) -> float:

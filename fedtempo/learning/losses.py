@@ -126,9 +126,9 @@ def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:
         return math.nan
 
     moves = (torch.ones_like(y) * (deviation if deviation > 0 else 1), y - mean)
-    least = mean_at(y)
-    others = [mean_at(y + sign * size * move) for move in moves for size in (0.01, 0.1, 1.0) for sign in (-1, 1)]
-    return not any(other < least - 1e-6 * abs(least) for other in others)
+    at_labels = mean_at(y)
+    changed = [mean_at(y + sign * size * move) for move in moves for size in (0.01, 0.1, 1.0) for sign in (-1, 1)]
+    return not any(other < at_labels - 1e-6 * abs(at_labels) for other in changed)
 
 
 def tokens_last(outputs: Tensor, labels: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ class UserOptimizer:
 
     def __init__(self, parameters: Tensors, name: str, lr: float, apart: Callable[[Tensors], Tensors]) -> None:
         self._apart = apart
-        # The optimiser gets tensors of its own: other code may share these, and would see gradients left on them.
+        # The optimizer gets separate tensors: other code may share these and would see gradients left on them.
         self._parameters = [part.detach() for part in apart(parameters)]
         make = outside(name, "optimizers", "training.optimizer")
         self._where = f"training.optimizer = {name!r}"
@@ -97,7 +97,7 @@ class Sgd:
         torch._foreach_add_(self._parameters, self._direction(gradients), alpha=-self.lr)
 
     def _direction(self, gradients: Tensors) -> Tensors:
-        """Return what a step subtracts per unit of lr, and update the velocity."""
+        """Return the direction that a step subtracts, scaled by lr, and update the velocity."""
         if self._weight_decay:
             gradients = torch._foreach_add(gradients, self._parameters, alpha=self._weight_decay)
         if not self._momentum:

@@ -20,8 +20,8 @@ _PROBABILITIES = {"p", "dropout", "dropout_p"}
 def obstacle(function: Callable[[], object]) -> str | None:
     """Call `function` and return, in a few words, why its tensor operations cannot be recorded; None if they can.
 
-    Decisions that do not depend on tensors (a counter, Python's random numbers) cannot be seen; a recording repeats
-    what was done the first time.
+    Decisions that do not depend on tensors (a counter, Python's random numbers) cannot be detected; a recording repeats
+    the operations of the first call.
     """
     watch = _Watch()
     with watch:
@@ -65,9 +65,9 @@ def _tensors(values: Any) -> list[Tensor]:
 
 def _draws_nothing(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Return whether it is dropout with probability 0, as recurrent layers and attention contain."""
-    given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | dict(kwargs)
+    arguments = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | dict(kwargs)
     probabilities = [
-        given.get(argument.name, argument.default_value)
+        arguments.get(argument.name, argument.default_value)
         for argument in func._schema.arguments
         if argument.name in _PROBABILITIES
     ]

@@ -68,18 +68,18 @@ class Tiles:
         self._kernel.view(_KERNEL, _KERNEL, self._out, self._in).copy_(self._weight.permute(2, 3, 0, 1))
         _product(self._to_kernel, self._kernel, self._kernel_there)
         y = x.new_empty(batch, tall, _OUT, wide, _OUT, self._out)
-        for (first, size), place in zip(self._chunks, self._inputs_there, strict=False):
+        for (first, size), buffer in zip(self._chunks, self._inputs_there, strict=False):
             tiles = size * tall * wide
             chunk = images[first : first + size]
             inputs = _part(self._inputs, _IN, tiles, self._in)
-            there = _part(place, _IN, tiles, self._in)
+            transformed = _part(buffer, _IN, tiles, self._in)
             products = _part(self._many, _IN, tiles, self._out)
             outputs = _part(self._few, _OUT, tiles, self._out)
             inputs.view(_IN, _IN, size, tall, wide, self._in).copy_(
                 chunk.as_strided((_IN, _IN, size, tall, wide, self._in), strides, chunk.storage_offset())
             )
-            _product(self._to_inputs, inputs, there)
-            torch.bmm(there, self._kernel_there.transpose(1, 2), out=products)
+            _product(self._to_inputs, inputs, transformed)
+            torch.bmm(transformed, self._kernel_there.transpose(1, 2), out=products)
             _product(self._to_outputs.t(), products, outputs)
             placed = outputs.view(_OUT, _OUT, size, tall, wide, self._out).permute(2, 3, 0, 4, 1, 5)
             torch.add(placed, self._bias, out=y[first : first + size])
@@ -94,11 +94,11 @@ class Tiles:
         tall, wide = (side // _OUT for side in upper.shape[2:])
         gradients = upper.movedim(1, -1).reshape(batch, tall, _OUT, wide, _OUT, self._out)
         below = upper.new_empty(batch, tall + 1, _OUT, wide + 1, _OUT, self._in) if to_input else None
-        for (first, size), place in zip(self._chunks, self._inputs_there, strict=False):
+        for (first, size), buffer in zip(self._chunks, self._inputs_there, strict=False):
             tiles = size * tall * wide
             outputs = _part(self._few, _OUT, tiles, self._out)
             products = _part(self._many, _IN, tiles, self._out)
-            there = _part(place, _IN, tiles, self._in)
+            transformed = _part(buffer, _IN, tiles, self._in)
             inputs = _part(self._inputs, _IN, tiles, self._in)
             outputs.view(_OUT, _OUT, size, tall, wide, self._out).copy_(
                 gradients[first : first + size].permute(2, 4, 0, 1, 3, 5)
@@ -107,14 +107,14 @@ class Tiles:
             torch.baddbmm(
                 self._kernel_gradient_there,
                 products.transpose(1, 2),
-                there,
+                transformed,
                 beta=1 if first else 0,
                 out=self._kernel_gradient_there,
             )
             if below is not None:
                 torch.bmm(products, self._kernel_there, out=inputs)
-                _product(self._to_inputs.t(), inputs, there)
-                _add_tiles(there.view(_IN, _IN, size, tall, wide, self._in), below[first : first + size])
+                _product(self._to_inputs.t(), inputs, transformed)
+                _add_tiles(transformed.view(_IN, _IN, size, tall, wide, self._in), below[first : first + size])
         _product(self._to_kernel.t(), self._kernel_gradient_there, self._kernel)
         weight = self._kernel.view(_KERNEL, _KERNEL, self._out, self._in).permute(2, 3, 0, 1)
         if below is None:

@@ -39,10 +39,10 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
 
 def _complaints(error: ValidationError, where: str) -> Iterable[str]:
-    """Yield pydantic's complaints as `where.field = value: what would be right`, one for each field."""
+    """Yield pydantic's complaints as `where.field = value: requirement`, one for each field."""
     seen = set()
     for finding in error.errors():
-        # Steps after the first name alternatives of a type, which tell a user nothing.
+        # Steps after the first name alternatives of a type, which mean nothing to a user.
         names = [str(step) for step in finding["loc"][:1] if not isinstance(step, int)]
         field = ".".join([where, *names])
         message = finding["msg"].removeprefix("Value error, ")

@@ -11,24 +11,34 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 _ROOT = Path("/")
 """Folder below which Linux shows control groups: proc/self/cgroup, proc/self/mountinfo and the mounted hierarchies."""
 
 _UNLIMITED_BYTES = 2**60
-"""Limits from here on mean "no limit": version 1 writes that as a number near 2**63."""
+"""Limits of at least this mean "no limit", which version 1 writes as a number near 2**63."""
 
 
 @dataclass(frozen=True)
 class Usable:
     """An amount that this process may use.
 
-    installed: what the machine has. limits: names of what reduces it to `amount`; empty if nothing does.
+    installed: the machine's amount. limits: names of the limits that reduce it to `amount`; empty if none do.
     """
 
     amount: int
     installed: int
     limits: tuple[str, ...] = ()
+
+
+class _Mount(NamedTuple):
+    """A mounted hierarchy of control groups. root: the mounted part of the hierarchy. controllers: of version 1."""
+
+    root: str
+    point: str
+    version: int
+    controllers: frozenset[str]
 
 
 def usable_cpus() -> int:
@@ -39,9 +49,9 @@ def usable_cpus() -> int:
 def processors() -> Usable:
     """Return the number of processors that this process may keep busy, at least 1.
 
-    A quota of 2.5 processors counts as 2: each worker keeps one busy, and a group that has spent its quota is halted as
-    a whole, the run's own process included; that process uses what is left over. SLURM_CPUS_PER_TASK is ignored unless
-    it is a positive whole number.
+    A quota of 2.5 processors counts as 2: each worker keeps one busy, and a group that has used up its quota is halted
+    as a whole, including the main process, which uses the remaining half. SLURM_CPUS_PER_TASK is ignored unless it is a
+    positive whole number.
     """
     limits: dict[str, int] = {}
     if hasattr(os, "sched_getaffinity"):
@@ -55,7 +65,7 @@ def processors() -> Usable:
 
 
 def memory() -> Usable | None:
-    """Return the bytes of memory that this process may use, or None if the system does not report what is installed."""
+    """Return the bytes of memory that this process may use, or None if the system does not report its memory."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
     limits = list(_memory_limits())
@@ -70,7 +80,7 @@ def _tightest(installed: int, limits: Mapping[str, int]) -> Usable:
 
 
 def _cpu_quotas() -> Iterator[float]:
-    """Processors' worth of time that this process's groups, and the groups around them, may use."""
+    """Yield the CPU quotas of this process's groups and their parents, in processors."""
     for folder in _groups("cpu"):
         version_1 = *_numbers(folder / "cpu.cfs_quota_us"), *_numbers(folder / "cpu.cfs_period_us")
         for limit in (_numbers(folder / "cpu.max"), version_1):
@@ -79,7 +89,7 @@ def _cpu_quotas() -> Iterator[float]:
 
 
 def _memory_limits() -> Iterator[int]:
-    """Bytes that this process's groups, and the groups around them, may hold."""
+    """Yield the memory limits of this process's groups and their parents, in bytes."""
     for folder in _groups("memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             for limit in _numbers(folder / name):
@@ -88,7 +98,7 @@ def _memory_limits() -> Iterator[int]:
 
 
 def _numbers(path: Path) -> tuple[int, ...]:
-    """The whole numbers that a group's file holds; none if it does not exist, or holds anything else ("max")."""
+    """Return the whole numbers in a group's file; none if it does not exist or holds anything else ("max")."""
     try:
         return tuple(map(int, path.read_text().split()))
     except (OSError, ValueError):
@@ -96,27 +106,27 @@ def _numbers(path: Path) -> tuple[int, ...]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Folders of this process's control groups for a controller, of both versions, and of the groups around them."""
+    """Yield the folders of this process's control groups and their parents for a controller, of both versions."""
     memberships = [line.split(":", 2) for line in _lines("proc/self/cgroup")]
-    for mount_root, mount_point, version, controllers in _mounts():
-        if version == 1 and controller not in controllers:
+    for mount in _mounts():
+        if mount.version == 1 and controller not in mount.controllers:
             continue
         for membership in memberships:
             if len(membership) != 3:
                 continue
             _, named, group = membership
-            if (controller in named.split(",")) if version == 1 else not named:
-                folder = _ROOT / mount_point.lstrip("/")
+            if (controller in named.split(",")) if mount.version == 1 else not named:
+                folder = _ROOT / mount.point.lstrip("/")
                 yield folder
-                for name in _below(mount_root, group):
+                for name in _below(mount.root, group):
                     folder /= name
                     yield folder
 
 
 def _below(mount_root: str, group: str) -> tuple[str, ...]:
-    """Names of the folders from a mount down to a group.
+    """Return the names of the folders from a mount down to a group.
 
-    A container may see its own group as the mount's root, while the group is still named from the host's root.
+    A container may see its group as the mount's root, although the group is named relative to the host's root.
     """
     path = PurePosixPath(group)
     if ".." in path.parts or not path.is_relative_to(mount_root):
@@ -124,17 +134,17 @@ def _below(mount_root: str, group: str) -> tuple[str, ...]:
     return path.relative_to(mount_root).parts
 
 
-def _mounts() -> Iterator[tuple[str, str, int, frozenset[str]]]:
-    """Mounted hierarchies of groups: root within the hierarchy, mount point, version, controllers (of version 1)."""
+def _mounts() -> Iterator[_Mount]:
+    """Yield the mounted hierarchies of control groups."""
     for line in _lines("proc/self/mountinfo"):
-        mount, _, system = line.partition(" - ")
-        fields, kind = mount.split(), system.split()
+        location, _, system = line.partition(" - ")
+        fields, kind = location.split(), system.split()
         if len(fields) >= 5 and len(kind) >= 3 and kind[0] in ("cgroup", "cgroup2"):
-            yield fields[3], fields[4], 1 if kind[0] == "cgroup" else 2, frozenset(kind[2].split(","))
+            yield _Mount(fields[3], fields[4], 1 if kind[0] == "cgroup" else 2, frozenset(kind[2].split(",")))
 
 
 def _lines(name: str) -> list[str]:
     try:
         return (_ROOT / name).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # no Linux, or nothing that may be read
+    except OSError:  # not on Linux, or not readable
         return []

@@ -58,11 +58,11 @@ def user_code(where: str, part: object = None) -> Iterator[None]:
 def user_error(error: BaseException, where: str, part: object = None) -> UserCodeError | None:
     """Return the error to raise in place of `error`, which `part` raised; None if no user code took part in it."""
     package = _package(part)
-    leaf, others = _first(error)
+    leaf, further = _first(error)
     lines = lines_of(leaf, package)
     if package is None and not lines:
         return None
-    more = f" (and {others} more error{'s' * (others > 1)})" if others else ""
+    more = f" (and {further} more error{'s' * (further > 1)})" if further else ""
     wrapped = UserCodeError(f"{where}: {described(leaf)}{place_of(lines)}{more}")
     wrapped.frames = shown(lines)
     return wrapped

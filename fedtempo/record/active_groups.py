@@ -23,11 +23,11 @@ class ActiveGroups:
     """Spans of groups. A group lives from the start of its first visit to the end of its last.
 
     A visit without a group is its own group. Spans are kept in memory; once there are too many they are settled:
-    reduced to what the results need, and forgotten. For that, visits must be added in the order in which they end, and
-    groups must have been `begun`. What remains of settled spans:
+    reduced to the data below, and forgotten. For that, visits must be added in the order in which they end, and
+    groups must have been `begun`. Settled spans leave:
 
-    - lanes: each span takes the lane that became free last before it starts, or a new one. There are as many lanes as
-      spans were alive at the same time, and only their ends matter to later spans;
+    - lanes: each span takes the lane that became free last before it starts, or a new one. The number of lanes
+      is the largest number of simultaneous spans, and only the lanes' ends matter to later spans;
     - the sum of ends minus starts, with twice the digits of a double;
     - the end of each group, in a temporary file, from which a group that is visited again continues.
     """

@@ -119,27 +119,27 @@ _CLUSTERS = TypeAdapter(
 def check_facts(facts: Mapping[str, Any]) -> None:
     """Raise ValueError naming a fact with an invalid value."""
     try:
-        known = Facts.model_validate(dict(facts))
+        checked = Facts.model_validate(dict(facts))
     except ValidationError as error:
         complaint = error.errors()[0]
         field = ".".join(str(step) for step in complaint["loc"][:3])
         raise ValueError(f"fact {field} = {_shown(complaint['input'])}: {complaint['msg'].lower()}") from None
-    if (totals := known.totals) is not None and not (
-        len(totals.visits_done) == len(totals.busy_s) <= (known.n_clients or 0)
+    if (totals := checked.totals) is not None and not (
+        len(totals.visits_done) == len(totals.busy_s) <= (checked.n_clients or 0)
     ):
         raise ValueError(
-            f"fact totals: visits_done and busy_s must hold at most {known.n_clients} clients, equally many"
+            f"fact totals: visits_done and busy_s must hold at most {checked.n_clients} clients, equally many"
         )
-    powers = [] if known.watts is None else [known.watts.compute, known.watts.link]
-    if any(power is not None and len(power) != known.n_clients for power in powers):
-        raise ValueError(f"fact watts: must hold one number for each of {known.n_clients} clients")
-    histograms = known.label_histograms
+    powers = [] if checked.watts is None else [checked.watts.compute, checked.watts.link]
+    if any(power is not None and len(power) != checked.n_clients for power in powers):
+        raise ValueError(f"fact watts: must hold one number for each of {checked.n_clients} clients")
+    histograms = checked.label_histograms
     if histograms and (
-        len(histograms) != known.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]
+        len(histograms) != checked.n_clients or len({len(row) for row in histograms}) != 1 or not histograms[0]
     ):
         raise ValueError("fact label_histograms: must hold one list per client, all of the same length")
-    if histograms and known.class_names and len(known.class_names) != len(histograms[0]):
-        raise ValueError(f"fact class_names: {len(known.class_names)} names for {len(histograms[0])} classes")
+    if histograms and checked.class_names and len(checked.class_names) != len(histograms[0]):
+        raise ValueError(f"fact class_names: {len(checked.class_names)} names for {len(histograms[0])} classes")
 
 
 def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients: int | None) -> None:

@@ -135,7 +135,7 @@ class RunFolder:
         return claimed
 
     def _must_be_free(self) -> None:
-        """Raise ConfigError unless the folder holds only what a run leaves that was killed before it began."""
+        """Raise ConfigError unless the folder holds only the files of a run killed before it began."""
         names = {path.name for path in self.path.iterdir()} - {_LOCK, self.environment.name}
         if all(map(_HALF_WRITTEN.fullmatch, names)):
             return
@@ -193,7 +193,7 @@ def unused(path: Path) -> Path:
 
 
 def environment(seed: int | None) -> dict[str, Any]:
-    """Return where a run was made: versions of packages (None if not installed), machine, git revision, seed."""
+    """Return a run's environment: package versions (None if not installed), machine, git revision, seed."""
     packages = versions()
     return {
         "python": packages.pop("python"),
@@ -215,9 +215,9 @@ def processor() -> str | None:
     except OSError:
         return platform.processor() or None
     facts = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
-    known = [facts[name] for name in ("vendor_id", "model name") if name in facts]
-    known += [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
-    return ", ".join(known) or platform.processor() or None
+    parts = [facts[name] for name in ("vendor_id", "model name") if name in facts]
+    parts += [f"{name} {facts[name]}" for name in ("cpu family", "model") if name in facts]
+    return ", ".join(parts) or platform.processor() or None
 
 
 def versions() -> dict[str, str | None]:

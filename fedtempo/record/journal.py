@@ -1,4 +1,4 @@
-"""The journal of a run: the results of its operations, so that a killed run can be resumed where it was.
+"""The journal of a run: the results of its operations, so that a killed run can be resumed.
 
 A file of lines, each a JSON object. A *row* is one completed operation, or an external event of a run on real clients.
 A *seal* ends a block: the first line (the identity of the run), a checkpoint, external events, a resumption. It holds
@@ -52,7 +52,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, identity: Mapping[str, Any]) -> Journal:
-        """Create a journal at `path`. identity: what the run depends on, as JSON values."""
+        """Create a journal at `path`. identity: everything that determines the run, as JSON values."""
         journal = cls(path)
         journal.identity = plain(identity)
         block = journal._sealed([], {"seal": "begun", "format": _FORMAT, "identity": journal.identity})

@@ -45,8 +45,23 @@ class VisitRow(NamedTuple):
     loss: float | None
 
 
-CommitRow = tuple[int, float, int]
-EvaluationRow = tuple[float, int, float, float, float | None]
+class CommitRow(NamedTuple):
+    """A commit, in the order of the columns."""
+
+    version: int
+    time: float
+    staleness: int
+
+
+class EvaluationRow(NamedTuple):
+    """An evaluation, in the order of the columns."""
+
+    time: float
+    version: int
+    accuracy: float
+    loss: float
+    mae: float | None
+
 
 _log = logging.getLogger("fedtempo.run")
 
@@ -168,7 +183,7 @@ class Recorder:
 
     def commit(self, version: int, time: float, staleness: int) -> None:
         """Record that the global model became `version`. staleness: commits since the base of the committed update."""
-        self._commits.append((version, time, staleness))
+        self._commits.append(CommitRow(version, time, staleness))
         self.health.committed()
         if len(self._commits) % _ROWS_BETWEEN_LOOKS == 0:
             self._look()
@@ -177,7 +192,7 @@ class Recorder:
 
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None = None) -> None:
         """Record an evaluation of the global model. mae: mean absolute error of numbers; None for other tasks."""
-        self._evaluations.append((time, version, accuracy, loss, mae))
+        self._evaluations.append(EvaluationRow(time, version, accuracy, loss, mae))
         self.health.evaluation(time, version, accuracy, loss)
         self._look()
         for observer in self._observers:

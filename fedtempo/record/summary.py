@@ -40,7 +40,7 @@ def summarise(records: Records) -> dict[str, Any]:
     (`fedtempo.record.health`).
     "visits", "examples_trained" and "participation" count completed visits, "visits_lost" the others by outcome (client
     left or failed, deadline passed, update rejected); "busy_ratio" is over the duration of the run; "active_groups" has
-    the mean over that time and the peak; "privacy" is what a run with [server.privacy] has spent: epsilon at delta for
+    the mean over that time and the peak; "privacy" is the loss of a run with [server.privacy]: epsilon at delta for
     the client that took part in the most averages. Values that the run does not have (accuracy without training, a
     target not reached, staleness without commits) are None. A run without the fact "ended" counts as interrupted.
     Raises RunError if a fact that every run records is missing, or if it was recorded without rows and has not reached

@@ -29,7 +29,7 @@ from fedtempo.report.series import (
 
 
 def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
-    """Draw the accuracy of the global model over time, or what is measured instead; None if there is none.
+    """Draw the accuracy of the global model over time, or the measure used instead; None if there is none.
 
     Shows the spread over seeds, and the target.
     """
@@ -174,10 +174,10 @@ def _curves(runs: Runs, curve: Callable[[Sequence[Records]], Band | None], value
         if band is None:
             continue
         if len(group) > 1:
-            known = ~np.isnan(band.mean)
+            has_value = ~np.isnan(band.mean)
             outline = {
-                "x": small(np.concatenate([band.x[known], band.x[known][::-1]])),
-                "y": small(np.concatenate([band.high[known], band.low[known][::-1]])),
+                "x": small(np.concatenate([band.x[has_value], band.x[has_value][::-1]])),
+                "y": small(np.concatenate([band.high[has_value], band.low[has_value][::-1]])),
             }
             _add(
                 figure,

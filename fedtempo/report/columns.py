@@ -76,10 +76,10 @@ def _column(
 
 def best(values: Sequence[float | None], choose: Callable[..., float]) -> frozenset[int]:
     """Return the indices of the best value; empty if there is only one value or all agree."""
-    known = [value for value in values if value is not None]
-    if not known or len(values) == 1 or (len(known) == len(values) and len(set(known)) == 1):
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(values) == 1 or (len(numbers) == len(values) and len(set(numbers)) == 1):
         return frozenset()
-    chosen = choose(known)
+    chosen = choose(numbers)
     return frozenset(i for i, value in enumerate(values) if value == chosen)
 
 

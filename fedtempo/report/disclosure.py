@@ -13,7 +13,10 @@ from fedtempo.report.rendering import render
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "parameters": ("trained parameters", "after each visit, to the server or to the next client of the group"),
-    "statistics": ("statistics of a visit", "its mean loss, and what the strategy asks for; none with server.privacy"),
+    "statistics": (
+        "statistics of a visit",
+        "its mean loss, and others that the strategy requests; none with server.privacy",
+    ),
     "histograms": ("label histograms", "once, the number of examples of each class, with data.tell_labels"),
     "examples": ("raw examples", "from clients that agreed, if the strategy asks for them"),
 }
@@ -30,7 +33,7 @@ class _Row:
 
 
 def leaving(runs: Mapping[str, Records]) -> Markup:
-    """Return a card with one row per kind of data and one column per run; empty if no record tells what left clients.
+    """Return a card with one row per kind of data and one column per run; empty if no run recorded it.
 
     runs: by label.
     """

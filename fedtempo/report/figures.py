@@ -41,7 +41,7 @@ _INCHES = (6.4, 3.6)
 
 
 def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> None:
-    """Draw the accuracy of the global model over time, or what is measured instead.
+    """Draw the accuracy of the global model over time, or the measure used instead.
 
     The line is the mean over seeds, the band spans lowest to highest, and the target is dashed.
     """
@@ -186,7 +186,7 @@ def position_shares(shares: Mapping[str, npt.NDArray[np.float64]], path: Path | 
         image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis", aspect="auto")
         axes.set_title(_plain(name), fontsize=8)
         axes.set_xlabel("place in the group", fontsize=8)
-        axes.set_xticks(range(values.shape[1]), [str(place + 1) for place in range(values.shape[1])], fontsize=7)
+        axes.set_xticks(range(values.shape[1]), [str(position + 1) for position in range(values.shape[1])], fontsize=7)
         axes.tick_params(length=0, labelsize=7)
     panels[0].set_ylabel("cluster, by mean place", fontsize=8)
     figure.colorbar(image, ax=list(panels), format=_percent(), label="share of the place")

@@ -48,7 +48,7 @@ def joined(parts: Sequence[tuple[Mapping[str, Any], DataFrame]]) -> DataFrame:
 def evaluations(records: Records) -> DataFrame:
     """Return one row per evaluation of the global model: time (s), version, accuracy, loss; for numbers also mae.
 
-    accuracy: or what is measured instead, such as R^2 for numbers.
+    accuracy: or the measure used instead, such as R^2 for numbers.
     """
     numeric = measure_of(records.facts.get("data")) == NUMBERS
     return _table({name: values for name, values in records.evaluations.items() if name != "mae" or numeric})

@@ -188,7 +188,7 @@ class _Charts:
 
 
 def _final_values(figure: go.Figure) -> str:
-    """Return where the lines of a chart over time end, for screen readers; empty for other charts."""
+    """Return the final values of a chart over time, for screen readers; empty for other charts."""
     if (figure.layout.xaxis.title.text or "") != "time (s)":
         return ""
     form = figure.layout.yaxis.tickformat

@@ -1,4 +1,4 @@
-"""Colours that people with any colour vision can tell apart (Paul Tol's "vibrant" and "muted" schemes)."""
+"""Colours that people with any colour vision can distinguish (Paul Tol's "vibrant" and "muted" schemes)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def strategy_colours(labels: Sequence[str]) -> dict[str, str]:
 
 
 def strategy_dashes(labels: Sequence[str]) -> dict[str, str]:
-    """Return a line style for each strategy, which tells strategies with the same colour apart."""
+    """Return a line style for each strategy, which distinguishes strategies with the same colour."""
     return {label: _DASHES[i // len(_VIBRANT) % len(_DASHES)] for i, label in enumerate(labels)}
 
 

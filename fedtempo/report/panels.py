@@ -101,7 +101,7 @@ def calendars(runs: Runs) -> go.Figure | None:
 
 
 def labels(run: Records) -> go.Figure | None:
-    """Examples of each class that each client holds; None where the run does not tell."""
+    """Draw the number of examples of each class at each client; None if the run did not record them."""
     histograms = run.facts.get("label_histograms")
     if not histograms:
         return None

@@ -27,7 +27,7 @@ def notebook_html(
     rows: Iterable[Sequence[str]] = (),
     row_titles: bool = False,
 ) -> Markup:
-    """Return how a result looks in a notebook: a title, then what is given of a list, preformatted text and a table.
+    """Return how a result looks in a notebook: a title, then a list, preformatted text and a table, each optional.
 
     head: titles of the table's columns. row_titles: whether the first cell of each row is its title.
     """

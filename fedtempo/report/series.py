@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A curve over seeds: mean, lowest and highest at each x, shape (points,) each; NaN where no value is known."""
+    """A curve over seeds: mean, lowest and highest at each x, shape (points,) each; NaN where there is no value."""
 
     x: Floats
     mean: Floats
@@ -41,7 +41,7 @@ class Calendar:
 
 
 def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
-    """Return what the evaluations of runs, by label, measure; taken from the first run."""
+    """Return the measure of runs' evaluations, taken from the first run. runs: by label."""
     return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 
@@ -155,20 +155,20 @@ def cluster_positions(run: Records) -> Floats | None:
     order = np.lexsort((visits["number"][use], visits["started"][use], visits["group"][use]))
     groups, clients = visits["group"][use][order], visits["client"][use][order]
     begins = np.flatnonzero(np.diff(groups, prepend=-1))
-    place = np.arange(groups.size) - np.repeat(begins, np.diff(np.append(begins, groups.size)))
-    if place.max() == 0:
+    position = np.arange(groups.size) - np.repeat(begins, np.diff(np.append(begins, groups.size)))
+    if position.max() == 0:
         return None
     cluster = np.asarray(labels, dtype=np.int64)[clients]
-    counts = np.zeros((int(max(labels)) + 1, int(place.max()) + 1))
-    np.add.at(counts, (cluster, place), 1)
+    counts = np.zeros((int(max(labels)) + 1, int(position.max()) + 1))
+    np.add.at(counts, (cluster, position), 1)
     return np.asarray(counts / counts.sum(axis=0))
 
 
 def _held(x: Floats, times: Floats, values: Floats, end: float) -> Floats:
     """Return the latest value at each x; NaN before the first one and after the end."""
     index = np.searchsorted(times, x, side="right") - 1
-    known = (index >= 0) & (x <= max(end, times[-1]))
-    return np.where(known, values[np.maximum(index, 0)], np.nan)
+    in_range = (index >= 0) & (x <= max(end, times[-1]))
+    return np.where(in_range, values[np.maximum(index, 0)], np.nan)
 
 
 def _evaluated(runs: Sequence[Records], column: str) -> list[Records]:

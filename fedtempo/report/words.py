@@ -35,8 +35,8 @@ def percent(value: float) -> str:
 def mean_score_over(final: Mapping[str, Any], measure: Measure) -> str:
     """Return a mean over seeds as "86.2 ± 0.6%", or "86.2 ± 0.6% (2 of 3)" if not all runs have a value."""
     values = final.get("values") or []
-    known = sum(value is not None for value in values)
-    of = f" ({known} of {len(values)})" if 0 < known < len(values) else ""
+    available = sum(value is not None for value in values)
+    of = f" ({available} of {len(values)})" if 0 < available < len(values) else ""
     return f"{mean_score(final['mean'], final['std'], measure)}{of}"
 
 

@@ -1,4 +1,4 @@
-"""Configuration files as tables of TOML. Nothing slow is imported, so that a missing file is reported at once."""
+"""Configuration files as tables of TOML. Imports nothing slow, so that a missing file is reported immediately."""
 
 from __future__ import annotations
 

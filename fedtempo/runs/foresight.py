@@ -84,10 +84,10 @@ def check_length(
     pace: Callable[[], Pace | None],
     say: Callable[[str], None],
 ) -> None:
-    """Say roughly how long a run will take if that is more than an hour.
+    """Announce roughly how long a run will take if that is more than an hour.
 
-    job: what is trained, None without training. pace: tries the schedule for a moment. Raises ConfigError for a run of
-    more than a year, or of more visits or evaluations than it could ever make.
+    job: the training job, None without training. pace: measures the schedule in a short trial. Raises ConfigError for
+    a run of more than a year, or of more visits or evaluations than it could ever make.
     """
     run, n_clients = config.run, len(world.clients)
     steps = training.steps_per_visit(round(np.mean([client.num_examples for client in world.clients])))
@@ -157,7 +157,7 @@ def _longest(config: Config, times: VisitTimes, n_clients: int) -> _Length:
     """Return an upper bound: all clients train all the time, and each commit waits for the slowest."""
     horizon_s, commits = _limits(config)
     if math.isinf(horizon_s) and math.isinf(commits):
-        return _length(config, n_clients, times.longest_s)  # it ends at its target, nobody knows when
+        return _length(config, n_clients, times.longest_s)  # ends at its target, at an unknown time
     visits = min(n_clients * (horizon_s / times.shortest_s if times.shortest_s else math.inf), commits * n_clients)
     return _length(config, visits, min(horizon_s, commits * times.longest_s))
 

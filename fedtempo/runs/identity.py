@@ -69,7 +69,7 @@ def code_sha256(config: Config) -> str:
 
 
 def deciding_files() -> list[Path]:
-    """Return fedtempo's source files that decide a run's bits: all rooms except those that only show or compare."""
+    """Return fedtempo's source files that determine a run's bits: all except those that only display or compare."""
     root = Path(__file__).parents[1]
     return [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
 
@@ -88,12 +88,12 @@ def _sha256(files: Iterable[Path], before: str = "") -> str:
 
 def must_agree(path: Path, before: Mapping[str, Any], now: Mapping[str, Any], force: bool) -> None:
     """Raise ConfigError naming what differs, if anything does."""
-    found = list(differences(before, now))
+    changes = list(differences(before, now))
     if force:
-        found = [name for name in found if not name.startswith("versions.")]
-    if found:
-        hint = "" if any(not name.startswith("versions.") for name in found) else "; --force resumes nevertheless"
-        raise ConfigError(f"{path} cannot be resumed: {'; '.join(found)}{hint}")
+        changes = [name for name in changes if not name.startswith("versions.")]
+    if changes:
+        hint = "" if any(not name.startswith("versions.") for name in changes) else "; --force resumes nevertheless"
+        raise ConfigError(f"{path} cannot be resumed: {'; '.join(changes)}{hint}")
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:

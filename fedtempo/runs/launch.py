@@ -53,7 +53,7 @@ def unsaid(line: str) -> None:
 def rare_collections(n_clients: int) -> Iterator[None]:
     """Collect cyclic garbage less often: a run makes many objects and few cycles (a quarter of a visit's cost).
 
-    A visit that is under way is some ten objects, and all clients may be visited at once, again and again.
+    A visit in progress takes some ten objects, and all clients may be visited at the same time, repeatedly.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(max(50_000, 100 * n_clients), 20, 20)
@@ -100,14 +100,14 @@ def play(
         if journal is None or not journal.resumed:
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
-        recorder.flush()  # who watches the run sees what it is before its first visit has ended
+        recorder.flush()  # watchers see the run's facts before its first visit ends
         if config.data.tell_labels:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
-        made: list[Simulation] = []
+        simulations: list[Simulation] = []
 
         def make(**settings: Any) -> Simulation:
             sim = _simulation(config, world, executor, training, recorder, **settings)
-            made.append(sim)
+            simulations.append(sim)
             due_s = _LATE * times.longest_s
             asyncio.get_running_loop().call_at(due_s, recorder.health.unserved, due_s)
             return sim
@@ -125,7 +125,7 @@ def play(
         if facts := inner.facts():
             recorder.fact("executor", facts)
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
-        recorder.complete(len(made[0].in_progress()))
+        recorder.complete(len(simulations[0].in_progress()))
     recorder.finish(outcome.ended, outcome.end_s, outcome.model)
     recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
     recorder.fact("wall_s", wall_s())
@@ -147,7 +147,7 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         examples=RawExamples(
-            labels=[world.dataset.strata[0][own] for own in world.owned],
+            labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
             example_bytes=math.prod(world.dataset.train_x.shape[1:]),
         ),
@@ -187,8 +187,8 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
         world = build_world(planned)
         recorder = Recorder(None, rows=False, observers=[limit], say=unsaid)
         with contextlib.closing(recorder), make_executor(planned, world) as executor:
-            made = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
-            outcome = simulate(planned.strategy, planned.run, executor, made, recorder, watch=limit.watch)
+            make = partial(_simulation, planned, world, executor, training_of(planned, world), recorder)
+            outcome = simulate(planned.strategy, planned.run, executor, make, recorder, watch=limit.watch)
     except FedtempoError:
         return None
     if outcome.ended == "interrupted":
@@ -208,7 +208,7 @@ def make_recorder(
 
 
 def make_job(config: Config, world: World) -> Job:
-    """Return what the run trains; PyTorch is imported here and not before, so that wrong settings are told at once."""
+    """Return the run's training job. PyTorch is imported only here, so that wrong settings are reported quickly."""
     from fedtempo.runtime.executors.job import Job
 
     dataset = world.dataset

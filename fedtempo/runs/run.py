@@ -33,10 +33,10 @@ Loaded = Callable[[RecordedRun], None]
 class Run:
     """A configuration, ready to run.
 
-    world: data, clients and fleet, built from the configuration if None. observers: told what happens; they decide
-    nothing. watch: called with the run as it begins. page: whether a run in a folder gets its report.html. quiet:
-    warnings are not logged; the summary has them anyway. loaded: called with a run in a folder when it is read from
-    there, for its page or because it had already finished.
+    world: data, clients and fleet, built from the configuration if None. observers: receive events and
+    affect nothing. watch: called with the run when it begins. page: whether a run in a folder gets its report.html.
+    quiet: do not log warnings; the summary still lists them. loaded: called with a run in a folder when it is read
+    from there, for its page or because it had already finished.
     """
 
     config: Config
@@ -74,8 +74,8 @@ class Run:
     def resume(self, path: Path, *, force: bool = False) -> dict[str, Any]:
         """Continue the interrupted run in a folder; return the summary, the same as if it had never stopped.
 
-        Raises ConfigError if the configuration, the data, versions or the code are not those that the run began with
-        (force: only the first two matter), RunError if the journal or a model is damaged.
+        Raises ConfigError if the configuration, the data, package versions or the code have changed since the run
+        began (force: ignore versions and code), RunError if the journal or a model is damaged.
         """
         with RunFolder.resume(path) as folder:
             world = self._world()
@@ -115,7 +115,7 @@ class Run:
     def _recorded(
         self, world: World, watch: Watch | None, folder: Path | None = None, journal: Journal | None = None
     ) -> tuple[dict[str, Any], Records | None, Vector | None]:
-        """The executor comes first: whatever it imports is imported before the folder shows a run that goes on."""
+        """Execute and record the run. The executor is created first, so its imports precede the run's first record."""
         config, training = self.config, training_of(self.config, world)
         with (
             rare_collections(len(world.clients)),
@@ -153,7 +153,7 @@ def finish(
     page: bool = True,
     loaded: Loaded | None = None,
 ) -> None:
-    """Write what a run leaves, finished or interrupted: summary.json, the final model and the page.
+    """Write the results of a finished or interrupted run: summary.json, the final model and the page.
 
     model: None if there is none, or its file is written already. loaded: called with the run that the page shows.
     """
@@ -174,6 +174,6 @@ def finish(
 
 
 def keep_final_model(folder: RunFolder, summary: dict[str, Any]) -> None:
-    """Delete what a finished run needed only to be resumed: its journal, and all models but the final one."""
+    """Delete the files of a finished run that only resuming needs: its journal, and all models but the final one."""
     folder.journal.unlink(missing_ok=True)
     ModelFiles(folder.models).keep({summary["model_sha256"]})

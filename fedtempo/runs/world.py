@@ -35,9 +35,9 @@ _LOOKED_AT = 500
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What all strategies of a comparison share under one seed: data, their partition, and the fleet.
+    """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    histograms: examples of each class that each client holds. told: what it tells of them; None where it tells nothing.
+    histograms: number of examples of each class at each client. told: the numbers that it reports; None if none do.
     """
 
     dataset: Dataset
@@ -53,21 +53,21 @@ class World:
 def _loaded(source: str, options: str, transform: str | None) -> Dataset:
     """Load a data set once; options are TOML, because tables and lists cannot be cache keys."""
     try:
-        found = load(source, **tomllib.loads(options))
+        dataset = load(source, **tomllib.loads(options))
     except UserCodeError:
         raise
     except ConfigError as error:
         prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
         raise ConfigError(f"{prefix}{error}") from error
     if parent_process() is None:  # not once more in every worker
-        if found.about:
-            log.info("%s: %s", found.name, found.about)
-        for warning in found.warnings:
-            log.warning("%s: %s", found.name, warning)
+        if dataset.about:
+            log.info("%s: %s", dataset.name, dataset.about)
+        for warning in dataset.warnings:
+            log.warning("%s: %s", dataset.name, warning)
     if transform is None:
-        return found
+        return dataset
     where = f"data.transform = {transform!r}"
-    return found.transformed(imported(transform, "data.transform"), where)
+    return dataset.transformed(imported(transform, "data.transform"), where)
 
 
 def load_data(config: Config) -> Dataset:
@@ -115,24 +115,24 @@ def build_world(config: Config) -> World:
     except ConfigError as error:
         raise ConfigError(f"data: {dataset.name}: {error}") from error
     _check_dealt(owned, n_clients, len(labels))
-    empty = [i for i, own in enumerate(owned) if not len(own)]
+    empty = [i for i, rows in enumerate(owned) if not len(rows)]
     if empty:
         raise ConfigError(
             f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
             "use fewer clients or another partition"
         )
-    histograms = [histogram(labels, own, n_labels).tolist() for own in owned]
-    told = np.array([_told(config, i, own) for i, own in enumerate(histograms)]) if data.tell_labels else None
+    histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
+    told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
     consent = keyed_generator(seed, "consent").permutation(n_clients) < round(data.share_examples * n_clients)
     clients = tuple(
         Client(
             id=i,
-            num_examples=len(own),
+            num_examples=len(rows),
             label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
             shares_examples=bool(consent[i]),
-            name=_name(dataset, partition, own),
+            name=_name(dataset, partition, rows),
         )
-        for i, own in enumerate(owned)
+        for i, rows in enumerate(owned)
     )
     names = [client.name or str(client.id) for client in clients]
     with user_code("fleet"):
@@ -141,22 +141,22 @@ def build_world(config: Config) -> World:
 
 
 def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples: int) -> None:
-    """Raise ConfigError if a user's own partition breaks what strategies and executors rely on."""
+    """Raise ConfigError if a user's partition violates what strategies and executors rely on."""
     if len(owned) != n_clients:
-        raise ConfigError(f"data.partition: it gave examples to {len(owned)} clients, not to {n_clients}")
-    for client, own in enumerate(owned):
-        if own.dtype != np.int64 or own.ndim != 1 or (len(own) and not 0 <= own.min() <= own.max() < n_examples):
+        raise ConfigError(f"data.partition: it dealt examples to {len(owned)} clients, not to {n_clients}")
+    for client, rows in enumerate(owned):
+        if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and not 0 <= rows.min() <= rows.max() < n_examples):
             raise ConfigError(
-                f"data.partition: client {client} gets {own.dtype} of shape {own.shape}; it must be rows, int64, "
+                f"data.partition: client {client} gets {rows.dtype} of shape {rows.shape}; it must be rows, int64, "
                 f"0 to {n_examples - 1}"
             )
 
 
-def _name(dataset: Dataset, partition: Partition, own: npt.NDArray[np.int64]) -> str:
+def _name(dataset: Dataset, partition: Partition, rows: npt.NDArray[np.int64]) -> str:
     """Return the data's name for the client that holds these examples; empty if there is none."""
-    if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(own):
+    if dataset.train_owners is None or not dataset.owner_names or not isinstance(partition, ByOwner) or not len(rows):
         return ""
-    name: str = dataset.owner_names[dataset.train_owners[own[0]]]
+    name: str = dataset.owner_names[dataset.train_owners[rows[0]]]
     return name
 
 
@@ -171,7 +171,7 @@ def _told(config: Config, client: int, histogram: list[int]) -> npt.NDArray[np.f
 def training_of(config: Config, world: World) -> Training:
     """Return local training as configured; class priors are the shares that clients report unless they are given.
 
-    Raises ConfigError for a loss that needs the prior where clients tell nothing.
+    Raises ConfigError for a loss that needs the prior if clients report no counts.
     """
     training, dataset = config.training, world.dataset
     check_loss(training, dataset)
@@ -182,7 +182,7 @@ def training_of(config: Config, world: World) -> Training:
         if world.told is None:
             raise ConfigError(
                 "training.class_weights = 'balanced': the classes' shares are unknown; set data.tell_labels = true if "
-                "clients tell theirs, or give the weights"
+                "clients may report theirs, or list the weights"
             )
         counts = np.maximum(world.told.sum(axis=0), 0).tolist()
         weights = balanced_weights(label_prior(counts, config.data.label_pseudo_count))
@@ -195,7 +195,7 @@ def training_of(config: Config, world: World) -> Training:
     if training.loss == "logit-adjusted":
         raise ConfigError(
             "training.loss = 'logit-adjusted': the classes' shares are unknown; set data.tell_labels = true if clients "
-            "tell theirs, or give training.prior"
+            "may report theirs, or set training.prior"
         )
     return training
 
@@ -206,13 +206,13 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if numbers and loss is not None and loss not in LOSSES:
         _must_prefer_labels(training, dataset)
     if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
-        asked = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
-        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} asks for {asked}, or leave it out")
+        suitable = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
+        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {suitable}; or remove it")
     if loss == "logit-adjusted" and dataset.task != "classes":
-        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} asks for {dataset.task}, not for classes")
+        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
     if weights and dataset.task != "classes":
-        raise ConfigError(f"training.class_weights: {dataset.name} asks for {dataset.task}, not for classes")
+        raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")
     if weights and weights != "balanced" and len(weights) != dataset.n_classes:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"

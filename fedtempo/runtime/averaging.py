@@ -101,17 +101,17 @@ class Averaging:
         if self.guards:
             self._raw[model] = client
 
-    def derived(self, function: Callable[..., Any], given: Iterable[Model], result: Any) -> None:
+    def derived(self, function: Callable[..., Any], models: Iterable[Model], result: Any) -> None:
         """Note that the server computed `result` by `function` from the models given."""
-        if self.guards and function not in PROTECTED and any(model in self._raw for model in given):
+        if self.guards and function not in PROTECTED and any(model in self._raw for model in models):
             for model in result if isinstance(result, tuple) else (result,):
                 if isinstance(model, Model):
                     self._raw[model] = None
 
-    def may_compute(self, function: Callable[..., Any], given: Iterable[Model]) -> None:
+    def may_compute(self, function: Callable[..., Any], models: Iterable[Model]) -> None:
         """Raise ConfigError if the server may not compute with these models by `function`."""
         if self._private and function not in PROTECTED:
-            self._must_not_be_raw(given, "computes with single clients' models")
+            self._must_not_be_raw(models, "computes with single clients' models")
 
     def may_send(self, model: Model) -> None:
         """Raise ConfigError if clients may not receive this model."""

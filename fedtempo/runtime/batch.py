@@ -15,7 +15,7 @@ from fedtempo.runtime.visits import Visits
 class Batch:
     """The visits of one `train_all`, without a task for each. Events and their order are the same as with tasks.
 
-    One callback begins all visits and takes each through its phases on its own time; one series of timers ends them. A
+    One callback begins all visits and takes each through its phases at its own times; one series of timers ends them. A
     busy client's visit is begun by a separate callback and ended by a separate timer.
     """
 
@@ -28,7 +28,7 @@ class Batch:
         phases: Callable[[Visit], None],
         arrived: Callable[[Visit], Update],
     ) -> None:
-        """phases: takes a visit through its phases on its own time. arrived: ends it when the clock has caught up."""
+        """phases: takes a visit through its phases at its own times. arrived: ends it when the clock has caught up."""
         self._loop, self._visits, self._model, self._group = loop, visits, model, group
         self._phases, self._arrived = phases, arrived
         self._in_progress: list[Visit | None] = []

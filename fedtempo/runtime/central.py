@@ -193,17 +193,17 @@ class Central(ABC):
         carried: the models whose running statistics the results take over, and how these are averaged. also_read:
         models that are read besides those among the call's arguments.
         """
-        given = [*call.models, *also_read]
-        self._averaging.may_compute(function, given)
+        models = [*call.models, *also_read]
+        self._averaging.may_compute(function, models)
         if self._server_s:
             await self.sleep_until(self.now + self._server_s)
-        version = given[0].version if given else self._model.version
+        version = models[0].version if models else self._model.version
         statistics = None
         if self._arithmetic.sections.statistics:
             statistics = Statistics([model.location for model in carried[0]], carried[1])
         result = self._arithmetic.apply(call, [model.location for model in call.models], statistics)
         answer = self._as_model(result, version)
-        self._averaging.derived(function, given, answer)
+        self._averaging.derived(function, models, answer)
         return answer
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:

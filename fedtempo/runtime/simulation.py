@@ -159,7 +159,7 @@ class Simulation(Central):
             visit.state.received_at = self.now
             return visit
 
-        for visit in visits:  # observed is the time on its own link, although it waits for the slowest
+        for visit in visits:  # observe the time on the client's link, although it waits for the slowest
             visit.state.download_s = self._states[visit.client.id].download_s * visit.state.link_factor
         slowest_s = max((visit.state.download_s for visit in visits), default=0.0)
         async with self._downlink or UNLIMITED:
@@ -253,7 +253,7 @@ class Simulation(Central):
         """End the visits in progress as cut; no visit begins after this."""
         self._visits.close()
 
-    # The phases of a visit, on its own time. Each returns a coroutine if it can block, else None, like `Visits.phase`.
+    # The phases of a visit, at its own times. Each returns a coroutine if it can block, else None, like `Visits.phase`.
 
     def _receive(self, visit: Visit) -> Coroutine[Any, Any, None] | None:
         state, owner = visit.state, self._states[visit.client.id]

@@ -95,7 +95,7 @@ class Verified(Recorder):
         """Check the traffic of a visit that has just ended."""
         arrived, self._arriving = self._arriving, []
         if self._model_bytes == 0:
-            return  # downloads cannot be told from uploads
+            return  # downloads cannot be distinguished from uploads
         if len(arrived) != 1 or (trains and self._model_bytes is not None and arrived[0] != self._model_bytes):
             self._impossible(
                 f"visit {number} has ended after transfers of {arrived} bytes; a model has {self._model_bytes}"

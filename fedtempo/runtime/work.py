@@ -1,4 +1,4 @@
-"""What one visit trains: the configured training, and what a strategy asks for in its place."""
+"""The training of one visit: as configured, with the changes that a strategy requests."""
 
 from __future__ import annotations
 

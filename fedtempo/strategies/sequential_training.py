@@ -10,7 +10,7 @@ from fedtempo.parts.fields import Doc
 
 OnLoss = Annotated[
     Literal["skip", "abort"],
-    Doc("a sequence that loses a client skips it, or ends and loses what it learned"),
+    Doc("a sequence that loses a client skips it, or ends and loses its training"),
 ]
 
 

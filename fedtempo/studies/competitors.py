@@ -20,8 +20,8 @@ def configured(base: Config, labels: Iterable[str]) -> list[Config]:
 def competitors(asked: str | Iterable[str], base: Config) -> list[str]:
     """Return the labels of competitors: strategies, [compare.<label>] tables, "all" for every strategy.
 
-    asked: one text with commas, or several. Of "all", the configuration's own strategy is the first. Raises ConfigError
-    where none is named, or one twice.
+    asked: one text with commas, or several texts. "all" begins with the configuration's own strategy. Raises
+    ConfigError if none is named, or one is named twice.
     """
     every = [base.strategy_name, *(name for name in STRATEGIES if name != base.strategy_name)]
     texts = asked.split(",") if isinstance(asked, str) else list(asked)

@@ -20,7 +20,7 @@ def unwatched(config: Config) -> contextlib.AbstractContextManager[Watch | None]
 
 @dataclass(frozen=True)
 class Display:
-    """What follows each run.
+    """Displays and observers of each run.
 
     watching: makes a context per run that yields what is called as the run begins, such as a progress bar. observing:
     makes a context per run in a folder that yields its observers; the trackers of `run.track` by default. say: shows a

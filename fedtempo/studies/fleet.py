@@ -24,9 +24,9 @@ Rows = list[dict[str, Any]]
 
 
 def describe_fleet(config: Config, world: World | None = None) -> Rows:
-    """One row per client, in their order: its name if it has one, mean seconds of a visit as configured and of its
-    parts, rates in bit/s, place in metres, watts if they are known, the examples that it holds, and the share of the
-    horizon (of a day without one) that it is there."""
+    """Return one row per client in order: its name if it has one, mean seconds of a configured visit and of its parts,
+    rates in bit/s, position in metres, watts if known, its number of examples, and the share of the horizon (of a day
+    without a horizon) in which it is available."""
     world = build_world(config) if world is None else world
     with make_executor(schedule_only(config), world) as executor:
         size_bytes = executor.size_bytes if config.model_bytes is None else config.model_bytes
@@ -59,8 +59,8 @@ def windows(availability: Availability, client: int, until_s: float) -> list[tup
 def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
     """Return the `[fleet]` table of the drawn clients: one value per client instead of each distribution.
 
-    What varies from visit to visit, availability, estimates and faults are as configured. Rates that depend on places
-    become rates of their own.
+    Variation between visits, availability, estimates and faults are as configured. Rates that depend on positions
+    become explicit rates.
     """
     fleet = (build_world(config) if world is None else world).fleet
     table: dict[str, Any] = {
@@ -69,7 +69,7 @@ def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
     table["compute"] = {**toml_value(config.fleet.compute), "speed": fleet.speed.values.tolist()}
     link = toml_value(config.fleet.link)
     if "fluctuation_std" in link:
-        raise ConfigError("fleet.link.fluctuation_std: rates of their own cannot vary so; leave it out, or export rows")
+        raise ConfigError("fleet.link.fluctuation_std: explicit rates cannot vary like this; remove it, or export rows")
     down, up = fleet.links.download, fleet.links.upload
     if down.rate_bps is not None and up.rate_bps is not None:
         common = ("channels", "download_channels", "peer_bps", "fluctuation")
@@ -93,7 +93,7 @@ def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
 def export_fleet(config: Config, path: Path) -> Path:
     """Write the fleet to a new file: one row per client as CSV, Parquet or JSON, or its `[fleet]` table as TOML.
 
-    Raises ConfigError for another suffix or a file that is there, RunError where it cannot be written.
+    Raises ConfigError for another suffix or an existing file, RunError if it cannot be written.
     """
     if path.suffix not in FORMATS:
         raise ConfigError(f"{path}: a fleet can be written as {', '.join(FORMATS)}")

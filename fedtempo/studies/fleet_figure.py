@@ -113,5 +113,5 @@ def _presence(axes: Axes, world: World, until_s: float) -> None:
     axes.set_xlim(0, until_s)
     axes.set_ylim(-0.5, len(shown) - 0.5)
     axes.set_xlabel("seconds")
-    axes.set_ylabel("clients that are there")
+    axes.set_ylabel("available clients")
     axes.set_yticks([])

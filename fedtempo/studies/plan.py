@@ -26,7 +26,7 @@ class Prediction:
 def predict(config: Config, watch: Watch | None = None, *, quiet: bool = False) -> Prediction:
     """Run the schedule of a configuration. quiet: see `Run`.
 
-    Raises ConfigError or RunError where it has none, KeyboardInterrupt for Ctrl-C.
+    Raises ConfigError or RunError if it has none, KeyboardInterrupt for Ctrl-C.
     """
     planned = schedule_only(config)
     world = build_world(planned)

@@ -65,7 +65,7 @@ def draw_structure(problem: StructureProblem, chosen: Structure, path: Path | st
     axes.xaxis.set_major_locator(FixedLocator([width for width in _WIDTHS_MARKED if width <= most]))
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(f"sequences at once, W; each of {most} / W clients")
+    axes.set_xlabel(f"parallel sequences, W; each of {most} / W clients")
     axes.set_ylabel("Eq. 21")
     axes.legend(frameon=False)
     write_figure(figure, path)

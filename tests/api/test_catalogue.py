@@ -11,7 +11,7 @@ from fedtempo.runs.config import REGISTRIES
 from fedtempo.strategies import STRATEGIES
 
 
-def test_the_catalogue_has_every_part_with_its_first_sentence() -> None:
+def test_the_catalogue_lists_every_part_with_its_first_sentence() -> None:
     everything = catalogue()
     for kind, parts in REGISTRIES.items():
         assert set(parts) <= set(everything[kind])

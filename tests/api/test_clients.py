@@ -20,7 +20,9 @@ from fedtempo import ConfigError, make_keys, register_keys, serve_client
     ],
     ids=["serve", "make", "register"],
 )
-def test_each_needs_flower(call: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_for_clients_needs_flower(
+    call: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
@@ -30,7 +32,7 @@ def test_each_needs_flower(call: Callable[[Path], object], tmp_path: Path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keys_are_made_once(tmp_path: Path) -> None:
+def test_keys_are_created_once(tmp_path: Path) -> None:
     pytest.importorskip("flwr")
     made = make_keys(tmp_path, ["server.example.org"], ["ward"])
     names = {"ca.crt", "ca.key", "server.crt", "server.key", "ward", "ward.pub"}
@@ -41,7 +43,7 @@ def test_keys_are_made_once(tmp_path: Path) -> None:
         make_keys(tmp_path / "new", clients=["ward"])
 
 
-def test_a_client_without_a_file(tmp_path: Path) -> None:
+def test_a_missing_client_file_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("flwr")
     with pytest.raises(ConfigError, match=r"nowhere\.toml"):
         serve_client(tmp_path / "nowhere.toml")

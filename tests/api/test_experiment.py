@@ -77,7 +77,7 @@ def comparison(experiment: Experiment) -> Comparison:
     return experiment.compare(["fedavg", "momentum"], seeds=[1, 2])
 
 
-def test_importing_fedtempo_is_quick_and_loads_no_torch() -> None:
+def test_importing_fedtempo_is_fast_and_does_not_load_torch() -> None:
     code = (
         "import sys, time; began = time.process_time(); import fedtempo; took = time.process_time() - began;"
         "from fedtempo import Federation;"
@@ -92,7 +92,7 @@ def test_importing_fedtempo_is_quick_and_loads_no_torch() -> None:
         _ = fedtempo.Experimnt
 
 
-def test_words_tables_and_objects_say_the_same(experiment: Experiment) -> None:
+def test_names_tables_and_objects_are_equivalent(experiment: Experiment) -> None:
     by_object = experiment.with_(strategy=FedAvg(clients_per_round=3))
     by_table = experiment.with_(strategy={"name": "fedavg", "clients_per_round": 3})
     by_key = experiment.with_({"strategy.clients_per_round": 3})
@@ -110,7 +110,7 @@ def test_words_tables_and_objects_say_the_same(experiment: Experiment) -> None:
     assert made.config.partition == Dirichlet(0.5)
 
 
-def test_sections_change_key_by_key(experiment: Experiment) -> None:
+def test_sections_are_changed_key_by_key(experiment: Experiment) -> None:
     changed = experiment.with_({"training.batch_size": 7}, run={"seed": 9}, data={"partition": {"kind": "one-label"}})
     assert (changed.config.run.seed, changed.config.run.horizon) == (9, 40.0)
     assert (changed.config.training.batch_size, changed.config.training.lr) == (7, 0.1)
@@ -128,13 +128,13 @@ def test_sections_change_key_by_key(experiment: Experiment) -> None:
         ({"run": {}}, "horizon is missing"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(parts: dict[str, Any], said: str) -> None:
+def test_invalid_values_are_rejected_in_one_line(parts: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as caught:
         Experiment(**{**PARTS, **parts})
     assert "\n" not in str(caught.value)
 
 
-def test_classes_of_ones_own_go_in_as_they_are(experiment: Experiment) -> None:
+def test_a_users_objects_are_accepted_directly(experiment: Experiment) -> None:
     mine = experiment.with_(strategy=OneByOne(pause_s=1.0), model=tiny_network, run={"horizon": 15.0})
     assert mine.config.strategy_name == f"{__name__}:OneByOne"
     result = mine.run()
@@ -150,7 +150,7 @@ def test_classes_of_ones_own_go_in_as_they_are(experiment: Experiment) -> None:
         experiment.with_(strategy=Hidden())
 
 
-def test_a_result_has_its_records_as_frames(result: Result) -> None:
+def test_a_result_gives_its_records_as_data_frames(result: Result) -> None:
     curve, visits, commits, clients = result.curve(), result.visits(), result.commits(), result.clients()
     assert curve.time.tolist() == [5.0 * i for i in range(9)]
     assert curve.accuracy.iloc[-1] == result.summary["final_accuracy"]
@@ -166,13 +166,15 @@ def test_a_result_has_its_records_as_frames(result: Result) -> None:
     assert list(result.notes().columns) == ["name", "value"]
 
 
-def test_visits_without_a_group_have_none(experiment: Experiment) -> None:
+def test_visits_without_a_group_have_no_group_number(experiment: Experiment) -> None:
     visits = experiment.with_(strategy="fedasync", executor="none").run().visits()
     assert visits.group.isna().all()
     assert str(visits.group.dtype) == "Int64"
 
 
-def test_a_run_in_a_folder_is_that_of_the_command_line(experiment: Experiment, result: Result, tmp_path: Path) -> None:
+def test_a_run_in_a_folder_equals_one_from_the_command_line(
+    experiment: Experiment, result: Result, tmp_path: Path
+) -> None:
     kept = experiment.run(tmp_path / "run")
     assert kept.folder == tmp_path / "run"
     assert kept.summary["model_sha256"] == result.summary["model_sha256"]
@@ -202,7 +204,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return folders
 
 
-def test_rows_in_a_folder_are_read_once(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
+def test_rows_of_a_folder_are_read_once(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
     schedule = experiment.with_(executor="none", run={"checkpoint_every": 0.0})
     kept = schedule.run(tmp_path / "run")
     assert kept.visits().equals(open_run(tmp_path / "run").visits())
@@ -219,7 +221,7 @@ def test_rows_in_a_folder_are_read_once(experiment: Experiment, tmp_path: Path, 
     assert opened.runs().equals(compared.runs())
 
 
-def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
+def test_an_interrupted_run_can_be_resumed(experiment: Experiment, tmp_path: Path, loads: list[Path]) -> None:
     broken = experiment.with_(strategy=OneByOne(pause_s=1.0), run={"checkpoint_every": 0.0})
     whole = broken.run()
     OneByOne.interrupt_at_s = 20.0
@@ -239,7 +241,7 @@ def test_a_run_that_was_interrupted_goes_on(experiment: Experiment, tmp_path: Pa
     assert gone_on.summary["model_sha256"] == whole.summary["model_sha256"]
 
 
-def test_a_comparison_side_by_side(comparison: Comparison) -> None:
+def test_a_comparison_runs_strategies_side_by_side(comparison: Comparison) -> None:
     table, runs, curve = comparison.table(), comparison.runs(), comparison.curve()
     assert table.strategy.tolist() == ["fedavg", "momentum"]
     assert runs[["strategy", "seed"]].values.tolist() == [
@@ -260,7 +262,9 @@ def test_a_comparison_side_by_side(comparison: Comparison) -> None:
     assert table.time_to_target_s.dtype == float
 
 
-def test_a_comparison_in_a_folder_is_the_same(experiment: Experiment, comparison: Comparison, tmp_path: Path) -> None:
+def test_a_comparison_in_a_folder_gives_the_same_result(
+    experiment: Experiment, comparison: Comparison, tmp_path: Path
+) -> None:
     kept = experiment.compare("fedavg,momentum", seeds=range(1, 3), folder=tmp_path / "both")
     assert kept.table().equals(comparison.table())
     assert json.loads((tmp_path / "both" / "comparison.json").read_text(encoding="utf-8"))["first"] == "fedavg"
@@ -284,12 +288,12 @@ def test_a_comparison_in_a_folder_is_the_same(experiment: Experiment, comparison
         ("nonsense", 1, "no such strategy"),
     ],
 )
-def test_a_comparison_that_cannot_be(experiment: Experiment, strategies: Any, seeds: Any, said: str) -> None:
+def test_invalid_comparisons_are_rejected(experiment: Experiment, strategies: Any, seeds: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         experiment.compare(strategies, seeds)
 
 
-def test_competitors_with_another_fleet_do_not_hand_it_on() -> None:
+def test_a_competitor_with_another_fleet_does_not_change_those_of_others() -> None:
     base = parse(
         {
             "run": {"horizon": 9.0},
@@ -313,7 +317,7 @@ def test_competitors_with_another_fleet_do_not_hand_it_on() -> None:
     assert competitors(["all"], base)[0] == "fedavg"
 
 
-def test_a_plan_is_the_schedule_alone(experiment: Experiment) -> None:
+def test_a_plan_holds_only_the_schedule(experiment: Experiment) -> None:
     plan = experiment.plan(["fedavg", "hybrid", "csgd"])
     table = plan.table()
     assert table.strategy.tolist() == ["fedavg", "hybrid", "csgd"]
@@ -325,7 +329,7 @@ def test_a_plan_is_the_schedule_alone(experiment: Experiment) -> None:
     assert experiment.with_(strategy=Psfl(width=2, length=2)).plan().explanation() == ""
 
 
-def test_figures_of_a_plan_go_into_a_new_folder(experiment: Experiment, tmp_path: Path) -> None:
+def test_figures_of_a_plan_are_written_to_a_new_folder(experiment: Experiment, tmp_path: Path) -> None:
     figures = experiment.plan("fedavg,csgd").save_figures(tmp_path / "figures")
     assert [path.stem for path in figures] == ["alive", "busy", "calendars", "csgd-pipeline"]
     assert all(path.with_suffix(".svg").exists() for path in figures)
@@ -333,14 +337,14 @@ def test_figures_of_a_plan_go_into_a_new_folder(experiment: Experiment, tmp_path
         experiment.plan().save_figures(tmp_path / "figures")
 
 
-def test_a_shipped_configuration_by_name() -> None:
+def test_a_shipped_configuration_is_opened_by_name() -> None:
     shipped = Experiment.shipped("fedbuff", "run.seed=7")
     assert (shipped.config.strategy_name, shipped.config.run.seed) == ("fedbuff", 7)
     with pytest.raises(ConfigError, match="fedbuf: no such configuration; did you mean 'fedbuff'"):
         Experiment.shipped("fedbuf")
 
 
-def test_tuning_gives_an_experiment_with_what_it_found(experiment: Experiment) -> None:
+def test_tuning_returns_an_experiment_with_the_tuned_settings(experiment: Experiment) -> None:
     tuning = experiment.tune(["momentum", "fedavg"], (0.3, 0.1), seeds=101)
     table = tuning.table()
     assert sorted(table.lr.tolist()) == [0.1, 0.1, 0.3, 0.3]
@@ -359,7 +363,7 @@ def test_tuning_gives_an_experiment_with_what_it_found(experiment: Experiment) -
         tuning.toml("momentun")
 
 
-def test_pictures_are_figures_and_files(comparison: Comparison, result: Result, tmp_path: Path) -> None:
+def test_plots_return_figures_and_write_files(comparison: Comparison, result: Result, tmp_path: Path) -> None:
     figure = comparison.figure("accuracy")
     assert [trace.name for trace in figure.data if trace.showlegend] == ["fedavg", "momentum"]
     names = ("loss", "busy", "alive", "participation", "calendars", "labels")
@@ -375,7 +379,9 @@ def test_pictures_are_figures_and_files(comparison: Comparison, result: Result, 
         result.save_figure("labels", tmp_path / "labels.png")
 
 
-def test_pages_and_notebooks(comparison: Comparison, result: Result, experiment: Experiment, tmp_path: Path) -> None:
+def test_results_have_pages_and_notebook_views(
+    comparison: Comparison, result: Result, experiment: Experiment, tmp_path: Path
+) -> None:
     page = result.report(tmp_path / "one.html").read_text(encoding="utf-8")
     assert "size_bytes" not in page or "horizon = 40.0" in page
     assert "horizon = 40.0" in page, "the configuration of a run without a folder is there too"
@@ -388,7 +394,7 @@ def test_pages_and_notebooks(comparison: Comparison, result: Result, experiment:
     assert str(result).splitlines()[0] == "fedavg, seed 1"
 
 
-def test_labels_cannot_bring_html_along(experiment: Experiment) -> None:
+def test_labels_are_escaped_in_html(experiment: Experiment) -> None:
     evil = experiment.with_(executor="none", run={"horizon": 9.0}).config.with_changes({}, label="<img onerror=x>")
     result = Experiment.of(evil).run()
     assert "<img" not in Comparison({result.label: [result]})._repr_html_()
@@ -401,7 +407,7 @@ def test_without_pandas_a_frame_says_what_to_install(result: Result, monkeypatch
     assert result.summary["commits"] > 0
 
 
-def test_saved_experiments_come_back(experiment: Experiment, tmp_path: Path) -> None:
+def test_saved_experiments_are_read_back_unchanged(experiment: Experiment, tmp_path: Path) -> None:
     path = experiment.save(tmp_path / "mine.toml")
     assert Experiment.from_toml(path).toml() == experiment.toml()
     assert Experiment.from_toml(path, "run.seed=5").config.run.seed == 5
@@ -409,7 +415,7 @@ def test_saved_experiments_come_back(experiment: Experiment, tmp_path: Path) -> 
         experiment.save(tmp_path / "nowhere" / "mine.toml")
 
 
-def test_clients_of_the_fleet(experiment: Experiment) -> None:
+def test_clients_of_the_fleet_are_listed(experiment: Experiment) -> None:
     clients = experiment.clients()
     assert len(clients) == 10
     assert clients.compute_s.between(1, 10).all()
@@ -434,7 +440,7 @@ def test_a_run_in_a_folder_is_followed_by_trackers(
             in_memory()
 
 
-def test_a_run_that_goes_on_is_followed_too(
+def test_a_resumed_run_is_followed_by_trackers_too(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.report.trackers.test_tracking import Remembers
@@ -449,7 +455,7 @@ def test_a_run_that_goes_on_is_followed_too(
     assert [tracker.files[-1] for tracker in Remembers.made] == ["report.html", "report.html"]
 
 
-def test_a_check_says_whether_executors_agree(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_reports_if_executors_agree(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     found = experiment.with_(run={"horizon": 10.0}).check()
     assert found
     assert found.table().executor.tolist() == ["inline", "processes, 1", "processes, 2", "processes, 3"]
@@ -461,7 +467,7 @@ def test_a_check_says_whether_executors_agree(experiment: Experiment, monkeypatc
     assert other.headline == "the runs differ"
 
 
-def test_a_figure_of_a_paper_from_python(tmp_path: Path) -> None:
+def test_a_figure_of_a_paper_is_reproduced_from_python(tmp_path: Path) -> None:
     there = fedtempo.reproducible()
     assert there["fedhusky/fig6"] == "busy ratio of each client"
     made = fedtempo.reproduce("csgd/example1", tmp_path / "example")
@@ -485,7 +491,7 @@ def test_a_figure_of_a_paper_from_python(tmp_path: Path) -> None:
             fedtempo.reproduce(**arguments)
 
 
-def test_real_clients_need_flower_to_begin_and_to_be_resumed(
+def test_deployments_need_flower_to_begin_and_to_resume(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from importlib import metadata

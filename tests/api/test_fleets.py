@@ -18,7 +18,7 @@ def phones(tmp_path: Path) -> Path:
     return put(tmp_path / "phones.csv", "id,ms,kbps\n0,40,100\n1,20,200\n2,10,400\n")
 
 
-def test_an_imported_fleet_is_a_preset(tmp_path: Path, phones: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_imported_fleet_is_usable_as_a_preset(tmp_path: Path, phones: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     columns = {"compute": "ms", "compute_unit": "ms/example", "rate": "kbps", "rate_unit": "kbit/s"}
     fleet = import_fleet(phones, "fleet.toml", columns, compute_factor=2.0)
@@ -54,7 +54,7 @@ def test_availability_is_written_beside_the_fleet(tmp_path: Path) -> None:
         import_fleet(files, tmp_path / "phones.toml")
 
 
-def test_a_fit_is_a_table_of_a_configuration(tmp_path: Path) -> None:
+def test_a_fit_gives_a_table_for_a_configuration(tmp_path: Path) -> None:
     times = np.random.default_rng(1).exponential(5.0, 300)
     fitted = fit_distribution(times)
     assert fitted.best is fitted.fits[0]

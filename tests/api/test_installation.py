@@ -18,13 +18,13 @@ def _found(name: str) -> Finding:
     return next(finding for finding in examine_installation() if finding.name == name)
 
 
-def test_a_version_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_below_the_minimum_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "version", lambda name: "0.1" if name == "plotly" else version(name))
     found = _found("plotly")
     assert (found.state, found.found) == ("missing", "0.1")
 
 
-def test_an_extra_that_is_not_there_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         installation,
         "_requirements",
@@ -34,7 +34,7 @@ def test_an_extra_that_is_not_there_is_no_failure(monkeypatch: pytest.MonkeyPatc
     assert (found.state, found.advice) == ("optional", "pip install 'fedtempo[ray]'")
 
 
-def test_little_shared_memory_and_a_wrong_data_folder_are_warned_about(
+def test_too_little_shared_memory_and_a_wrong_data_folder_give_warnings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(installation, "_SHARED_MEMORY", tmp_path)
@@ -47,7 +47,7 @@ def test_little_shared_memory_and_a_wrong_data_folder_are_warned_about(
     assert "fashion-mnist" in _found("$FEDTEMPO_DATA").found
 
 
-def test_the_folder_that_data_are_read_from_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_with_data_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for unset in (None, ""):
         monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
         if unset is not None:
@@ -81,14 +81,14 @@ def test_a_cpu_build_of_pytorch_is_not_imported(torch_folder: Path) -> None:
 @pytest.mark.parametrize(
     "build", ["cuda = '12.8'\nhip = None", "cuda = None\nhip = '6.4'", "debug = False", "this is no Python"]
 )
-def test_any_other_build_is_imported_and_a_broken_one_told(torch_folder: Path, build: str) -> None:
+def test_other_builds_of_pytorch_are_imported_and_broken_ones_reported(torch_folder: Path, build: str) -> None:
     (torch_folder / "version.py").write_text(f"__version__ = '2.9.0'\n{build}\n")
     found = _found("PyTorch")
     assert found.state == "missing"
     assert "cannot be imported: libcudart.so.12" in found.found
 
 
-def test_pytorch_without_its_native_part_is_missing(torch_folder: Path) -> None:
+def test_pytorch_without_its_native_library_counts_as_missing(torch_folder: Path) -> None:
     (torch_folder / "version.py").write_text("__version__ = '2.9.0+cpu'\ncuda = None\n")
     next(torch_folder.glob("_C*")).unlink()
     found = _found("PyTorch")

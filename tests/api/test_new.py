@@ -27,7 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_tests_of_every_skeleton_pass_as_they_are(written: Path) -> None:
+def test_the_tests_of_every_skeleton_pass_unchanged(written: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(written)]
     found = subprocess.run(
         command, cwd=written, env={**os.environ, "PYTHONPATH": f"{ROOT}"}, capture_output=True, text=True, check=False
@@ -36,7 +36,7 @@ def test_the_tests_of_every_skeleton_pass_as_they_are(written: Path) -> None:
     assert "10 passed" in found.stdout
 
 
-def test_skeletons_are_as_tidy_as_our_code(written: Path) -> None:
+def test_skeletons_pass_ruff(written: Path) -> None:
     settings = ["--config", str(ROOT / "pyproject.toml")]
     for command in (["check"], ["format", "--check"]):
         found = subprocess.run(
@@ -52,14 +52,14 @@ def test_skeletons_are_as_tidy_as_our_code(written: Path) -> None:
     ("name", "module", "class_name"),
     [("my-idea", "my_idea", "MyIdea"), ("FedBest", "fed_best", "FedBest"), ("x2", "x2", "X2"), ("a_b", "a_b", "AB")],
 )
-def test_names(name: str, module: str, class_name: str, tmp_path: Path) -> None:
+def test_names_become_module_and_class_names(name: str, module: str, class_name: str, tmp_path: Path) -> None:
     files = new.new_part("strategy", name, tmp_path)
     assert [path.name for path in files] == [f"{module}.py", f"test_{module}.py"]
     assert f"class {class_name}:" in files[0].read_text()
     assert "$" not in files[0].read_text() + files[1].read_text()
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "test_my_idea.py").write_text("mine")
     with pytest.raises(ConfigError, match=r"test_my_idea.py already exists; choose another name or folder"):
         new.new_part("strategy", "my-idea", tmp_path)
@@ -78,13 +78,13 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         ("network", "fedtempo", r"fedtempo\.py would hide a module"),
     ],
 )
-def test_names_that_are_none(kind: str, name: str, says: str, tmp_path: Path) -> None:
+def test_invalid_names_are_rejected(kind: str, name: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=says):
         new.new_part(kind, name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_is_a_network(tmp_path: Path) -> None:
+def test_a_new_model_is_a_network(tmp_path: Path) -> None:
     assert "nn.Module" in new.new_part("model", "wide", tmp_path)[0].read_text()
 
 
@@ -98,7 +98,7 @@ def test_every_strategy_has_a_commented_configuration(name: str, tmp_path: Path)
     assert path.read_text().startswith("# ")
 
 
-def test_shipped_configurations_are_those_of_the_repository() -> None:
+def test_shipped_configurations_equal_those_of_the_repository() -> None:
     assert sorted(path.stem for path in (ROOT / "configs").glob("*.toml")) == config_names()
 
 
@@ -121,9 +121,7 @@ class MyOwnIdea:
 """
 
 
-def test_a_configuration_for_ones_own_strategy_lists_its_fields(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_configuration_for_a_users_strategy_lists_its_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_idea_module.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
     path = new.new_config("own_idea_module:MyOwnIdea", tmp_path / "new")
@@ -145,7 +143,7 @@ def test_a_configuration_for_ones_own_strategy_lists_its_fields(
     assert load(path).strategy.needed == 3  # type: ignore[attr-defined]
 
 
-def test_a_configuration_overwrites_nothing_and_needs_a_known_name(tmp_path: Path) -> None:
+def test_a_new_configuration_overwrites_nothing_and_needs_a_known_name(tmp_path: Path) -> None:
     (tmp_path / "fedavg.toml").write_text("mine")
     with pytest.raises(ConfigError, match=r"fedavg.toml already exists; choose another folder"):
         new.new_config("fedavg", tmp_path)
@@ -156,7 +154,7 @@ def test_a_configuration_overwrites_nothing_and_needs_a_known_name(tmp_path: Pat
         new.new_config("os:getcwd", tmp_path)
 
 
-def test_a_missing_file_of_a_shipped_name_says_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_file_with_the_name_of_a_shipped_one_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"`fedtempo new config hybrid` writes a configuration of that name$"):
         load(tmp_path / "configs" / "hybrid.toml")
     with pytest.raises(ConfigError, match=r"No such file or directory$"):

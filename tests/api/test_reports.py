@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_page_about_several_runs(folder: Path, tmp_path: Path) -> None:
+def test_a_page_about_several_runs_is_written(folder: Path, tmp_path: Path) -> None:
     assert report_runs(folder, tmp_path / "both.html") == tmp_path / "both.html"
     both = (tmp_path / "both.html").read_text(encoding="utf-8")
     assert "fedavg, seed 1" in both
@@ -41,7 +41,7 @@ def test_a_page_about_several_runs(folder: Path, tmp_path: Path) -> None:
         report_runs(tmp_path / "nowhere")
 
 
-def test_runs_that_do_different_work_in_the_same_time_have_no_page(folder: Path, tmp_path: Path) -> None:
+def test_runs_that_do_different_work_in_the_same_time_have_no_common_page(folder: Path, tmp_path: Path) -> None:
     visit = {"fleet.compute": {"unit": "s/visit", "speed": 1.0}}
     experiment = Experiment(**PARTS).with_(visit, executor="none")
     experiment.run(tmp_path / "one")
@@ -50,13 +50,13 @@ def test_runs_that_do_different_work_in_the_same_time_have_no_page(folder: Path,
         report_runs(tmp_path)
 
 
-def test_a_simulation_beside_its_deployment(tmp_path: Path) -> None:
+def test_a_simulation_is_compared_with_its_deployment(tmp_path: Path) -> None:
     measures = compare_with_deployment(written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
     visit = next(measure for measure in measures if measure.name == "time of a visit, mean, s")
     assert (visit.predicted, visit.real, visit.error) == (2.0, 2.5, pytest.approx(0.25))
 
 
-def test_a_page_is_served_at_the_address_that_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_served_at_the_printed_address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import uvicorn
 
     said: list[str] = []

@@ -25,24 +25,24 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return described
 
 
-def test_a_fleet_is_described_by_the_tables_that_it_stands_for(shown: Shown) -> None:
+def test_a_fleet_is_described_by_its_tables(shown: Shown) -> None:
     text = shown("fch-zipf")
     assert "Zipf's law" in text
     assert tomllib.loads(text[text.index("[fleet") :])["fleet"]["compute"]["speed"]["exponent"] == 1.2
 
 
-def test_a_name_of_several_parts_describes_each(shown: Shown) -> None:
+def test_a_name_shared_by_several_parts_describes_each(shown: Shown) -> None:
     text = shown("fedhusky")
     assert text.index("strategies") < text.index("exponent") < text.index("fleets") < text.index('"path-loss"')
 
 
-def test_a_source_tells_its_options(shown: Shown) -> None:
+def test_a_source_lists_its_options(shown: Shown) -> None:
     assert "options: roles = 715, length = 80, stride = 20, test_share = 0.2" in shown("shakespeare")
     assert "options: none" in shown("mnist")
     assert "options: subset = None, feature = None, label = None" in shown("hf:<...>")
 
 
-def test_a_source_is_known_by_what_is_before_its_colon(shown: Shown) -> None:
+def test_a_source_is_recognised_by_its_prefix(shown: Shown) -> None:
     assert shown("table") == shown("table:") == shown("table:<...>")
     assert "standardize = False" in shown("table")
 
@@ -52,6 +52,6 @@ def test_fleets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("psfl-") == 4
 
 
-def test_unknown_names(shown: Shown) -> None:
+def test_unknown_names_are_rejected(shown: Shown) -> None:
     with pytest.raises(ConfigError, match="describe fedhuski: no such part; did you mean 'fedhusky'"):
         shown("fedhuski")

@@ -80,7 +80,7 @@ def fedtempo(*arguments: object) -> int:
     return 0
 
 
-def test_run_leaves_a_folder_that_explains_itself(config: Path, tmp_path: Path) -> None:
+def test_a_run_leaves_a_folder_that_explains_itself(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert fedtempo("run", config, "--out", out, "--seed", 3) == 0
     summary = json.loads((out / "summary.json").read_text())
@@ -104,7 +104,7 @@ def test_a_finished_run_is_never_overwritten(config: Path, tmp_path: Path, capsy
     assert (out / "summary.json").read_bytes() == before
 
 
-def test_bad_updates_are_counted_and_too_many_of_them_fail_the_run(
+def test_bad_updates_are_counted_and_too_many_fail_the_run(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     faults = ["--set", "fleet.faults.nan=0.5"]
@@ -116,13 +116,13 @@ def test_bad_updates_are_counted_and_too_many_of_them_fail_the_run(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_an_output_folder_that_cannot_be_written_is_refused(config: Path, tmp_path: Path) -> None:
+def test_an_unwritable_output_folder_is_rejected(config: Path, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     assert fedtempo("run", config, "--out", locked / "run") == 2
 
 
-def test_an_output_path_that_is_a_file_is_refused(
+def test_an_output_path_that_is_a_file_is_rejected(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("mine")
@@ -146,7 +146,7 @@ def test_an_output_path_that_is_a_file_is_refused(
         (["strategy.name=hybrid", "executor.kind=none"], "needs trained models, but this run trains none"),
     ],
 )
-def test_what_shows_up_late_leaves_nothing_half_made(
+def test_late_errors_leave_no_partial_output(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sets: list[str], message: str
 ) -> None:
     out = tmp_path / "out"
@@ -158,7 +158,7 @@ def test_what_shows_up_late_leaves_nothing_half_made(
     assert not out.exists()
 
 
-def test_missing_data_say_where_they_were_looked_for_and_how_to_get_them(
+def test_missing_data_are_reported_with_the_searched_folders_and_a_remedy(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
@@ -200,7 +200,7 @@ def test_compare_shares_the_world_and_writes_the_table_as_json(
         (["--strategies", "fedavg", "--seeds", "1,1"], "duplicate seed 1"),
     ],
 )
-def test_compare_refuses_what_it_cannot_compare(
+def test_compare_rejects_incomparable_runs(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert fedtempo("compare", config, *arguments, "--out", tmp_path / "out") == 2
@@ -228,12 +228,12 @@ def test_report_and_export_read_run_folders(config: Path, tmp_path: Path, capsys
     assert "is not a run folder" in capsys.readouterr().err
 
 
-def test_check_says_that_every_bit_agrees(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_that_every_bit_agrees(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fedtempo("check", config, "--set", "run.horizon=10.0") == 0
     assert "every bit agrees" in capsys.readouterr().out
 
 
-def test_list_and_describe_teach(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_describe_explain_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert fedtempo("list") == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("fedhusky", "path-loss", "lenet", "dirichlet", "fashion-mnist"))
@@ -246,7 +246,9 @@ def test_list_and_describe_teach(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'fedhusky'" in capsys.readouterr().err
 
 
-def test_reproduce_draws_and_tells_the_papers_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reproduce_draws_figures_and_prints_the_papers_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert fedtempo("reproduce", "--list") == 0
     assert "the papers' 31 figures and tables" in capsys.readouterr().out
     assert fedtempo("reproduce", "--list", "--ids") == 0
@@ -266,7 +268,7 @@ def test_reproduce_draws_and_tells_the_papers_numbers(tmp_path: Path, capsys: py
     assert fedtempo("reproduce", "fedhusky/fig8", "--scale", "huge") == 2
 
 
-def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_run_immediately_and_keeps_the_records(config: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [shutil.which("fedtempo", path=str(Path(sys.executable).parent)) or "fedtempo", "run", str(config)]
     overrides = ["--set", "run.horizon=1e9", "--set", "executor.kind=processes", "--set", "executor.workers=2"]
@@ -297,7 +299,7 @@ def test_ctrl_c_ends_at_once_and_leaves_what_was_recorded(config: Path, tmp_path
     assert run.visits["number"].size > 0
 
 
-def test_help_loads_no_heavy_library() -> None:
+def test_help_does_not_load_heavy_libraries() -> None:
     heavy = "{'torch', 'numpy', 'scipy', 'sklearn', 'pydantic', 'matplotlib', 'plotly'}"
     code = f"import sys, fedtempo.cli.app; print(sorted({heavy} & sys.modules.keys()))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
@@ -305,7 +307,7 @@ def test_help_loads_no_heavy_library() -> None:
 
 
 @pytest.mark.parametrize(("quick", "seeds", "horizon"), [(False, [1, 2, 3], 1000.0), (True, [1], 500.0)])
-def test_the_demo_is_the_comparison_that_it_names(
+def test_the_demo_runs_the_comparison_that_it_names(
     quick: bool, seeds: list[int], horizon: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun: list[Any] = []

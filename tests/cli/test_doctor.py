@@ -19,7 +19,9 @@ def _doctor(monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_what_is_installed_is_told_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_installation_is_reported_as_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _doctor(monkeypatch, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is True
@@ -29,7 +31,7 @@ def test_what_is_installed_is_told_as_json(monkeypatch: pytest.MonkeyPatch, caps
     assert {"ray", "flower", "hf"} <= {each["name"] for each in told["findings"] if each["area"] == "extras"}
 
 
-def test_a_missing_package_fails_and_is_named(
+def test_a_missing_package_is_named_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def without_scipy(name: str) -> str:

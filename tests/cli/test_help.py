@@ -60,7 +60,7 @@ def _misspelt(word: str) -> str:
 
 
 @each_command
-def test_help_fits_a_screen(
+def test_help_fits_on_a_screen(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _ends_with(monkeypatch, *path, "--help") == 0
@@ -70,7 +70,7 @@ def test_help_fits_a_screen(
 
 
 @each_command
-def test_help_shows_an_example_that_can_be_typed(
+def test_help_shows_a_valid_example(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _ends_with(monkeypatch, *path, "--help")
@@ -134,7 +134,7 @@ def test_completion_answers_the_shell() -> None:
     assert answered.stdout.split() == ["compare"]
 
 
-def test_importing_fedtempo_or_asking_for_help_loads_nothing_heavy() -> None:
+def test_importing_fedtempo_or_asking_for_help_loads_no_heavy_library() -> None:
     program = (
         "import contextlib, io, sys, time\n"
         "began = time.process_time()\n"

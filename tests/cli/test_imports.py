@@ -137,7 +137,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.command)
-def test_nothing_slow_is_imported(case: Case, answers: dict[str, tuple[int, str, list[str]]]) -> None:
+def test_no_slow_module_is_imported(case: Case, answers: dict[str, tuple[int, str, list[str]]]) -> None:
     code, said, imported = answers[case.command]
     assert code == case.code, said
     assert case.says in said
@@ -162,14 +162,14 @@ def test_an_unknown_key_is_reported_before_numpy_or_a_strategy_is_imported(tmp_p
 
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "fedtempo/cli").glob("[!_]*.py")))
-def test_no_module_of_a_command_imports_anything_slow(module: str) -> None:
+def test_modules_of_commands_import_nothing_slow(module: str) -> None:
     slow = {*HEAVY, "numpy", "scipy", "pydantic", "jinja2"}
     code = f"import sys, fedtempo.cli.{module}; print(*({slow} & sys.modules.keys()))"
     imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert imported.stdout.split() == []
 
 
-def test_the_options_know_the_name_of_a_run_s_database() -> None:
+def test_the_options_use_the_right_name_of_a_runs_database() -> None:
     from fedtempo.cli.options import DATABASE
     from fedtempo.record import schema
 

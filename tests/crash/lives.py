@@ -1,6 +1,6 @@
 """Killed runs: each life of a run is a process, forked by a server that has already imported everything.
 
-A run may also be interrupted in this process, at an instant of its own clock.
+A run may also be interrupted in this process, at a given time on its clock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SERVER.set_forkserver_preload(["tests.crash.lives"])
 
 
 def config(strategy: str, changes: dict[str, Any] | None = None) -> Config:
-    """A small run: some clients fail, and there are many checkpoints."""
+    """Return a small run in which some clients fail, with many checkpoints."""
     tables = {**BASE, "strategy": {"name": strategy}, "executor": {"kind": "inline"}}
     settings = {
         "run.horizon": 60.0,
@@ -52,12 +52,12 @@ def config(strategy: str, changes: dict[str, Any] | None = None) -> Config:
     return parse(tables).with_changes({**settings, **(changes or {})})
 
 
-build_world(config("fedavg"))  # the server remembers the data
-journalled._MAX_SHARE = 0.5  # checkpoints may take half of the time
+build_world(config("fedavg"))  # the fork server keeps the data loaded
+journalled._MAX_SHARE = 0.5  # checkpoints may take half of the run's time
 
 
 def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BaseProcess:
-    """Start a life."""
+    """Start a life in a forked process."""
     process: BaseProcess = _SERVER.Process(target=target, args=arguments, kwargs=options)
     process.start()
     return process
@@ -66,9 +66,9 @@ def live(target: Callable[..., None], *arguments: Any, **options: Any) -> BasePr
 def run(
     config: Config, folder: Path, begun: Any = None, die: str | None = None, without_power: Path | None = None
 ) -> None:
-    """One life: begin the run in `folder`, or go on with it. die: "name:n", the file operation that it dies before.
+    """Live one life: begin or resume the run in `folder`. die: "name:n", the file operation before which it dies.
 
-    without_power: where to put what the folder then holds if the power goes too.
+    without_power: the folder for the files that would survive a power failure at that moment.
     """
     if die is not None:
         _checkpoint_always()
@@ -85,11 +85,11 @@ def _checkpoint_always() -> None:
     journalled._MAX_SHARE = math.inf
     begin = journalled.Journalled._checkpoint
 
-    def whole(self: journalled.Journalled) -> None:
+    def complete_checkpoint(self: journalled.Journalled) -> None:
         begin(self)
         self.settle()
 
-    journalled.Journalled._checkpoint = whole  # type: ignore[method-assign]
+    journalled.Journalled._checkpoint = complete_checkpoint  # type: ignore[method-assign]
 
 
 def command(
@@ -100,10 +100,10 @@ def command(
     file_bytes: int | None = None,
     privileged: bool = True,
 ) -> None:
-    """One life: `fedtempo` with these arguments, what it prints in `output`; a process group of its own.
+    """Live one life: run `fedtempo` with these arguments in a separate process group and print to `output`.
 
-    ctrl_c: False where Ctrl-C does not reach it, as in the background of a script. file_bytes: no file may be larger.
-    privileged: False where it may not do everything, even if this process may.
+    ctrl_c: False to ignore Ctrl-C, as in the background of a script. file_bytes: largest size of a file.
+    privileged: False to drop root privileges, even if this process has them.
     """
     os.setpgrp()
     signal.signal(signal.SIGINT, signal.default_int_handler if ctrl_c else signal.SIG_IGN)
@@ -119,7 +119,7 @@ def command(
 
 
 def _die_before(name: str, number: int, last: Callable[[], Any]) -> None:
-    """Die at the n-th call of os.fsync, os.replace or os.unlink; last: done before that."""
+    """Die before the n-th call of os.fsync, os.replace or os.unlink. last: called before dying."""
     function, calls = getattr(os, name), iter(range(1, number + 1))
 
     def counted(*arguments: Any, **options: Any) -> Any:
@@ -132,7 +132,7 @@ def _die_before(name: str, number: int, last: Callable[[], Any]) -> None:
 
 
 def begins() -> Any:
-    """The event that a life sets when everything is imported and the run begins."""
+    """Return the event that a life sets when everything is imported and the run begins."""
     return _SERVER.Event()
 
 
@@ -149,7 +149,7 @@ def killed_after(config: Config, folder: Path, seconds: float) -> bool:
 
 
 def lived_to_its_end(config: Config, folder: Path) -> float:
-    """Run an undisturbed life; return its seconds."""
+    """Run an undisturbed life; return its duration in seconds."""
     begun = begins()
     life = live(run, config, folder, begun)
     begun.wait(60)
@@ -160,7 +160,7 @@ def lived_to_its_end(config: Config, folder: Path) -> float:
 
 
 def interrupted_at(config: Config, folder: Path, *instants: float) -> None:
-    """Begin or resume the run in `folder` in this process; Ctrl-C comes at instants of the run's clock."""
+    """Begin or resume the run in `folder` in this process, with Ctrl-C at the given times of the run's clock."""
 
     def watch(sim: Simulation, evaluations: Evaluations) -> None:
         for instant in instants:
@@ -187,6 +187,6 @@ def assert_the_same(folder: Path, other: Path) -> None:
     assert one.summary is not None
     assert two.summary is not None
     assert {name for name in one.summary if one.summary[name] != two.summary[name]} <= differs
-    models = [sorted(path.name for path in (place / "models").iterdir()) for place in (folder, other)]
+    models = [sorted(path.name for path in (run_folder / "models").iterdir()) for run_folder in (folder, other)]
     assert models[0] == models[1] == [f"{one.facts['model_sha256']}.safetensors"]
     assert not (folder / "journal.jsonl").exists()

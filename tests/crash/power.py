@@ -1,4 +1,4 @@
-"""A disk that loses everything that was not synced, as may happen in a power failure."""
+"""A disk that loses everything not yet synced, as may happen in a power failure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Disk:
-    """Remembers what this process has synced: the bytes of files, and the names in folders.
+    """A record of what this process has synced: the bytes of files, and the names in folders.
 
-    SQLite syncs past it: of its files nothing is kept.
+    SQLite's syncs are not recorded, so nothing of its files is kept.
     """
 
     def __init__(self) -> None:
@@ -21,12 +21,12 @@ class Disk:
         os.fsync, os.unlink, os.replace = self.fsync, self.unlink, self.replace
 
     def fsync(self, descriptor: int) -> None:
-        own, status = Path(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
+        descriptor_path, status = Path(f"/proc/self/fd/{descriptor}"), os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            folder = Path(os.readlink(own))
+            folder = Path(os.readlink(descriptor_path))
             self._names[folder] = {entry.name: entry.inode() for entry in os.scandir(folder)}
         else:
-            self._bytes[status.st_ino] = own.read_bytes()
+            self._bytes[status.st_ino] = descriptor_path.read_bytes()
 
     def unlink(self, path: Any, **options: Any) -> None:
         self._forget(path)
@@ -37,12 +37,12 @@ class Disk:
         self._replace(source, target)
 
     def _forget(self, path: Any) -> None:
-        """Another file may have this one's number."""
+        """Drop the recorded bytes of a file, because its inode number may be reused."""
         if os.path.lexists(path):
             self._bytes.pop(os.lstat(path).st_ino, None)
 
     def loses_power(self, folder: Path, after: Path) -> None:
-        """What is in `folder` when the power is back, as `after`: names that were synced, files empty that were not."""
+        """Write to `after` what `folder` holds after a power failure: synced names, with unsynced files empty."""
         after.mkdir()
         for name, number in self._names.get(folder, {}).items():
             path = folder / name

@@ -15,20 +15,22 @@ from tests.crash import lives
 
 def compared(folder: Path) -> dict[str, Any]:
     """Return a comparison's results without wall time."""
-    found: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
+    result: dict[str, Any] = json.loads((folder / "comparison.json").read_text())
 
-    def timeless(value: Any) -> Any:
+    def without_wall_time(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: timeless(item) for name, item in value.items() if name != "wall_s"}
-        return [timeless(item) for item in value] if isinstance(value, list) else value
+            return {name: without_wall_time(item) for name, item in value.items() if name != "wall_s"}
+        return [without_wall_time(item) for item in value] if isinstance(value, list) else value
 
-    return dict(timeless(found))
+    return dict(without_wall_time(result))
 
 
-def test_a_comparison_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:
     config, output = tmp_path / "compare.toml", tmp_path / "output"
     tables = {**lives.config("fedavg").tables, "compare": {"slow": {"strategy.name": "fedavg", "training.epochs": 20}}}
-    tables["fleet"]["compute"]["ignore_work"] = True  # "slow" takes longer to train, and no longer on the clock
+    tables["fleet"]["compute"]["ignore_work"] = (
+        True  # "slow" takes longer to train in real time, but not on the run's clock
+    )
     config.write_text(tomli_w.dumps(tables))
     arguments = ["compare", str(config), "--strategies", "fedcs,slow,csgd", "--seeds", "3,4", "--out"]
     whole = lives.live(lives.command, [*arguments, str(tmp_path / "whole")], output)

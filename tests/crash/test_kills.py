@@ -29,7 +29,7 @@ def some_seed() -> int:
 
 
 def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) -> None:
-    """Run after run, each killed several times, until so many kills have hit one; all are the same as the first."""
+    """Run repeatedly, killing each run several times, until enough kills have hit; all runs must equal the first."""
     rng = np.random.default_rng(seed)
     whole_s = lives.lived_to_its_end(config, folder / "whole")
     hits = number = 0
@@ -40,11 +40,11 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
             hits += 1
         Run(config).complete(run)
         lives.assert_the_same(run, folder / "whole")
-        assert load_run(run).facts["resumed"] <= hits - before  # it may be killed before it began
+        assert load_run(run).facts["resumed"] <= hits - before  # the run may be killed before it began
 
 
 @everyone
-def test_interrupted_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_a_run_interrupted_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = lives.config(name, {"run.checkpoint_every": 1e6, "run.horizon": 25.0})
     Run(config).complete(tmp_path / "whole")
     lives.interrupted_at(config, tmp_path / "run", 9.0)
@@ -56,38 +56,38 @@ def test_interrupted_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["csgd", "hybrid-fl", "psfl"])
-def test_killed_twice_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_a_run_killed_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name), tmp_path, kills=2, seed=some_seed())
 
 
 @pytest.mark.crash
 @everyone
-def test_killed_again_and_again_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_a_run_killed_repeatedly_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name), tmp_path, kills=13, seed=some_seed())
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", ["fedhusky", "fedavg", "hybrid-fl"])
-def test_killed_with_workers_it_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_a_run_killed_with_workers_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = lives.config(name, {"executor.kind": "processes", "executor.workers": 2})
     kill_and_compare(config, tmp_path, kills=5, seed=some_seed())
 
 
 @pytest.mark.crash
-def test_killed_without_rows_it_ends_with_the_same_totals(tmp_path: Path) -> None:
+def test_a_run_killed_without_rows_ends_with_the_same_totals(tmp_path: Path) -> None:
     kill_and_compare(lives.config("sequential", {"run.record": "totals"}), tmp_path, kills=5, seed=some_seed())
 
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", ["fch", "hybrid-fl"])
-def test_killed_without_a_journal_it_begins_from_its_start(name: str, tmp_path: Path) -> None:
+def test_a_run_killed_without_a_journal_restarts_from_the_beginning(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name, {"run.checkpoint_every": 0.0}), tmp_path, kills=3, seed=some_seed())
 
 
 def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) -> list[int]:
-    """Lives that end in the midst of a checkpoint, each before another file operation; whether each was resumed.
+    """End lives within a checkpoint, each before a different file operation; return whether each was resumed.
 
-    power: False where everything that was not synced is lost, too.
+    power: False to lose everything that was not synced, too.
     """
     config = lives.config("csgd")
     Run(config).complete(tmp_path / "whole")
@@ -104,22 +104,22 @@ def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) ->
     return resumed
 
 
-def test_killed_while_a_checkpoint_is_written_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_run_killed_during_a_checkpoint_ends_with_the_same_bits(tmp_path: Path) -> None:
     die_and_compare(tmp_path, ["fsync:40", "replace:31", "unlink:20"])
 
 
-def test_where_the_power_goes_it_falls_back_on_what_was_synced(tmp_path: Path) -> None:
+def test_after_a_power_failure_a_run_falls_back_on_synced_files(tmp_path: Path) -> None:
     assert die_and_compare(tmp_path, ["fsync:12", "fsync:40", "unlink:20"], power=False) == [1, 1, 1]
 
 
 @pytest.mark.crash
-def test_killed_anywhere_in_a_checkpoint_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_step_of_a_checkpoint_ends_with_the_same_bits(tmp_path: Path) -> None:
     numbers = np.random.default_rng(some_seed()).permutation(np.arange(1, 40))
     die_and_compare(tmp_path, [f"{name}:{number}" for name in ("fsync", "replace", "unlink") for number in numbers[:8]])
 
 
 @pytest.mark.crash
-def test_wherever_the_power_goes_it_falls_back_on_what_was_synced(tmp_path: Path) -> None:
+def test_after_a_power_failure_at_any_step_a_run_falls_back_on_synced_files(tmp_path: Path) -> None:
     numbers = np.random.default_rng(some_seed()).permutation(np.arange(4, 40))
     deaths = [
         f"{name}:{number}"
@@ -134,15 +134,15 @@ LONG = lives.config("fedavg", {"run.checkpoint_every": 1e6, "run.horizon": 30.0,
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An undisturbed run that takes a while, beside its configuration."""
-    place = tmp_path_factory.mktemp("long")
-    (place / "run.toml").write_text(LONG.dump())
-    Run(LONG).complete(place / "whole")
-    return place / "whole"
+    """Run a longer undisturbed run in a folder beside its configuration."""
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "run.toml").write_text(LONG.dump())
+    Run(LONG).complete(folder / "whole")
+    return folder / "whole"
 
 
 def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProcess, Callable[[], list[int]]]:
-    """The same run on its way with two workers, and what tells their process numbers."""
+    """Start the same run with two workers; return its life and a function that returns their process numbers."""
     workers = ["--set", "executor.kind=processes", "--set", "executor.workers=2"]
     life = lives.live(lives.command, ["run", str(long.parent / "run.toml"), "--out", str(folder), *workers], output)
     children = Path(f"/proc/{life.pid}/task/{life.pid}/children")
@@ -156,7 +156,7 @@ def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProc
     return life, numbers
 
 
-def test_a_worker_that_is_killed_is_replaced_without_loss(long: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_is_replaced_without_loss(long: Path, tmp_path: Path) -> None:
     """Kill a worker, as the kernel does if memory runs out."""
     folder, output = tmp_path / "run", tmp_path / "output"
     life, workers = with_workers(long, folder, output)
@@ -168,7 +168,7 @@ def test_a_worker_that_is_killed_is_replaced_without_loss(long: Path, tmp_path: 
 
 
 @pytest.mark.crash
-def test_a_run_whose_workers_are_killed_again_and_again_ends_and_goes_on(long: Path, tmp_path: Path) -> None:
+def test_a_run_whose_workers_are_killed_repeatedly_ends_and_can_be_resumed(long: Path, tmp_path: Path) -> None:
     folder, output = tmp_path / "run", tmp_path / "output"
     life, workers = with_workers(long, folder, output)
     while life.is_alive():

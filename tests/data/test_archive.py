@@ -1,4 +1,4 @@
-"""Archives of arrays that announce more than they hold, or unpack to more than memory."""
+"""Archives whose arrays declare more than they hold, or unpack to more than memory."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def write(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_arrays_come_back_as_they_were(tmp_path: Path, save) -> None:
+def test_arrays_are_read_back_unchanged(tmp_path: Path, save) -> None:
     arrays = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "b": np.array(7), "c": np.empty((0, 5))}
     save(tmp_path / "x.npz", **arrays)
-    found = read_npz(tmp_path / "x.npz")
-    assert found.keys() == arrays.keys()
+    read_back = read_npz(tmp_path / "x.npz")
+    assert read_back.keys() == arrays.keys()
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found[name], array)
-        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(read_back[name], array)
+        assert read_back[name].dtype == array.dtype
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (10**9, 10**9, 10**9), (2**63, 0, 1), (5,)])
-def test_a_header_is_believed_no_further_than_the_file_reaches(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_a_header_larger_than_the_file_is_rejected(tmp_path: Path, shape: tuple[int, ...]) -> None:
     path = write(tmp_path / "x.npz", {"x.npy": npy(shape, b"\0" * 16)})
     with pytest.raises(ConfigError, match=r"not an \.npz file of plain arrays"):
         read_npz(path)
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zip_bomb_is_rejected_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = 50_000_000
     content = npy((size,), bytes(size), "|u1")
     packed = write(tmp_path / "packed.npz", {"x.npy": content}, zipfile.ZIP_DEFLATED)
@@ -63,7 +63,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 class Harm:
-    """Makes a file when it is unpickled."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class Harm:
         return (open, (str(self.path), "w"))
 
 
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
+def test_pickles_in_an_archive_are_not_loaded(tmp_path: Path) -> None:
     mark = tmp_path / "harmed"
     file = io.BytesIO()
     np.save(file, np.array([Harm(mark)], dtype=object), allow_pickle=True)

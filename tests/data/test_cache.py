@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "fedtempo"
 
 
-def test_the_second_time_nothing_is_made(folder: Path) -> None:
+def test_a_cached_result_is_not_computed_again(folder: Path) -> None:
     make = Maker()
     assert remembered("x-1", make) == remembered("x-1", make) == make()
     assert make.calls == 2
@@ -39,7 +39,7 @@ def test_the_second_time_nothing_is_made(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"nonsense", "shorter", "other digit"])
-def test_a_damaged_file_is_made_again(folder: Path, damage: bytes | str) -> None:
+def test_a_damaged_file_is_computed_again(folder: Path, damage: bytes | str) -> None:
     make = Maker()
     remembered("x", make)
     path = folder / "x.json"
@@ -51,7 +51,7 @@ def test_a_damaged_file_is_made_again(folder: Path, damage: bytes | str) -> None
     assert path.read_bytes() == whole
 
 
-def test_arrays_are_remembered_and_made_again_where_a_file_is_damaged(folder: Path) -> None:
+def test_arrays_are_cached_and_computed_again_if_a_file_is_damaged(folder: Path) -> None:
     calls = []
 
     def make() -> dict[str, np.ndarray]:
@@ -62,16 +62,18 @@ def test_arrays_are_remembered_and_made_again_where_a_file_is_damaged(folder: Pa
         path = folder / "a-1" / "x.npy"
         if damage is not None:
             path.write_bytes(path.read_bytes()[:damage] if isinstance(damage, int) else damage)
-        found = remembered_arrays("a-1", make)
-        assert found.keys() == {"x", "y"}
-        assert found["x"].dtype == np.float32
-        assert found["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        arrays = remembered_arrays("a-1", make)
+        assert arrays.keys() == {"x", "y"}
+        assert arrays["x"].dtype == np.float32
+        assert arrays["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert len(calls) == 4
-    assert [each.name for each in folder.iterdir()] == ["a-1"]
+    assert [entry.name for entry in folder.iterdir()] == ["a-1"]
     assert isinstance(remembered_arrays("a-1", make)["x"], np.memmap)
 
 
-def test_where_nothing_can_be_written_it_is_made_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_folder_results_are_computed_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     make = Maker()
@@ -79,7 +81,7 @@ def test_where_nothing_can_be_written_it_is_made_each_time(tmp_path: Path, monke
     assert make.calls == 2
 
 
-def test_nothing_half_written_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_partial_file_remains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left on device")
 
@@ -88,15 +90,15 @@ def test_nothing_half_written_stays(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(folder.iterdir()) == []
 
 
-def test_without_a_home_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_folder_nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "cache_folder", lambda: None)
     make = Maker()
     assert remembered("x", make) == remembered("x", make)
     assert make.calls == 2
 
 
-def test_a_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_folder_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "fedtempo"
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # nobody's home
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/fedtempo"))  # no home
     assert cache_folder() is None, "nothing is written below the folder that happens to be the current one"

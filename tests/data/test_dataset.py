@@ -45,12 +45,12 @@ def parts(**changes: Any) -> dict[str, Any]:
         ({"train_owners": np.array([0, 1])}, "train_owners"),
     ],
 )
-def test_arrays_that_do_not_fit(changes: dict[str, Any], says: str) -> None:
+def test_inconsistent_arrays_are_rejected(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Dataset(**parts(**changes))
 
 
-def test_hash_changes_with_every_part_and_with_nothing_else() -> None:
+def test_the_hash_changes_with_every_part_and_nothing_else() -> None:
     plain = Dataset(**parts())
     assert plain.sha256 == Dataset(**parts(name="other")).sha256
     hashes = {plain.sha256}
@@ -62,17 +62,17 @@ def test_hash_changes_with_every_part_and_with_nothing_else() -> None:
     assert len(hashes) == 6
 
 
-def test_hash_does_not_depend_on_memory_layout() -> None:
+def test_the_hash_does_not_depend_on_memory_layout() -> None:
     x = np.arange(16, dtype=np.float32).reshape(4, 1, 2, 2) / 16
     assert Dataset(**parts(train_x=x)).sha256 == Dataset(**parts(train_x=np.asfortranarray(x))).sha256
 
 
-def test_hash_is_fixed() -> None:
-    # Recorded runs refer to it: a change of the rule is a change of the format.
+def test_the_hash_of_a_known_data_set_is_stable() -> None:
+    # Recorded runs contain this hash, so changing how it is computed changes their format.
     assert Dataset(**parts()).sha256 == "7845c950f8cae77072b7f72db25cc94440be0388a2c420ff12423e265cd6afd6"
 
 
-def test_bytes_become_pixels_and_get_a_channel() -> None:
+def test_bytes_become_pixels_with_a_channel() -> None:
     data = from_arrays("bytes", np.full((3, 2, 2), 255, dtype=np.uint8), [0, 1, 1], np.zeros((1, 2, 2), np.uint8), [0])
     assert data.train_x.shape == (3, 1, 2, 2)
     assert data.train_x.dtype == np.float32
@@ -80,7 +80,7 @@ def test_bytes_become_pixels_and_get_a_channel() -> None:
     assert data.n_classes == 2
 
 
-def test_sequences_stay_integers() -> None:
+def test_sequences_remain_integers() -> None:
     data = from_arrays("text", np.ones((3, 5), dtype=np.int32), [0, 1, 4], np.ones((2, 5), dtype=np.int32), [0, 1])
     assert data.train_x.dtype == np.int64
     assert data.n_classes == 5
@@ -97,12 +97,12 @@ def test_sequences_stay_integers() -> None:
         ({"train_y": np.array([], dtype=int), "n_classes": None}, "train_y is int64 of shape"),
     ],
 )
-def test_arrays_that_are_no_data_set(changes: dict[str, Any], says: str) -> None:
+def test_arrays_that_do_not_form_a_data_set_are_rejected(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as error:
         from_arrays(**parts(**changes))
     assert str(error.value).startswith("small: ")
 
 
-def test_frozen() -> None:
+def test_data_sets_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Dataset(**parts()).name = "other"  # type: ignore[misc]

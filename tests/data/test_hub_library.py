@@ -1,4 +1,4 @@
-"""Data sets on disk through the `datasets` library itself, without network. Runs where it is installed (extra `hf`)."""
+"""Data sets on disk, read with the real `datasets` library and no network; skipped if it is missing (extra `hf`)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from fedtempo.runs.run import run  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _on_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network, and a cache that goes with the test."""
+    """Disable the network and use a cache that is deleted with the test."""
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     datasets.disable_progress_bars()
 
 
 def pictures(folder: Path, mode: str = "RGB", splits: tuple[str, ...] = ("train", "test")) -> Path:
-    """Two classes of twelve small pictures each, dark and light."""
+    """Write two classes of twelve small pictures each, dark and light."""
     rng = np.random.default_rng(1)
     for split in splits:
         for name, low in (("cat", 0), ("dog", 200)):
-            place = folder / split / name
-            place.mkdir(parents=True)
+            class_folder = folder / split / name
+            class_folder.mkdir(parents=True)
             for number in range(12):
                 shape = (8, 8, 3) if mode == "RGB" else (8, 8)
                 pixels = rng.integers(low, low + 50, shape, dtype=np.uint8)
-                Image.fromarray(pixels, mode).save(place / f"{number}.png")
+                Image.fromarray(pixels, mode).save(class_folder / f"{number}.png")
     return folder
 
 
@@ -51,7 +51,7 @@ def written(
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1)])
-def test_a_folder_of_pictures(mode: str, channels: int, tmp_path: Path) -> None:
+def test_a_folder_of_pictures_is_read(mode: str, channels: int, tmp_path: Path) -> None:
     data = load(f"hf:{pictures(tmp_path / 'photos', mode)}")
     assert data.train_x.shape == (24, channels, 8, 8)
     assert (data.train_x.dtype, data.train_x.max() <= 1.0) == (np.float32, True)
@@ -61,7 +61,7 @@ def test_a_folder_of_pictures(mode: str, channels: int, tmp_path: Path) -> None:
     assert data.train_x[data.train_y == 1].min() > 0.7
 
 
-def test_pictures_from_disk_to_a_trained_model(tmp_path: Path) -> None:
+def test_a_model_trains_on_pictures_from_disk(tmp_path: Path) -> None:
     config = parse(
         {
             "run": {"max_commits": 20, "evaluate": "commit"},
@@ -74,11 +74,11 @@ def test_pictures_from_disk_to_a_trained_model(tmp_path: Path) -> None:
         }
     )
     summary, _, _ = run(config)
-    assert summary["data"]["test"] == 4  # a fifth of each class, where there is no split of that name
+    assert summary["data"]["test"] == 4  # a fifth of each class if the test split is missing
     assert summary["final_accuracy"] == 1.0
 
 
-def test_parquet_of_text_with_classes_and_clients(tmp_path: Path) -> None:
+def test_parquet_of_text_with_classes_and_clients_is_read(tmp_path: Path) -> None:
     features = datasets.Features(
         {
             "text": datasets.Value("string"),
@@ -104,7 +104,7 @@ def test_parquet_of_text_with_classes_and_clients(tmp_path: Path) -> None:
         load(f"hf:{folder}")
 
 
-def test_parquet_of_vectors_with_numbers(tmp_path: Path) -> None:
+def test_parquet_of_vectors_with_numeric_labels_is_read(tmp_path: Path) -> None:
     x = np.random.default_rng(2).standard_normal((30, 4)).astype(np.float32)
     folder = written(tmp_path / "sensors", {"x": x.tolist(), "y": x.sum(axis=1).tolist()}, splits=("train", "test"))
     data = load(f"hf:{folder}")
@@ -113,10 +113,10 @@ def test_parquet_of_vectors_with_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.train_y, x.sum(axis=1), rtol=1e-6)
 
 
-def test_what_is_missing_in_a_row_is_named(tmp_path: Path) -> None:
+def test_missing_values_in_a_row_are_named(tmp_path: Path) -> None:
     rows = {"x": [[1.0, 2.0], [1.0, None], [3.0, 4.0]], "y": [0, 1, 0]}
     features = datasets.Features({"x": [datasets.Value("int32")], "y": datasets.Value("int64")})
-    with pytest.raises(ConfigError, match="example 1 of 'x' is no array of int32"):
+    with pytest.raises(ConfigError, match="example 1 of 'x' is not an array of int32"):
         load(f"hf:{written(tmp_path / 'gaps', rows, features, ('train', 'test'))}")
     hidden = datasets.Features({"x": [datasets.Value("float32")], "y": datasets.ClassLabel(num_classes=2)})
     rows = {"x": [[1.0, 2.0]] * 3, "y": [0, 1, -1]}
@@ -124,7 +124,7 @@ def test_what_is_missing_in_a_row_is_named(tmp_path: Path) -> None:
         load(f"hf:{written(tmp_path / 'hidden', rows, hidden, ('train', 'test'))}")
 
 
-def test_pictures_of_several_kinds(tmp_path: Path) -> None:
+def test_pictures_of_several_modes_are_read(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "photos", "L")
     Image.new("RGBA", (8, 8), (255, 0, 0, 255)).save(folder / "train/cat/0.png")
     Image.new("P", (8, 8)).save(folder / "test/dog/0.png")
@@ -133,7 +133,7 @@ def test_pictures_of_several_kinds(tmp_path: Path) -> None:
     assert [1.0, 0.0, 0.0] in data.train_x[:, :, 0, 0].tolist()
 
 
-def test_arrays_of_two_dimensions(tmp_path: Path) -> None:
+def test_arrays_of_two_dimensions_are_read(tmp_path: Path) -> None:
     features = datasets.Features({"x": datasets.Array2D((2, 3), "uint8"), "y": datasets.ClassLabel(num_classes=3)})
     rows = {"x": np.full((6, 2, 3), 255, np.uint8).tolist(), "y": [0, 2, 1] * 2}
     data = load(f"hf:{written(tmp_path / 'arrays', rows, features, ('train', 'test'))}")
@@ -141,7 +141,7 @@ def test_arrays_of_two_dimensions(tmp_path: Path) -> None:
     assert (data.train_x.max(), data.n_classes) == (1.0, 3)
 
 
-def test_text_alone_is_continued(tmp_path: Path) -> None:
+def test_text_without_labels_is_learned_as_tokens(tmp_path: Path) -> None:
     data = load(
         f"hf:{written(tmp_path / 'plays', {'line': ['to be or not to be', 'that is the question'] * 9})}", length=8
     )
@@ -151,7 +151,7 @@ def test_text_alone_is_continued(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_what_was_saved_to_disk(both: bool, tmp_path: Path) -> None:
+def test_a_data_set_saved_to_disk_is_read(both: bool, tmp_path: Path) -> None:
     """`Dataset.save_to_disk` writes what `load_dataset` refuses."""
     features = datasets.Features({"x": datasets.Array2D((2, 2), "uint8"), "y": datasets.ClassLabel(num_classes=2)})
     part = datasets.Dataset.from_dict(
@@ -162,7 +162,7 @@ def test_what_was_saved_to_disk(both: bool, tmp_path: Path) -> None:
     assert (len(data.train_y), len(data.test_y)) == ((10, 10) if both else (8, 2))
 
 
-def test_a_data_set_of_several_configurations(tmp_path: Path) -> None:
+def test_a_data_set_of_several_configurations_needs_a_subset(tmp_path: Path) -> None:
     for name, label in (("first", 0), ("second", 1)):
         written(tmp_path / name, {"x": [[1.0, 2.0]] * 5, "y": [label] * 4 + [2]}, splits=("train",))
     (tmp_path / "README.md").write_text(
@@ -174,14 +174,14 @@ def test_a_data_set_of_several_configurations(tmp_path: Path) -> None:
         load(f"hf:{tmp_path}")
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_data_sets_and_columns_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"hf:.*/nowhere: could not be loaded: "):
         load(f"hf:{tmp_path}/nowhere")
     with pytest.raises(ConfigError, match="no split 'test'; its splits are train"):
         from_hub("mine", str(pictures(tmp_path / "photos", splits=("train",))), None, None, None)
 
 
-def test_a_folder_beside_the_configuration(tmp_path: Path) -> None:
+def test_a_folder_beside_the_configuration_is_read(tmp_path: Path) -> None:
     pictures(tmp_path / "photos")
     assert located("hf:photos", tmp_path) == f"hf:{tmp_path.resolve()}/photos"
     assert located("hf:someone/else", tmp_path) == "hf:someone/else"

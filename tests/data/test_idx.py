@@ -48,7 +48,7 @@ EMNIST = {piece: f"emnist-balanced-{name.replace('t10k', 'test')}" for piece, na
 
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("names", [MNIST, DOTTED, EMNIST], ids=["mnist", "dotted", "emnist"])
-def test_folder_of_four_files(tmp_path: Path, names: dict[str, str], compress: bool) -> None:
+def test_a_folder_of_four_files_is_read(tmp_path: Path, names: dict[str, str], compress: bool) -> None:
     write_folder(tmp_path, names, compress)
     (tmp_path / "README").write_text("not data")
     data = read_idx_folder(tmp_path, "mine")
@@ -58,14 +58,14 @@ def test_folder_of_four_files(tmp_path: Path, names: dict[str, str], compress: b
     assert data.n_classes == 3
 
 
-def test_plain_file_is_taken_before_the_compressed_one_beside_it(tmp_path: Path) -> None:
+def test_a_plain_file_takes_precedence_over_a_compressed_one(tmp_path: Path) -> None:
     write_folder(tmp_path, MNIST, compress=True)
     write_folder(tmp_path, MNIST)
     (tmp_path / f"{MNIST['train_x']}.gz").write_bytes(b"rubbish")
     assert len(read_idx_folder(tmp_path, "mine").train_x) == 3
 
 
-def test_missing_ambiguous_and_unequal_files(tmp_path: Path) -> None:
+def test_missing_ambiguous_and_unequal_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one file named like train-images-idx3-ubyte"):
         read_idx_folder(tmp_path, "mine")
     with pytest.raises(ConfigError, match="not a readable folder"):
@@ -93,20 +93,20 @@ def test_missing_ambiguous_and_unequal_files(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("compress", [False, True])
-def test_bad_files(tmp_path: Path, content: bytes, says: str, compress: bool) -> None:
+def test_malformed_files_are_rejected(tmp_path: Path, content: bytes, says: str, compress: bool) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress(content) if compress else content)
     with pytest.raises(ConfigError, match=says):
         read_idx(path, 3)
 
 
-def test_missing_file_and_folder_in_its_place(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_in_its_place_are_rejected(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(ConfigError, match="not a readable IDX file"):
             read_idx(path, 3)
 
 
-def test_a_bomb_is_unpacked_no_further_than_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gzip_bomb_is_unpacked_only_to_the_announced_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb"
     path.write_bytes(gzip.compress(encode(IMAGES) + bytes(50_000_000)))
     sizes: list[int] = []
@@ -123,7 +123,7 @@ def test_a_bomb_is_unpacked_no_further_than_announced(tmp_path: Path, monkeypatc
     assert sum(sizes) == 16 + IMAGES.size + 1
 
 
-def test_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_size_is_read_and_one_more_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(encode(IMAGES))
     assert read_idx(path, 3).tolist() == IMAGES.tolist()
@@ -139,7 +139,7 @@ def test_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     st.integers(0, 60) | st.none(),
     st.binary(max_size=8),
 )
-def test_mutated_files_are_read_or_refused_in_our_words(
+def test_mutated_files_are_read_or_rejected_with_a_config_error(
     compress: bool, changes: list[tuple[int, int]], length: int | None, tail: bytes
 ) -> None:
     content = bytearray(encode(IMAGES))
@@ -158,7 +158,7 @@ def test_mutated_files_are_read_or_refused_in_our_words(
         assert array.ndim == 3
 
 
-def test_compressed_files_are_decoded_once_and_again_when_they_change(
+def test_compressed_files_are_decoded_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

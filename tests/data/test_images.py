@@ -12,15 +12,15 @@ from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 
 
-def put(root: Path, place: str, value: int, size: tuple[int, int] = (4, 3), mode: str = "L") -> Path:
-    path = root / place
+def put(root: Path, name: str, value: int, size: tuple[int, int] = (4, 3), mode: str = "L") -> Path:
+    path = root / name
     path.parent.mkdir(parents=True, exist_ok=True)
     colour = value if mode == "L" else (value, 0, 255)
     Image.new(mode, size, colour).save(path)
     return path
 
 
-def test_a_folder_is_a_class(tmp_path: Path) -> None:
+def test_each_folder_is_a_class(tmp_path: Path) -> None:
     for i in range(10):
         put(tmp_path, f"cat/{i}.png", 10 + i)
         put(tmp_path, f"dog/{i}.png", 100 + i)
@@ -36,7 +36,7 @@ def test_a_folder_is_a_class(tmp_path: Path) -> None:
     assert sorted(seen.tolist()) == [*range(10, 20), *range(100, 110)]
 
 
-def test_folders_in_folders_are_clients(tmp_path: Path) -> None:
+def test_outer_folders_are_clients(tmp_path: Path) -> None:
     for client, size in (("anna", 8), ("bob", 16)):
         for i in range(size):
             put(tmp_path, f"{client}/{'ab'[i % 2]}/{i}.png", i, mode="RGB")
@@ -48,7 +48,7 @@ def test_folders_in_folders_are_clients(tmp_path: Path) -> None:
     assert "a folder for each of 2 clients" in data.about
 
 
-def test_train_and_test_as_they_lie(tmp_path: Path) -> None:
+def test_train_and_test_folders_are_kept_as_given(tmp_path: Path) -> None:
     for i in range(3):
         put(tmp_path, f"train/anna/a/{i}.png", i)
         put(tmp_path, f"train/bob/b/{i}.png", 50 + i)
@@ -62,9 +62,9 @@ def test_train_and_test_as_they_lie(tmp_path: Path) -> None:
     assert data.test_y.tolist() == [0, 1]
 
 
-def test_classes_that_only_the_test_folder_has_are_named(tmp_path: Path) -> None:
-    for place in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/B/1.png"):
-        put(tmp_path, place, 1)
+def test_classes_found_only_in_the_test_folder_are_named(tmp_path: Path) -> None:
+    for name in ("train/a/1.png", "train/b/1.png", "test/a/1.png", "test/B/1.png"):
+        put(tmp_path, name, 1)
     with pytest.raises(
         ConfigError, match=r"test labels not among the training labels: 'B' \(1\); known labels: 'a', 'b'"
     ):
@@ -81,7 +81,7 @@ def test_clients_are_in_natural_order(tmp_path: Path) -> None:
     assert np.round(255 * data.train_x[data.train_owners == 9, 0, 0, 0]).tolist() == [10] * 4
 
 
-def test_sizes(tmp_path: Path) -> None:
+def test_images_of_unequal_size_need_a_side(tmp_path: Path) -> None:
     for i in range(6):
         put(tmp_path, f"a/{i}.png", 128)
     odd = put(tmp_path, "b/odd.png", 128, (5, 5))
@@ -92,7 +92,7 @@ def test_sizes(tmp_path: Path) -> None:
     assert data.train_x == pytest.approx(128 / 255, abs=1e-6)
 
 
-def test_files_that_do_not_belong(tmp_path: Path) -> None:
+def test_misplaced_and_unreadable_files_are_named(tmp_path: Path) -> None:
     put(tmp_path, "a/1.png", 1)
     for number in range(3, 9):
         put(tmp_path, f"a/{number}.png", 1)
@@ -108,7 +108,7 @@ def test_files_that_do_not_belong(tmp_path: Path) -> None:
     damaged.write_bytes((tmp_path / "a" / "1.png").read_bytes()[:40])
     with pytest.raises(ConfigError, match=rf"{damaged}: cannot be read as an image"):
         load(f"folder:{tmp_path}")
-    damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, by its content
+    damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, judging by its content
     with pytest.raises(ConfigError, match=rf"{damaged}: cannot be read as an image"):
         load(f"folder:{tmp_path}")
     deep_pixels = Image.fromarray(np.full((3, 4), 40_000, dtype=np.uint16))

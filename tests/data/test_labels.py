@@ -1,4 +1,4 @@
-"""Labels are what they are: understood and said, or one line that asks."""
+"""Labels are recognised and described, or an error in one line asks for the task."""
 
 from __future__ import annotations
 
@@ -17,81 +17,81 @@ from fedtempo.errors import ConfigError
 CLASSES = np.arange(60) % 10
 
 
-def made(y: Any, test_y: Any = None, *, x: Any = None, **options: Any) -> Dataset:
-    """A data set with these labels, the first third of them to test on where none are given."""
+def data_with(y: Any, test_y: Any = None, *, x: Any = None, **options: Any) -> Dataset:
+    """Return a data set with these labels; without test labels the first third of them is used for testing."""
     labels = np.asarray(y)
     test = labels[: len(labels) // 3] if test_y is None else np.asarray(test_y)
     inputs = np.random.default_rng(1).normal(size=(len(labels), 4)) if x is None else x
     return from_arrays("mine", inputs, labels, np.resize(inputs, (len(test), *inputs.shape[1:])), test, **options)
 
 
-def test_floats_with_few_whole_values_are_asked_for() -> None:
+def test_floats_with_few_whole_values_need_an_explicit_task() -> None:
     floats = CLASSES.astype(np.float64)
     with pytest.raises(ConfigError) as error:
-        made(floats)
+        data_with(floats)
     assert str(error.value) == (
         "mine: train_y holds floats with only 10 values, all whole, 0 to 9; "
         "set data.options.task = 'classes' or 'numbers'"
     )
-    classes = made(floats, task="classes")
+    classes = data_with(floats, task="classes")
     assert (classes.task, classes.n_classes, classes.train_y.tolist()) == ("classes", 10, CLASSES.tolist())
-    assert (made(floats, task="numbers").task, made(floats + 0.5).task) == ("numbers", "numbers")
-    assert made(np.arange(60.0)).task == "numbers"  # no value comes twice
+    assert (data_with(floats, task="numbers").task, data_with(floats + 0.5).task) == ("numbers", "numbers")
+    assert data_with(np.arange(60.0)).task == "numbers"  # no value occurs twice
     with pytest.raises(ConfigError, match=r"floats with only 10 values"):
-        made(floats[:, np.newaxis])
+        data_with(floats[:, np.newaxis])
     with pytest.raises(ConfigError, match=r"must be whole numbers or text"):
-        made(floats + 0.5, task="classes")
+        data_with(floats + 0.5, task="classes")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
-def test_one_hot_rows_are_classes(dtype: Any) -> None:
-    data = made(np.eye(10)[CLASSES].astype(dtype))
+def test_one_hot_rows_are_read_as_classes(dtype: Any) -> None:
+    data = data_with(np.eye(10)[CLASSES].astype(dtype))
     assert (data.task, data.n_classes, data.train_y.tolist()) == ("classes", 10, CLASSES.tolist())
     assert data.about == "one-hot labels as 10 classes"
 
 
 @pytest.mark.parametrize(("dtype", "tasks"), [(np.float32, "'numbers'"), (np.int8, "'tokens' or 'numbers'")])
-def test_several_labels_at_once_are_refused(dtype: Any, tasks: str) -> None:
+def test_several_labels_for_one_example_are_rejected(dtype: Any, tasks: str) -> None:
     flags = (np.random.default_rng(2).random((60, 14)) > 0.6).astype(dtype)
     with pytest.raises(
         ConfigError, match=rf"multi-label classification is not supported; set data.options.task = {tasks}$"
     ):
-        made(flags)
-    numbers = made(flags, task="numbers")
+        data_with(flags)
+    numbers = data_with(flags, task="numbers")
     assert (numbers.task, numbers.n_classes, numbers.train_y.shape) == ("numbers", 14, (60, 14))
     with pytest.raises(ConfigError, match=r"rows must be one-hot"):
-        made(flags, task="classes")
+        data_with(flags, task="classes")
 
 
-def test_rows_of_integers_are_tokens_only_beside_symbols_of_that_length() -> None:
+def test_rows_of_integers_are_tokens_only_with_symbol_inputs_of_the_same_length() -> None:
     rows = np.random.default_rng(3).integers(0, 5, (60, 4))
     with pytest.raises(ConfigError, match=r"rows of 4 whole numbers; set data.options.task = 'tokens' or 'numbers'"):
-        made(rows)
-    tokens = made(rows, x=rows + 2)
+        data_with(rows)
+    tokens = data_with(rows, x=rows + 2)
     assert (tokens.task, tokens.n_classes) == ("tokens", 7)
     assert tokens.about == "tokens of 7 kinds, 4 for each example; inputs are int64, taken as symbols"
-    assert made(rows % 2, x=rows).task == "tokens"
-    assert made(rows, task="tokens").task == "tokens"
-    assert made(rows, task="numbers").train_y.dtype == np.float32
+    assert data_with(rows % 2, x=rows).task == "tokens"
+    assert data_with(rows, task="tokens").task == "tokens"
+    assert data_with(rows, task="numbers").train_y.dtype == np.float32
     with pytest.raises(ConfigError, match=r"hold the token -100; tokens must be 0 or more"):
-        made(np.where(rows == 0, -100, rows), x=rows)
+        data_with(np.where(rows == 0, -100, rows), x=rows)
 
 
-def test_a_column_of_classes_is_classes() -> None:
-    data = made(CLASSES[:, np.newaxis])
+def test_a_column_of_classes_is_flattened() -> None:
+    data = data_with(CLASSES[:, np.newaxis])
     assert (data.task, data.train_y.shape) == ("classes", (60,))
 
 
 @pytest.mark.parametrize("dtype", [np.str_, object])
-def test_text_is_classes_in_the_order_of_names(dtype: Any) -> None:
-    data = made(np.array(["cat", "ant", "bee"] * 20, dtype=dtype))
+def test_text_labels_are_classes_in_alphabetical_order(dtype: Any) -> None:
+    data = data_with(np.array(["cat", "ant", "bee"] * 20, dtype=dtype))
     assert (data.class_names, data.train_y[:3].tolist()) == (("ant", "bee", "cat"), [2, 0, 1])
     assert data.about == "classes: ant, bee, cat"
     with pytest.raises(ConfigError, match=r"text can only be classes"):
-        made(["a", "b"] * 10, task="numbers")
+        data_with(["a", "b"] * 10, task="numbers")
 
 
-def test_text_in_an_npz_file(tmp_path: Path) -> None:
+def test_text_labels_are_read_from_an_npz_file(tmp_path: Path) -> None:
     x, y = np.zeros((6, 2)), np.array(["no", "yes"] * 3)
     np.savez(tmp_path / "a.npz", train_x=x, train_y=y, test_x=x, test_y=y)
     assert load(f"npz:{tmp_path / 'a.npz'}").class_names == ("no", "yes")
@@ -100,86 +100,86 @@ def test_text_in_an_npz_file(tmp_path: Path) -> None:
         load(f"npz:{tmp_path / 'b.npz'}")
 
 
-def test_objects_are_refused_with_their_kinds() -> None:
+def test_object_labels_are_rejected_with_their_types() -> None:
     with pytest.raises(ConfigError, match=r"train_y holds Python objects \(int, str\)"):
-        made(np.array(["a", 1] * 10, dtype=object))
+        data_with(np.array(["a", 1] * 10, dtype=object))
 
 
-def test_booleans_are_two_classes() -> None:
-    data = made(CLASSES > 4)
+def test_booleans_are_read_as_two_classes() -> None:
+    data = data_with(CLASSES > 4)
     assert (data.n_classes, data.class_names) == (2, ("False", "True"))
-    assert made(CLASSES > 4, task="numbers").train_y.dtype == np.float32
+    assert data_with(CLASSES > 4, task="numbers").train_y.dtype == np.float32
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8])
-def test_minus_one_and_one_are_two_classes(dtype: Any) -> None:
-    data = made(np.where(CLASSES > 4, 1, -1).astype(dtype))
+def test_minus_one_and_one_are_read_as_two_classes(dtype: Any) -> None:
+    data = data_with(np.where(CLASSES > 4, 1, -1).astype(dtype))
     assert (data.task, data.n_classes, data.class_names) == ("classes", 2, ("-1", "1"))
     assert data.train_y.tolist() == (CLASSES > 4).astype(int).tolist()
     assert data.about == "labels -1, 1 as 2 classes"
 
 
-def test_other_negative_labels_are_asked_for_with_their_count() -> None:
+def test_other_negative_labels_need_an_explicit_task_and_are_counted() -> None:
     marked = np.where(CLASSES == 3, -1, CLASSES)
     says = (
         "train_y and test_y: label -1 in 8 of 80 rows .remove them if unlabelled.; "
         "set data.options.task = 'classes' or 'numbers'"
     )
     with pytest.raises(ConfigError, match=says):
-        made(marked)
-    assert made(marked, task="classes").class_names == ("-1", "0", "1", "2", "4", "5", "6", "7", "8", "9")
+        data_with(marked)
+    assert data_with(marked, task="classes").class_names == ("-1", "0", "1", "2", "4", "5", "6", "7", "8", "9")
     with pytest.raises(ConfigError, match=r"label -1 in 8 of 80 rows .*classes must be 0 to 9"):
-        made(marked, n_classes=10)
+        data_with(marked, n_classes=10)
 
 
-def test_labels_that_only_the_test_has_are_named() -> None:
+def test_labels_found_only_in_the_test_set_are_named() -> None:
     with pytest.raises(ConfigError) as error:
-        made(["<=50K", ">50K"] * 20, ["<=50K.", ">50K.", ">50K"])
+        data_with(["<=50K", ">50K"] * 20, ["<=50K.", ">50K.", ">50K"])
     assert str(error.value) == (
         "mine: test labels not among the training labels: '<=50K.' (1), '>50K.' (1); known labels: '<=50K', '>50K'"
     )
     with pytest.raises(
         ConfigError, match=r"not among the training labels: 10 .2.; .*task = 'classes' if this is meant"
     ):
-        made(CLASSES, [1, 10, 10])
-    assert made(CLASSES, [1, 10], task="classes").n_classes == 11
-    assert made(CLASSES, [1, 10], n_classes=12).n_classes == 12
+        data_with(CLASSES, [1, 10, 10])
+    assert data_with(CLASSES, [1, 10], task="classes").n_classes == 11
+    assert data_with(CLASSES, [1, 10], n_classes=12).n_classes == 12
 
 
-def test_gaps_are_said_and_identifiers_are_asked_for() -> None:
-    data = made(np.resize([0, 1, 5], 60))
+def test_missing_classes_are_reported_and_identifiers_need_an_explicit_task() -> None:
+    data = data_with(np.resize([0, 1, 5], 60))
     assert (data.n_classes, data.about) == (6, "6 classes, no training example of 2, 3, 4")
     with pytest.raises(ConfigError, match=r"train_y has 60 distinct values in 60 rows, like an identifier; set"):
-        made(np.random.default_rng(4).permutation(60))
+        data_with(np.random.default_rng(4).permutation(60))
     with pytest.raises(ConfigError, match=r"holds 31 distinct integers up to 2020, but classes are numbered from 0"):
-        made(np.resize(np.arange(1990, 2021), 310))
+        data_with(np.resize(np.arange(1990, 2021), 310))
     with pytest.raises(ConfigError, match=r"60 distinct values in 60 rows, like an identifier"):
-        made([f"person {i}" for i in range(60)])
-    assert made(np.arange(60), task="numbers").task == "numbers"
+        data_with([f"person {i}" for i in range(60)])
+    assert data_with(np.arange(60), task="numbers").task == "numbers"
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int8, np.int16, np.uint32, np.bool_])
-def test_integers_of_other_sizes_are_numbers(dtype: Any) -> None:
+def test_integers_of_other_types_are_read_as_numbers(dtype: Any) -> None:
     x = np.arange(240).reshape(60, 4).astype(dtype)
-    data = made(CLASSES, x=x)
+    data = data_with(CLASSES, x=x)
     assert data.train_x.dtype == np.float32
     assert np.array_equal(data.train_x, x.astype(np.float32))
     assert data.about == f"10 classes; inputs are {np.dtype(dtype)}, taken as numbers and not scaled"
 
 
-def test_integers_are_symbols_unless_negative_or_said() -> None:
+def test_integers_are_read_as_symbols_unless_negative_or_configured() -> None:
     x = np.arange(240).reshape(60, 4)
-    assert made(CLASSES, x=x).train_x.dtype == np.int64
-    assert made(CLASSES, x=x, inputs="numbers").train_x.dtype == np.float32
-    assert made(CLASSES, x=x - 5).train_x.dtype == np.float32
-    assert made(CLASSES, x=x.astype(np.uint16), inputs="symbols").train_x.dtype == np.int64
+    assert data_with(CLASSES, x=x).train_x.dtype == np.int64
+    assert data_with(CLASSES, x=x, inputs="numbers").train_x.dtype == np.float32
+    assert data_with(CLASSES, x=x - 5).train_x.dtype == np.float32
+    assert data_with(CLASSES, x=x.astype(np.uint16), inputs="symbols").train_x.dtype == np.int64
     with pytest.raises(ConfigError, match=r"inputs = 'tokens': must be 'numbers' or 'symbols'"):
-        made(CLASSES, x=x, inputs="tokens")
+        data_with(CLASSES, x=x, inputs="tokens")
     with pytest.raises(ConfigError, match=r"train_x is float64; symbols must be integers"):
-        made(CLASSES, inputs="symbols")
+        data_with(CLASSES, inputs="symbols")
 
 
-def test_task_of_a_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_of_a_users_function_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = np.ones((40, 2)), np.resize([0.0, 1.0], 40)
     module = types.ModuleType("my_labels")
     module.four = lambda: (x, y, x, y)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The papers' data sets by plain names: columns, splits and classes, on small fakes of the hub's schemas."""
+"""The papers' data sets by name: columns, splits and classes, with small fakes of the hub's schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Columns = dict[str, list[Any]]
 
 
 class Kind:
-    """A column's type as the library has them, as far as it is looked at."""
+    """A column's type with the attributes of the library's types that are used."""
 
     def __init__(self, n_classes: int | None = None) -> None:
         if n_classes is not None:
@@ -42,10 +42,10 @@ class Split:
 
 
 def fake_hub(monkeypatch: pytest.MonkeyPatch, name: str, splits: dict[str, Columns], **classes: int) -> None:
-    """A `datasets` library that has one data set."""
+    """Install a fake `datasets` library that holds one data set."""
 
-    def load_dataset(asked: str, subset: str | None) -> dict[str, Split]:
-        assert (asked, subset) == (name, None)
+    def load_dataset(requested: str, subset: str | None) -> dict[str, Split]:
+        assert (requested, subset) == (name, None)
         return {split: Split(columns, classes) for split, columns in splits.items()}
 
     module = types.ModuleType("datasets")
@@ -65,7 +65,7 @@ def first_pixels(data: Dataset) -> list[int]:
     return [round(255 * value) for value in data.train_x.reshape(len(data.train_x), -1)[:, 0].tolist()]
 
 
-def test_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mnist_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = {"image": gray(28, 0, 255, 51), "label": [7, 0, 9]}
     fake_hub(monkeypatch, "ylecun/mnist", {"train": columns, "test": columns}, label=10)
     data = load("mnist")
@@ -73,7 +73,7 @@ def test_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first_pixels(data), data.train_y.tolist()) == ([0, 255, 51], [7, 0, 9])
 
 
-def test_cifar10(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar10_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = {"img": colour(32, 10, 20), "label": [3, 8]}
     fake_hub(monkeypatch, "uoft-cs/cifar10", {"train": columns, "test": columns}, label=10)
     data = load("cifar10")
@@ -106,7 +106,7 @@ def emnist_files(tmp_path: Path) -> Path:
     return folder
 
 
-def test_emnist_from_a_folder_and_from_the_hub_is_the_same_and_upright(
+def test_emnist_from_a_folder_equals_emnist_from_the_hub_and_is_upright(
     emnist_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDTEMPO_DATA", str(emnist_files.parent))
@@ -127,7 +127,7 @@ def test_emnist_from_a_folder_and_from_the_hub_is_the_same_and_upright(
     assert load("emnist").sha256 == data.sha256
 
 
-def test_femnist_is_split_writer_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_femnist_is_split_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     writers = np.repeat(["f0002_01", "f0000_14", "f0001_41"], [50, 30, 20])[rng.permutation(100)].tolist()
     columns = {
@@ -156,13 +156,13 @@ def test_femnist_is_split_writer_by_writer(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("options", [{"digits": 1}, {"writers": 0}, {"writers": True}, {"test_share": 0}])
-def test_options_of_femnist_out_of_range(options: dict[str, Any]) -> None:
+def test_invalid_options_of_femnist_are_rejected(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=f"{name} = "):
         load("femnist", **options)
 
 
-def test_ham10000_takes_each_picture_once_and_parts_no_lesion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ham10000_takes_each_picture_once_and_keeps_lesions_together(monkeypatch: pytest.MonkeyPatch) -> None:
     def columns(pictures: list[int]) -> Columns:
         return {
             "image": [Image.new("RGB", (60, 45), (picture, 0, 0)) for picture in pictures],
@@ -178,14 +178,14 @@ def test_ham10000_takes_each_picture_once_and_parts_no_lesion(monkeypatch: pytes
     train, test = first_pixels(data), [round(255 * value) for value in data.test_x[:, 0, 0, 0].tolist()]
     assert sorted(train + test) == list(range(200))
     assert {picture // 2 for picture in train}.isdisjoint({picture // 2 for picture in test})
-    assert [label == 0 for label in data.train_y] == [picture >= 160 for picture in train]  # in alphabetic order
+    assert [label == 0 for label in data.train_y] == [picture >= 160 for picture in train]  # in alphabetical order
     assert np.bincount(data.test_y).tolist() == [10, 40]
     with pytest.raises(ConfigError, match="side = 0"):
         load("ham10000", side=0)
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100", "emnist", "femnist", "ham10000"])
-def test_without_the_library_or_the_network_the_error_is_one_clear_line(
+def test_without_the_library_or_the_network_the_error_is_a_single_line(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FEDTEMPO_DATA", raising=False)
@@ -205,7 +205,7 @@ def test_without_the_library_or_the_network_the_error_is_one_clear_line(
 
 
 @pytest.mark.parametrize(("name", "column"), [("femnist", "image"), ("ham10000", "image"), ("mnist", "label")])
-def test_a_column_that_is_not_there_is_named(name: str, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_column_is_named(name: str, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = {"femnist": "flwrlabs/femnist", "ham10000": "marmal88/skin_cancer", "mnist": "ylecun/mnist"}[name]
     columns: Columns = {"other": [], "image": []} if column != "image" else {"other": []}
     fake_hub(monkeypatch, repository, {"train": columns, "test": columns})

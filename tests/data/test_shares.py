@@ -14,7 +14,7 @@ from fedtempo.errors import ConfigError
 
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_largest_remainder_is_within_one_of_the_share(total: int, shares: list[float]) -> None:
+def test_largest_remainder_is_within_one_of_the_exact_share(total: int, shares: list[float]) -> None:
     assume(sum(shares) > 1e-6)
     counts = largest_remainder(total, shares)
     assert counts.sum() == total
@@ -23,7 +23,7 @@ def test_largest_remainder_is_within_one_of_the_share(total: int, shares: list[f
 
 
 @pytest.mark.parametrize("shares", [[0.0, 0.0], [-1.0, 2.0], [math.nan, 1.0], [math.inf, 1.0]])
-def test_largest_remainder_of_impossible_shares(shares: list[float]) -> None:
+def test_impossible_shares_are_rejected(shares: list[float]) -> None:
     with pytest.raises(ValueError, match="shares = "):
         largest_remainder(3, shares)
 
@@ -35,7 +35,7 @@ def test_rounding_errors_do_not_break_ties() -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 5000), st.integers(1, 1000), st.integers(1, 60))
-def test_long_tail_falls_from_all_to_the_imbalance(n_max: int, thousandths: int, n_classes: int) -> None:
+def test_long_tail_sizes_fall_from_the_maximum_by_the_imbalance(n_max: int, thousandths: int, n_classes: int) -> None:
     counts = long_tail_counts(n_max, thousandths / 1000, n_classes)
     assert len(counts) == n_classes
     assert counts[0] == n_max
@@ -46,8 +46,8 @@ def test_long_tail_falls_from_all_to_the_imbalance(n_max: int, thousandths: int,
 
 @settings(deadline=None)
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(1e-4, 1e7))
-def test_class_share_sums_to_one_and_mirrors(n_classes: int, place: float, std: float) -> None:
-    mean = 0.5 + place * n_classes
+def test_class_shares_sum_to_one_and_are_symmetric(n_classes: int, position: float, std: float) -> None:
+    mean = 0.5 + position * n_classes
     shares = class_share(mean, std, n_classes)
     assert math.fsum(shares) == pytest.approx(1, abs=1e-14)
     assert shares.min() >= 0
@@ -55,7 +55,7 @@ def test_class_share_sums_to_one_and_mirrors(n_classes: int, place: float, std: 
     np.testing.assert_allclose(shares, mirrored[::-1], atol=1e-7)
 
 
-def test_class_share_approaches_its_limits() -> None:
+def test_class_shares_approach_their_limits() -> None:
     np.testing.assert_allclose(class_share(4, 1e-3, 10), class_share(4, 0.0, 10), atol=1e-15)
     np.testing.assert_allclose(class_share(4, 1e9, 10), class_share(4, math.inf, 10), atol=1e-15)
     assert class_share(4.5, 0.0, 10).tolist() == [0, 0, 0, 0.5, 0.5, 0, 0, 0, 0, 0]
@@ -63,7 +63,7 @@ def test_class_share_approaches_its_limits() -> None:
         class_share(11, 1.0, 10)
 
 
-def test_cut_takes_shares_as_the_decimals_that_they_print_as() -> None:
+def test_cut_uses_shares_as_decimal_numbers() -> None:
     # In floating point 0.7 + 0.1 is below 0.8, and eight of ten examples would become seven.
     assert cut(10, [0.7, 0.1, 0.2]) == [7, 1, 2]
     assert cut(10, [1.0, 1.0, 1.0]) == [3, 3, 4]
@@ -76,7 +76,7 @@ def test_cut_takes_shares_as_the_decimals_that_they_print_as() -> None:
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 100)), min_size=1, max_size=30),
     st.integers(1, 100),
 )
-def test_cut_among_owners_loses_nothing_and_passes_over_full_ones(
+def test_cut_among_owners_deals_every_example_and_skips_full_owners(
     n_examples: int, owners: list[tuple[float, int]], full_at: int
 ) -> None:
     shares, sizes = [share for share, _ in owners], [size for _, size in owners]
@@ -91,14 +91,14 @@ def test_cut_among_owners_loses_nothing_and_passes_over_full_ones(
     assert all(count == 0 for count, size in zip(counts[:-1], sizes[:-1], strict=True) if size >= full_at)
 
 
-def test_owners_of_classes() -> None:
+def test_each_client_owns_distinct_classes_and_each_class_has_owners() -> None:
     owned = draw_owners(50, 10, 2, 1000, np.random.default_rng(1))
     assert owned.shape == (50, 2)
     assert (owned[:, 0] < owned[:, 1]).all()
     assert np.bincount(owned.ravel(), minlength=10).min() >= 2
 
 
-def test_impossible_owners() -> None:
+def test_impossible_class_owners_are_rejected() -> None:
     rng = np.random.default_rng(1)
     with pytest.raises(ConfigError, match="must be 1 to 10"):
         draw_owners(10, 10, 11, 10, rng)

@@ -18,7 +18,7 @@ from fedtempo.errors import ConfigError
 from tests.data.test_idx import DOTTED, write_folder
 
 
-def test_digits() -> None:
+def test_digits_are_split_by_class() -> None:
     data = load("digits")
     assert data.train_x.shape[1:] == (1, 8, 8)
     assert len(data.train_x) + len(data.test_x) == 1797
@@ -38,7 +38,7 @@ def test_digits_suffice_for_fifty_clients_of_one_label() -> None:
     assert [len(part) for part in parts] == [25] * 50
 
 
-def test_no_digit_is_in_both_parts() -> None:
+def test_the_parts_of_digits_are_disjoint() -> None:
     from sklearn.datasets import load_digits
 
     data = load("digits", test_share=0.5)
@@ -48,12 +48,12 @@ def test_no_digit_is_in_both_parts() -> None:
 
 
 @pytest.mark.parametrize("share", [0, 1, 0.001, 0.999, "half"])
-def test_digits_share(share: Any) -> None:
+def test_an_invalid_test_share_of_digits_is_rejected(share: Any) -> None:
     with pytest.raises(ConfigError, match="test_share"):
         load("digits", test_share=share)
 
 
-def test_fashion_mnist_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fashion_mnist_is_found_in_the_data_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fashion-mnist"
     folder.mkdir()
     write_folder(folder, DOTTED, compress=True)
@@ -69,15 +69,17 @@ def test_fashion_mnist_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert load("fashion-mnist").sha256 == system.sha256
 
 
-def test_a_data_folder_of_ones_own_hides_the_system_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_data_folder_takes_precedence_over_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "system" / "fashion-mnist"
     folder.mkdir(parents=True)
     write_folder(folder, DOTTED, compress=True)
     monkeypatch.setattr(cache_dir, "SYSTEM_DATA", folder.parent)
-    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set, and without that data set
+    monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))  # set to a folder without the data set
     with pytest.raises(ConfigError, match=f"no folder {tmp_path}/fashion-mnist; unset FEDTEMPO_DATA and run"):
         load("fashion-mnist")
-    monkeypatch.setenv("FEDTEMPO_DATA", "")  # the same as not set
+    monkeypatch.setenv("FEDTEMPO_DATA", "")  # same as unset
     assert load("fashion-mnist").name == "fashion-mnist"
 
 
@@ -99,7 +101,7 @@ def arrays() -> dict[str, Any]:
     }
 
 
-def test_npz_file_and_folder(tmp_path: Path) -> None:
+def test_an_npz_file_or_folder_is_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "data.npz", **arrays(), n_classes=5, train_owners=np.array([3, 3, 1, 1]))
     data = load(f"folder:{tmp_path}")
     assert data.n_classes == 5
@@ -111,7 +113,7 @@ def test_npz_file_and_folder(tmp_path: Path) -> None:
         load(f"folder:{tmp_path}")
 
 
-def test_bad_npz_files(tmp_path: Path) -> None:
+def test_malformed_npz_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     with pytest.raises(ConfigError, match=r"not an \.npz file"):
         load(f"folder:{path}")
@@ -136,7 +138,7 @@ def test_bad_npz_files(tmp_path: Path) -> None:
         load(f"folder:{path.with_suffix('.npy')}")
 
 
-def test_damaged_npz_is_refused_or_read(tmp_path: Path) -> None:
+def test_a_damaged_npz_file_is_rejected_or_read(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     np.savez_compressed(path, **arrays())
     good = path.read_bytes()
@@ -149,7 +151,7 @@ def test_damaged_npz_is_refused_or_read(tmp_path: Path) -> None:
             assert isinstance(load(f"folder:{path}"), Dataset)
 
 
-def test_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_function_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("my_data")
     module.whole = lambda scale=1.0: from_arrays("mine", **{**arrays(), "test_x": scale * np.ones((2, 3))})  # type: ignore[attr-defined]
     module.four = lambda: tuple(arrays().values())  # type: ignore[attr-defined]
@@ -164,7 +166,7 @@ def test_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
             load(target)
 
 
-def test_unknown_sources_and_options() -> None:
+def test_unknown_sources_and_options_are_rejected() -> None:
     with pytest.raises(ConfigError, match="did you mean 'digits'"):
         load("digit")
     with pytest.raises(ConfigError, match="unknown"):
@@ -175,7 +177,7 @@ def test_unknown_sources_and_options() -> None:
         load("fashion-mnist", x=1)
 
 
-def test_hub_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ConfigError, match=r"pip install 'fedtempo\[hf\]'"):
         load("hf:mnist")
@@ -216,7 +218,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, features: dict[str, object], colum
     monkeypatch.setitem(sys.modules, "datasets", module)
 
 
-def test_hub_finds_columns_by_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_source_finds_columns_by_type(monkeypatch: pytest.MonkeyPatch) -> None:
     colour = [np.full((4, 5, 3), n, dtype=np.uint8) for n in (0, 255)]
     features: dict[str, object] = {"id": Value("int64"), "img": Image(), "kind": ClassLabel()}
     fake_hub(monkeypatch, features, {"id": [7, 8], "img": colour, "kind": [3, 0]})
@@ -236,7 +238,7 @@ def test_hub_finds_columns_by_type(monkeypatch: pytest.MonkeyPatch) -> None:
         load("hf:elsewhere")
 
 
-def test_hub_with_columns_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_hub_columns_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     gray = [np.zeros((2, 2), dtype=np.uint8), np.zeros((2, 3), dtype=np.uint8)]
     fake_hub(monkeypatch, {"a": Image(), "b": Image(), "y": Value("int8")}, {"a": gray[:1] * 2, "b": gray, "y": [0, 1]})
     with pytest.raises(ConfigError, match=r"the feature is unclear \(could be any of a, b\); set feature"):
@@ -249,7 +251,7 @@ def test_hub_with_columns_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -
         load("hf:there")
 
 
-def test_hub_on_a_local_folder(tmp_path: Path) -> None:
+def test_the_hub_source_reads_a_local_folder(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     features = datasets.Features({"x": datasets.Array2D((2, 2), "uint8"), "y": datasets.ClassLabel(num_classes=3)})
     rows = {"x": np.zeros((3, 2, 2), dtype=np.uint8).tolist(), "y": [0, 2, 1]}
@@ -259,7 +261,7 @@ def test_hub_on_a_local_folder(tmp_path: Path) -> None:
     assert data.train_y.tolist() == [0, 2, 1]
 
 
-def test_hub_text_with_labels_and_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_text_with_labels_and_clients_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     features: dict[str, object] = {"text": Value("string"), "mood": ClassLabel(), "author": Value("string")}
     rows = {"text": ["good", "bad", "fine!!", ""], "mood": [1, 0, 1, 0], "author": ["b", "a", "b", "a"]}
     fake_hub(monkeypatch, features, rows)
@@ -271,7 +273,7 @@ def test_hub_text_with_labels_and_clients(monkeypatch: pytest.MonkeyPatch) -> No
     assert data.about == "text of 'text', ClassLabel of 'mood', 2 clients by 'author': a, b"
 
 
-def test_hub_text_alone_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_text_without_labels_is_learned_as_tokens_and_floats_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_hub(monkeypatch, {"text": Value("string")}, {"text": ["abcdefgh", "ijkl"]})
     data = load("hf:there", length=3)
     assert data.task == "tokens"
@@ -284,7 +286,7 @@ def test_hub_text_alone_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("hf:there").task == "numbers"
 
 
-def test_hub_takes_the_column_named_label_and_no_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_source_uses_the_column_named_label_and_ignores_identifiers(monkeypatch: pytest.MonkeyPatch) -> None:
     people = [i // 4 for i in range(40)]
     features: dict[str, object] = {
         "text": Value("string"),
@@ -311,7 +313,7 @@ def test_hub_takes_the_column_named_label_and_no_identifier(monkeypatch: pytest.
     sides = [{bytes(row.tolist()).rstrip(b"\0") for row in x} for x in (apart.train_x, apart.test_x)]
     people_of = [{int(text.split()[1]) // 4 for text in side} for side in sides]
     assert not people_of[0] & people_of[1]
-    (warning,) = load("hf:there", feature="text").warnings  # its test split is the same rows
+    (warning,) = load("hf:there", feature="text").warnings  # its test split has the same rows
     assert warning.endswith("(the data set comes with this split)")
     with pytest.raises(ConfigError, match="group = 'user': hf:there has a split test already"):
         load("hf:there", feature="text", group="user")
@@ -322,7 +324,7 @@ def test_hub_takes_the_column_named_label_and_no_identifier(monkeypatch: pytest.
     assert load("hf:there", feature="text", task="classes").n_classes == 3
     del features["Label"]
     fake_hub(monkeypatch, features, rows)
-    assert load("hf:there", feature="text", length=4).task == "tokens"  # the identifier is no label
+    assert load("hf:there", feature="text", length=4).task == "tokens"  # the identifier is not used as label
     with pytest.raises(ConfigError, match="40 distinct values in 40 rows, like an identifier"):
         load("hf:there", feature="text", label="id")
 
@@ -338,7 +340,7 @@ def test_hub_clients_are_in_natural_order(monkeypatch: pytest.MonkeyPatch) -> No
     assert data.train_owners.tolist() == rows["client"]
 
 
-def test_hub_labels_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_hub_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     images = [np.full((2, 2), n, dtype=np.uint8) for n in range(4)]
     fake_hub(monkeypatch, {"img": Image(), "label": ClassLabel()}, {"img": images, "label": [0, 1, -1, -1]})
     with pytest.raises(ConfigError, match=r"label -1 in 4 of 8 rows .*; classes must be 0 to 3"):

@@ -1,4 +1,4 @@
-"""Tables: what is found in them, who holds which rows, and errors that name file, row and column."""
+"""Tables: recognised columns, the rows of each client, and errors that name file, row and column."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def people(n: int = 40) -> list[str]:
     return [f"{20 + i},{'fm'[i % 2]},{'xyz'[i % 3]},{'yes' if i % 4 else 'no'}" for i in range(n)]
 
 
-def test_columns_are_found_and_said(tmp_path: Path) -> None:
+def test_columns_are_recognised_and_described(tmp_path: Path) -> None:
     data = load(written(tmp_path, people()), client="ward")
     assert data.task == "classes"
     assert data.class_names == ("no", "yes")
     assert data.owner_names == ("x", "y", "z")
-    assert data.train_x.shape == (32, 3)  # age, and a column for each sex
+    assert data.train_x.shape == (32, 3)  # age, and one column per sex
     assert set(data.train_x[:, 1:].ravel()) == {0.0, 1.0}
     assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward': x, y, z"
     ages = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
@@ -51,14 +51,14 @@ def test_each_row_keeps_its_label_and_its_client(tmp_path: Path) -> None:
         assert data.owner_names[owner] == "xyz"[i % 3]
 
 
-def test_every_client_and_class_gives_its_share_to_the_test(tmp_path: Path) -> None:
+def test_each_client_and_class_gives_its_share_to_the_test_set(tmp_path: Path) -> None:
     data = load(written(tmp_path, people(120)), client="ward", test_share=0.25)
     assert len(data.test_y) == 30
     assert np.bincount(data.train_owners).tolist() == [30, 30, 30]
     assert abs(int(np.bincount(data.test_y)[0]) - 30 // 4) <= 1
 
 
-def test_parquet_is_the_same_table(tmp_path: Path) -> None:
+def test_a_parquet_file_gives_the_same_table(tmp_path: Path) -> None:
     rows = [row.split(",") for row in people()]
     columns = {name: [row[i] for row in rows] for i, name in enumerate(HEADER.split(","))}
     table = pa.table({**columns, "age": [int(age) for age in columns["age"]]})
@@ -70,7 +70,7 @@ def test_parquet_is_the_same_table(tmp_path: Path) -> None:
         load(f"table:{tmp_path / 'people.parquet'}")
 
 
-def test_numbers_to_predict(tmp_path: Path) -> None:
+def test_numeric_labels_are_read(tmp_path: Path) -> None:
     rows = [f"{i},{i / 7:.3f}" for i in range(100)]
     data = load(written(tmp_path, rows, "x,y"))
     assert data.task == "numbers"
@@ -83,7 +83,7 @@ def test_numbers_to_predict(tmp_path: Path) -> None:
     assert (np.diff(labels[np.argsort(data.train_y)]) >= 0).all()
 
 
-def test_whole_numbers_are_classes_while_they_are_few(tmp_path: Path) -> None:
+def test_few_distinct_integers_are_classes_and_many_are_numbers(tmp_path: Path) -> None:
     few = written(tmp_path, [f"{i},{5 * (i % 3)}" for i in range(60)], "x,label")
     assert load(few).class_names == ("0", "5", "10")
     assert load(few, task="numbers").task == "numbers"
@@ -92,7 +92,7 @@ def test_whole_numbers_are_classes_while_they_are_few(tmp_path: Path) -> None:
     assert load(many, task="classes").n_classes == 60
 
 
-def test_features_drop_and_standardize(tmp_path: Path) -> None:
+def test_features_drop_and_standardize_are_applied(tmp_path: Path) -> None:
     source = written(tmp_path, people(), HEADER)
     assert load(source, features=["age"]).train_x.shape[1] == 1
     assert load(source, drop=["sex", "ward"]).train_x.shape[1] == 1
@@ -101,7 +101,7 @@ def test_features_drop_and_standardize(tmp_path: Path) -> None:
     assert scaled.train_x.std(axis=0) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_file_of_its_own_to_test_on(tmp_path: Path) -> None:
+def test_a_separate_test_file_is_read(tmp_path: Path) -> None:
     written(tmp_path, people(5), name="later.csv")
     data = load(written(tmp_path, people()), client="ward", test="later.csv")
     assert len(data.train_y) == 40
@@ -135,7 +135,7 @@ def test_errors_name_file_row_and_column(tmp_path: Path, row: str, options: dict
         load(source, **options)
 
 
-def test_tables_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_not_usable_tables_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the column to predict is unclear; set label to one of a, b"):
         load(written(tmp_path, ["1,2"], "a,b"))
     with pytest.raises(ConfigError, match="duplicate column 'a'"):
@@ -158,7 +158,7 @@ def test_tables_that_are_none(tmp_path: Path) -> None:
     n_classes=st.integers(1, 4),
     seed=st.integers(0, 1000),
 )
-def test_every_row_is_trained_or_tested_on_once(
+def test_every_row_is_used_once_for_training_or_testing(
     tmp_path: Path, sizes: list[int], share: float, n_classes: int, seed: int
 ) -> None:
     clients = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
@@ -175,7 +175,7 @@ def test_every_row_is_trained_or_tested_on_once(
     assert (np.abs(np.array(sizes) * (1 - share) - left) <= 1 + 1e-9).all()
 
 
-def test_labels_that_only_the_test_file_has_are_named(tmp_path: Path) -> None:
+def test_labels_found_only_in_the_test_file_are_named(tmp_path: Path) -> None:
     train = written(tmp_path, [f"{i},{'<=50K' if i < 50 else '>50K'}" for i in range(100)], "a,label")
     written(tmp_path, [f"{i},{'<=50K' if i < 50 else '>50K'}." for i in range(100)], "a,label", "te.csv")
     says = (
@@ -185,33 +185,35 @@ def test_labels_that_only_the_test_file_has_are_named(tmp_path: Path) -> None:
         load(train, test="te.csv")
 
 
-def test_labels_that_could_be_several_things_are_asked_for(tmp_path: Path) -> None:
-    def asked(labels: Sequence[Any], says: str, name: str = "label") -> str:
+def test_ambiguous_labels_need_an_explicit_task(tmp_path: Path) -> None:
+    def rejected_source(labels: Sequence[Any], says: str, name: str = "label") -> str:
         source = written(tmp_path, [f"{i},{label}" for i, label in enumerate(labels)], f"x,{name}", f"{name}.csv")
         with pytest.raises(ConfigError, match=says):
             load(source, label=name)
         return source
 
-    source = asked(
+    source = rejected_source(
         [f"{i % 3}.0" for i in range(60)], r"'label' holds floats with only 3 values, all whole, 0 to 2; set"
     )
     assert load(source, task="classes").class_names == ("0", "1", "2")
     assert load(source, task="numbers").task == "numbers"
-    source = asked([-1 if i % 5 == 0 else i % 5 for i in range(60)], r"label -1 in 12 of 60 rows .*; set data.options")
+    source = rejected_source(
+        [-1 if i % 5 == 0 else i % 5 for i in range(60)], r"label -1 in 12 of 60 rows .*; set data.options"
+    )
     assert load(source, task="classes").class_names == ("-1", "1", "2", "3", "4")
     ids = [17 + (31 * i) % 60 for i in range(60)]
-    source = asked(
+    source = rejected_source(
         ids, r"'label' has 60 distinct values in 60 rows, like an identifier; set data.options.task = 'numbers'"
     )
     assert load(source, task="numbers").task == "numbers"
-    asked([2 * i for i in range(60)], r"'patient_id' has 60 distinct values in 60 rows", "patient_id")
-    asked([f"name{i}" for i in range(60)], r"'label' has 60 distinct values .*task = 'classes'")
+    rejected_source([2 * i for i in range(60)], r"'patient_id' has 60 distinct values in 60 rows", "patient_id")
+    rejected_source([f"name{i}" for i in range(60)], r"'label' has 60 distinct values .*task = 'classes'")
     signs = written(tmp_path, [f"{i},{2 * (i % 2) - 1}" for i in range(60)], "x,label", "signs.csv")
     assert load(signs).class_names == ("-1", "1")
 
 
 def patients(first: int, last: int) -> list[str]:
-    """Twenty rows of each patient, whose label is a coin."""
+    """Write twenty rows of each patient, whose label is a coin toss."""
     rng = np.random.default_rng(first)
     return [
         f"{'ABC'[p % 3]},{p},{p % 7},{p + rng.normal():.3f},{(p // 3) % 2}"
@@ -224,7 +226,7 @@ WARDS = "hospital,patient,batch,a,label"
 
 
 @pytest.mark.parametrize("options", [{"drop": ["patient"]}, {}, {"features": ["a"]}])
-def test_rows_of_one_patient_on_both_sides_are_warned_about(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_rows_of_one_patient_in_both_sets_give_a_warning(tmp_path: Path, options: dict[str, Any]) -> None:
     source = written(tmp_path, patients(0, 30), WARDS)
     (warning,) = load(source, client="hospital", **options).warnings
     assert warning == (
@@ -240,7 +242,7 @@ def test_rows_of_one_patient_on_both_sides_are_warned_about(tmp_path: Path, opti
     assert load(source, client="patient").warnings == ()
 
 
-def test_a_dropped_column_with_many_values_is_warned_about_whatever_its_name(tmp_path: Path) -> None:
+def test_a_dropped_column_with_many_values_gives_a_warning_whatever_its_name(tmp_path: Path) -> None:
     source = written(tmp_path, patients(0, 30), WARDS.replace("patient", "nr"))
     assert load(source).warnings == ()
     (warning,) = load(source, drop=["nr", "batch"]).warnings
@@ -248,25 +250,25 @@ def test_a_dropped_column_with_many_values_is_warned_about_whatever_its_name(tmp
 
 
 @pytest.mark.parametrize("column", ["sex", "idle", "video", "paid", "grid", "width", "usage", "income", "casement"])
-def test_ordinary_columns_are_no_identifiers(column: str, tmp_path: Path) -> None:
+def test_ordinary_columns_are_not_identifiers(column: str, tmp_path: Path) -> None:
     assert load(written(tmp_path, patients(0, 30), WARDS.replace("patient", column))).warnings == ()
 
 
 @pytest.mark.parametrize(
     "column", ["id", "ID", "user_id", "UserId", "SubjectNumber", "patients", "case no", "person.id"]
 )
-def test_names_of_identifiers(column: str, tmp_path: Path) -> None:
+def test_identifier_columns_are_recognised_by_name(column: str, tmp_path: Path) -> None:
     (warning,) = load(written(tmp_path, patients(0, 30), WARDS.replace("patient", column))).warnings
     assert f"values of {column!r}" in warning
 
 
-def test_a_group_is_on_one_side(tmp_path: Path) -> None:
+def test_each_group_is_in_one_set(tmp_path: Path) -> None:
     source = written(tmp_path, patients(0, 30), WARDS)
     data = load(source, client="hospital", group="patient", features=["patient"])
     train, test = set(data.train_x[:, 0].tolist()), set(data.test_x[:, 0].tolist())
     assert (len(train), len(test), train & test) == (24, 6, set())
     assert (len(data.train_y), data.warnings) == (480, ())
-    assert sorted(int(p) % 3 for p in test) == [0, 0, 1, 1, 2, 2]  # of each hospital its share
+    assert sorted(int(p) % 3 for p in test) == [0, 0, 1, 1, 2, 2]  # each hospital's share
     assert data.about.endswith("3 clients by 'hospital': A, B, C, rows of one 'patient' kept together")
     assert load(source, client="hospital", group="patient").train_x.shape[1] == 2
     assert load(source, client="hospital", group="patient", features=["patient"]).sha256 == data.sha256

@@ -1,4 +1,4 @@
-"""Text as bytes: what follows what, and whose it is."""
+"""Text as bytes: inputs, their following bytes, and their owners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedtempo.data.texts import encoded, padded
 from fedtempo.errors import ConfigError
 
 
-def test_labels_are_the_bytes_that_follow(tmp_path: Path) -> None:
+def test_labels_are_the_following_bytes(tmp_path: Path) -> None:
     text = "".join(chr(97 + i % 26) for i in range(200))
     (tmp_path / "a.txt").write_text(text)
     data = load(f"text:{tmp_path / 'a.txt'}", length=10)
@@ -22,7 +22,7 @@ def test_labels_are_the_bytes_that_follow(tmp_path: Path) -> None:
     assert bytes(data.train_y[0].tolist()).decode() == text[1:11]
     assert data.train_owners is None
     assert len(data.train_x) == (160 - 11) // 10 + 1
-    # What is tested on follows the cut.
+    # The test part follows the training part.
     assert bytes(data.test_x[0].tolist()).decode() == text[160:170]
     assert data.strata[1] == 1
 
@@ -37,12 +37,12 @@ def test_each_file_is_a_client(tmp_path: Path) -> None:
     assert np.bincount(data.train_owners).tolist() == [(50 - 10) // 4 + 1, (150 - 10) // 4 + 1]
 
 
-def test_any_language() -> None:
+def test_text_in_any_language_is_read() -> None:
     assert bytes(encoded(["ü", "日"]).tolist()).decode() == "ü\n日"
     assert padded(["ab", "abcdef"], 4).tolist() == [[97, 98, 0, 0], [97, 98, 99, 100]]
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_unusable_texts_are_rejected(tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("too short")
     with pytest.raises(ConfigError, match=r"short.txt: \d bytes for one side are too few for an example of 80"):

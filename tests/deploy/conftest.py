@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def task_identity() -> Iterator[None]:
-    """Flower's messages belong to a task."""
+    """Set the identity of a Flower task, which its messages need."""
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1

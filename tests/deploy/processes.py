@@ -25,21 +25,21 @@ from fedtempo.runs.config import Config
 
 @dataclass(frozen=True)
 class ClientProcess:
-    """A started client and its log."""
+    """A running client process and its log."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def says(self, pattern: str, seconds: float = 60.0) -> str:
         """Wait until the log has a line that matches; returns the match."""
-        found: list[str] = []
+        matches: list[str] = []
 
         def look() -> bool:
-            found.extend(match.group() for match in re.finditer(pattern, self.text))
-            return bool(found)
+            matches.extend(match.group() for match in re.finditer(pattern, self.text))
+            return bool(matches)
 
         wait_until(look, seconds, lambda: f"{pattern!r} is not in the log:\n{self.text}")
-        return found[0]
+        return matches[0]
 
     @property
     def text(self) -> str:
@@ -103,17 +103,17 @@ def addresses(pids: Iterable[int]) -> set[str]:
         for descriptor in Path("/proc").glob(f"{pid}/fd/*"):
             with contextlib.suppress(OSError):  # it has just been closed
                 inodes.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(descriptor)))
-    found = set()
+    ends = set()
     for table in ("tcp", "tcp6", "udp", "udp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[9] in inodes:
-                found |= {end.rpartition(":")[0] for end in fields[1:3]}
-    return found
+                ends |= {end.rpartition(":")[0] for end in fields[1:3]}
+    return ends
 
 
 @dataclass(frozen=True)
-class Place:
+class SecuredSuperLink:
     """A SuperLink with TLS and keys, and the folder of its keys."""
 
     superlink: SuperLink
@@ -121,7 +121,7 @@ class Place:
     folder: Path
 
     def client(self, name: str, key: str | None = None, **options: Any) -> contextlib.AbstractContextManager[Any]:
-        """A client with its own key, another's, or none ("")."""
+        """Run a client with its own key, with another's, or without one ("")."""
         settings = {"superlink": self.superlink.address, "root_certificates": str(self.keys / "ca.crt")}
         if key != "":
             settings["private_key"] = str(self.keys / (key or name))
@@ -129,7 +129,7 @@ class Place:
 
 
 @contextlib.contextmanager
-def secured(folder: Path, names: Sequence[str]) -> Iterator[Place]:
+def secured(folder: Path, names: Sequence[str]) -> Iterator[SecuredSuperLink]:
     """Run a SuperLink with TLS that accepts clients of these names."""
     keys = folder / "keys"
     make_keys(keys, ["127.0.0.1", "localhost"], names)
@@ -137,9 +137,9 @@ def secured(folder: Path, names: Sequence[str]) -> Iterator[Place]:
     with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
         assert len(register(superlink, keys)) == len(names)
         assert register(superlink, keys) == []
-        yield Place(superlink, keys, folder)
+        yield SecuredSuperLink(superlink, keys, folder)
 
 
-def deployed(place: Place, config: Config, folder: Path) -> dict[str, Any]:
-    with joined(place.superlink, outage_s=60) as grid:
+def deployed(secured_superlink: SecuredSuperLink, config: Config, folder: Path) -> dict[str, Any]:
+    with joined(secured_superlink.superlink, outage_s=60) as grid:
         return deploy_to_folder(config, folder, grid)

@@ -52,7 +52,7 @@ class Composed:
         return done.stdout
 
     def kill(self, service: str) -> None:
-        """Kill what a container runs, as a crash would: all but its first process, which only waits for that."""
+        """Kill a container's programs, as a crash would: all but its first process, which waits for them."""
         self("exec", "-T", service, "sh", "-c", "kill -9 -1; true")
 
 
@@ -107,13 +107,13 @@ def test_three_clients_train_to_the_target_over_tls(compose: Composed) -> None:
     assert set(run.visits["outcome"]) <= {"done", "cut", "cancelled"}
 
 
-def test_the_port_leads_to_the_clients_interface_alone(compose: Composed) -> None:
+def test_the_published_port_serves_only_the_clients_interface(compose: Composed) -> None:
     assert _reached(compose, "/v1/fleet/activate-node") not in (None, 404, 502)
     for path in ("/v1/control/start-run", "/v1/runtime/pull-messages", "/health", "/"):
         assert _reached(compose, path) == 404
 
 
-def test_containers_that_are_killed_come_back_and_the_run_goes_on(compose: Composed) -> None:
+def test_killed_containers_restart_and_the_run_continues(compose: Composed) -> None:
     folder = compose.folder / "runs" / "killed"
     name = f"{compose.environment['COMPOSE_PROJECT_NAME']}-server"
     settings = ["--set", "run.stop_at_target=false", "--set", "run.horizon=3600"]

@@ -30,7 +30,7 @@ from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.record import load_run
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real as config
-from tests.deploy.processes import ClientProcess, Place, addresses, client, deployed, family, secured
+from tests.deploy.processes import ClientProcess, SecuredSuperLink, addresses, client, deployed, family, secured
 
 pytestmark = pytest.mark.deploy
 
@@ -91,18 +91,18 @@ note("started")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with secured(tmp_path_factory.mktemp("deploy"), [*NAMES, *OTHERS]) as place:
-        make_keys(place.keys, [], ["stranger"])
-        yield place
+def secured_superlink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredSuperLink]:
+    with secured(tmp_path_factory.mktemp("deploy"), [*NAMES, *OTHERS]) as secured_superlink:
+        make_keys(secured_superlink.keys, [], ["stranger"])
+        yield secured_superlink
     with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
-        probe.connect(("127.0.0.1", int(place.superlink.address.rpartition(":")[2])))
+        probe.connect(("127.0.0.1", int(secured_superlink.superlink.address.rpartition(":")[2])))
 
 
 @pytest.fixture(scope="module")
-def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
-    """All clients of these tests, started together: well-behaved ones, and one for each kind of trouble."""
-    other = place.folder / "other"
+def clients(secured_superlink: SecuredSuperLink) -> Iterator[dict[str, ClientProcess]]:
+    """Start all clients of these tests together: well-behaved ones, and one for each kind of failure."""
+    other = secured_superlink.folder / "other"
     make_keys(other, ["127.0.0.1"], [])
     options: dict[str, dict[str, Any]] = {name: {"part": part} for part, name in enumerate(NAMES)}
     options |= {
@@ -116,10 +116,12 @@ def clients(place: Place) -> Iterator[dict[str, ClientProcess]]:
         "misled": {"key": "alice", "root_certificates": str(other / "ca.crt")},
     }
     with contextlib.ExitStack() as stack:
-        yield {name: stack.enter_context(place.client(name, **each)) for name, each in options.items()}
+        yield {
+            name: stack.enter_context(secured_superlink.client(name, **settings)) for name, settings in options.items()
+        }
 
 
-def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> None:
+def test_rejected_clients_are_told_why(clients: dict[str, ClientProcess]) -> None:
     misled, stranger = clients["misled"], clients["stranger"]
     assert misled.process.wait(60) == 2
     assert "root_certificates" in misled.text
@@ -130,27 +132,33 @@ def test_who_may_not_come_in_is_told_so(clients: dict[str, ClientProcess]) -> No
     assert clients["keyless"].stop() == 0
 
 
-def test_a_key_is_good_for_one_client_at_a_time(place: Place, clients: dict[str, ClientProcess]) -> None:
+def test_a_key_is_good_for_one_client_at_a_time(
+    secured_superlink: SecuredSuperLink, clients: dict[str, ClientProcess]
+) -> None:
     clients["alice"].says("connected to")
-    with place.client("double", key="alice") as double:
+    with secured_superlink.client("double", key="alice") as double:
         double.says(r"refused: \[code: 2004\]")
         assert "connected to" not in double.text
         assert double.stop() == 0
     assert clients["alice"].process.poll() is None
 
 
-def test_keys_are_registered_by_command(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    keys(place.keys, [], ["latecomer"], False, place.superlink.address)
+def test_keys_are_registered_by_a_command(
+    secured_superlink: SecuredSuperLink, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys(secured_superlink.keys, [], ["latecomer"], False, secured_superlink.superlink.address)
     text = capsys.readouterr().out
-    assert f"latecomer is registered at {place.superlink.address}" in text
-    assert "alice" not in text, "what was known is not registered again"
-    with place.client("latecomer") as latecomer:
+    assert f"latecomer is registered at {secured_superlink.superlink.address}" in text
+    assert "alice" not in text, "known keys are not registered again"
+    with secured_superlink.client("latecomer") as latecomer:
         latecomer.says("connected to")
         assert latecomer.stop() == 0
 
 
 @pytest.mark.usefixtures("clients")
-def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: Place, tmp_path: Path) -> None:
+def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(
+    secured_superlink: SecuredSuperLink, tmp_path: Path
+) -> None:
     seen: set[str] = set()
 
     async def script(fed: Federation) -> None:
@@ -161,7 +169,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
             fed.commit(await fed.average(updates))
 
     simulated, _, _ = run(config())
-    summary = deployed(place, config(script, deploy__names=list(NAMES)), tmp_path / "run")
+    summary = deployed(secured_superlink, config(script, deploy__names=list(NAMES)), tmp_path / "run")
     assert summary["model_sha256"] == simulated["model_sha256"]
     assert summary["visits"] == simulated["visits"] == 9
     assert seen <= {"0100007F", "00000000"}, "only 127.0.0.1 (and no peer yet)"
@@ -177,13 +185,13 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(place: P
         ("glutton", 60.0, r"shape \(16000000,\)", "refused", None),
     ],
 )
-def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
+def test_a_client_that_fails_during_a_visit_is_given_up_and_the_others_continue(
     name: str,
     deadline_s: float,
     why: str,
     outcome: str,
     code: int | None,
-    place: Place,
+    secured_superlink: SecuredSuperLink,
     clients: dict[str, ClientProcess],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -191,18 +199,18 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
     took: list[float] = []
 
     async def script(fed: Federation) -> None:
-        (failing,) = [each for each in fed.clients if each.name == name]
+        (failing,) = [client for client in fed.clients if client.name == name]
         began = fed.now
         with pytest.raises(ClientUnavailable, match=why):
             await fed.train(failing, fed.model)
         took.append(fed.now - began)
-        updates = await fed.train_all([each for each in fed.clients if each is not failing], fed.model)
+        updates = await fed.train_all([client for client in fed.clients if client is not failing], fed.model)
         fed.commit(await fed.average(updates))
 
     settings = config(
         script, deploy__names=["alice", "bert", name], deploy__deadline_floor_s=deadline_s, run__max_commits=1
     )
-    deployed(place, settings, tmp_path / "run")
+    deployed(secured_superlink, settings, tmp_path / "run")
     assert took[0] < 40
     assert sorted(load_run(tmp_path / "run").visits["outcome"]) == sorted([outcome, "done", "done"])
     if code is None:
@@ -215,21 +223,21 @@ def test_a_client_that_fails_in_a_visit_is_given_up_and_the_others_go_on(
         assert clients[name].process.wait(10) == code
 
 
-def test_one_that_is_killed_while_it_sends_holds_up_nobody(
-    place: Place, clients: dict[str, ClientProcess], tmp_path: Path
+def test_a_client_killed_while_sending_does_not_block_the_others(
+    secured_superlink: SecuredSuperLink, clients: dict[str, ClientProcess], tmp_path: Path
 ) -> None:
     took: list[float] = []
 
     async def script(fed: Federation) -> None:
-        (failing,) = [each for each in fed.clients if each.name == "fritz"]
-        others = [each for each in fed.clients if each is not failing]
+        (failing,) = [client for client in fed.clients if client.name == "fritz"]
+        remaining = [client for client in fed.clients if client is not failing]
 
         async def go_on() -> None:
             while "train" not in clients["fritz"].text:
                 await fed.sleep_until(fed.now + 0.1)
             began = time.monotonic()
             for _ in range(3):
-                fed.commit(await fed.average(await fed.train_all(others, fed.model)))
+                fed.commit(await fed.average(await fed.train_all(remaining, fed.model)))
             took.append(time.monotonic() - began)
 
         with pytest.raises(ClientUnavailable, match="no answer within"):
@@ -237,13 +245,13 @@ def test_one_that_is_killed_while_it_sends_holds_up_nobody(
 
     names = ["alice", "bert", "fritz"]
     settings = config(script, deploy__names=names, deploy__deadline_floor_s=15.0, run__max_commits=9)
-    deployed(place, settings, tmp_path / "run")
+    deployed(secured_superlink, settings, tmp_path / "run")
     assert sorted(load_run(tmp_path / "run").visits["outcome"]) == ["done"] * 6 + ["late"]
     assert took[0] < 30
     assert clients["fritz"].process.wait(10) == -signal.SIGKILL
 
 
-def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
+def test_a_client_survives_the_loss_of_its_superlink(tmp_path: Path) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
     with client(tmp_path, "solo", address, insecure=True) as solo:
         with started(tmp_path, address=address, database=database):
@@ -257,7 +265,7 @@ def test_a_client_outlives_its_superlink(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_flowers_own_supernode_serves_too(tmp_path: Path) -> None:
+def test_flowers_supernode_can_serve_as_a_client(tmp_path: Path) -> None:
     settings = tmp_path / "client.toml"
     settings.write_text('name = "stock"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
     with started(tmp_path) as superlink, (tmp_path / "supernode.log").open("wb") as log:
@@ -290,7 +298,7 @@ def _with_programs(home: Path) -> dict[str, str]:
     }
 
 
-def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_deploy_starts_everything_on_this_machine_and_leaves_nothing_running(tmp_path: Path) -> None:
     settings = tmp_path / "run.toml"
     settings.write_text(config().dump())
     out = tmp_path / "run"
@@ -318,9 +326,9 @@ def test_deploy_starts_all_on_this_machine_and_leaves_nothing_behind(tmp_path: P
 
 def _orphans() -> list[str]:
     """Return the command lines of orphaned processes."""
-    found = []
+    commands = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == 1:
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-    return found
+                commands.append((folder / "cmdline").read_text().replace("\0", " "))
+    return commands

@@ -32,7 +32,7 @@ from tests.deploy.live.deployments import config
 pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
-def test_a_call_and_its_answer_survive_the_way() -> None:
+def test_a_call_and_its_answer_survive_conversion_to_messages() -> None:
     arrays = (np.arange(3, dtype=np.float32), np.array([1], dtype=np.int64))
     call = Call(5, "train", {"a": {"b": [1, None, 2.5]}}, arrays)
     kind, content, got = wire.read_call(wire.message_of(call))
@@ -47,32 +47,32 @@ def test_a_call_and_its_answer_survive_the_way() -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(3, "gone"), (4, "gone"), (5, "gone"), (8, "crashed"), (2, "failed")])
-def test_flowers_errors(code: int, kind: str) -> None:
+def test_flowers_error_codes_become_failures(code: int, kind: str) -> None:
     message = wire.message_of(Call(5, "describe", {}))
     reply = wire.reply_of(Message(Error(code, "why"), reply_to=message))
     assert reply.failure is not None
     assert reply.failure.kind == kind
 
 
-def test_a_reply_that_holds_something_else_is_a_failure() -> None:
+def test_a_reply_with_unexpected_content_is_a_failure() -> None:
     message = wire.message_of(Call(5, "describe", {}))
-    for told in ("[1]", "{", '"x"'):
-        odd = Message(RecordDict({"told": ConfigRecord({"json": told})}), reply_to=message)
+    for text in ("[1]", "{", '"x"'):
+        odd = Message(RecordDict({"told": ConfigRecord({"json": text})}), reply_to=message)
         reply = wire.reply_of(odd)
         assert reply.failure is not None
         assert reply.failure.kind == "failed"
     assert wire.reply_of(Message(RecordDict(), reply_to=message)).failure is not None
 
 
-def test_the_app_holds_no_code_but_two_imports() -> None:
+def test_the_submitted_app_holds_nothing_but_two_imports() -> None:
     assert bundle()[:2] == b"PK"
     assert len(bundle()) < 5000
 
 
-def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
+def test_keys_are_created_once_and_readable_only_by_their_owner(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
-    made = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
-    assert made == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
+    names = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
+    assert names == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
     for name in ("ca.key", "server.key", "a", "b"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
@@ -94,7 +94,7 @@ def test_keys_are_made_once_and_are_secret(tmp_path: Path) -> None:
         make_keys(tmp_path / "other", [], [])
 
 
-def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
+def test_the_key_of_an_authority_can_be_stored_elsewhere(tmp_path: Path) -> None:
     make_keys(tmp_path, ["example.org"], ["a"])
     authority = (tmp_path / "ca.crt").read_bytes()
     (tmp_path / "ca.key").rename(tmp_path / "elsewhere")
@@ -108,13 +108,13 @@ def test_an_authoritys_key_may_be_kept_elsewhere(tmp_path: Path) -> None:
         make_keys(tmp_path, ["example.org"], [])
 
 
-def test_no_open_superlink_is_started_where_one_with_a_certificate_is_missing(tmp_path: Path) -> None:
+def test_without_a_superlink_for_the_configured_certificate_none_is_started_insecurely(tmp_path: Path) -> None:
     settings = config(deploy__root_certificates=str(tmp_path / "ca.crt"), deploy__superlink="127.0.0.1:9")
     with pytest.raises(RunError, match=r"no SuperLink with a certificate of .*ca\.crt"):
         _started_superlink(settings, tmp_path, print).__enter__()
 
 
-def test_a_server_that_was_silent_for_too_long_is_told_how_to_go_on() -> None:
+def test_a_server_whose_app_ended_is_told_how_to_resume() -> None:
     class Refusing:
         _runtime_client, node = None, None
 
@@ -127,7 +127,7 @@ def test_a_server_that_was_silent_for_too_long_is_told_how_to_go_on() -> None:
         grid.node_ids()
 
 
-def test_our_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:
+def test_the_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:
     settings = tmp_path / "client.toml"
     settings.write_text('name = "c"\ninsecure = true\n[data]\nsource = "digits"\nclients = 50\npart = 0\n')
     context = Context(1, 5, {"fedtempo": str(settings)}, RecordDict(), {})
@@ -142,8 +142,8 @@ def test_our_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> 
     network = {"network": "mlp", "hidden": [8]}
     job = {"seed": 1, "network": network, "n_classes": 10, "layout": model.layout}
     work = {"stay": 3, "job": job, "client": 0, "visit": 1, "training": {"lr": 0.1}}
-    told = ask("compute", json.loads(json.dumps(work))).content
-    assert told["statistics"]["loss"] > 0
+    reply = ask("compute", json.loads(json.dumps(work))).content
+    assert reply["statistics"]["loss"] > 0
     (trained,) = ask("send", {"stay": 3}).arrays
     assert np.any(trained != model.vector.numpy())
     assert "no visit" in ask("send", {"stay": 3}).content["refused"]

@@ -42,7 +42,7 @@ def values(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^(fedtempo_\S+) (\S+)$", text, re.MULTILINE)}
 
 
-def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
+def test_a_run_serves_metrics_and_its_health(tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
 
     def spoil(call: Call, reply: Reply) -> Reply:
@@ -88,7 +88,7 @@ def test_metrics_and_health_of_a_run(tmp_path: Path) -> None:
         probe.connect(("127.0.0.1", port))
 
 
-def test_a_superlink_that_is_away_is_not_well() -> None:
+def test_a_lost_superlink_makes_the_health_check_fail() -> None:
     class Away:
         now, present, busy, away = 3.0, 2, 1, True
         model = type("Model", (), {"version": 4})
@@ -100,7 +100,7 @@ def test_a_superlink_that_is_away_is_not_well() -> None:
         assert read(port, "/health")[0] == 503
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -122,7 +122,9 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
             config(run__max_commits=1), tmp_path / "run", grid, recorder=partial(Recorder, observers=[RunLog()])
         )
     grid.close()
-    lines = [json.loads(JsonLines().format(each)) for each in caplog.records if each.name == "fedtempo.run"]
+    lines = [
+        json.loads(JsonLines().format(log_record)) for log_record in caplog.records if log_record.name == "fedtempo.run"
+    ]
     visits = [line for line in lines if "outcome" in line]
     assert [line["outcome"] for line in visits] == ["done"] * 3
     assert visits[0].items() >= {"level": "info", "logger": "fedtempo.run", "visit": visits[0]["visit"]}.items()
@@ -132,6 +134,6 @@ def test_log_lines_are_json(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         raise ValueError("no")
     except ValueError:
         record = logging.LogRecord("x", logging.ERROR, "", 1, "failed %s", ("once",), sys.exc_info())
-    told = json.loads(JsonLines().format(record))
-    assert told["message"] == "failed once"
-    assert "Traceback" in told["exception"]
+    entry = json.loads(JsonLines().format(record))
+    assert entry["message"] == "failed once"
+    assert "Traceback" in entry["exception"]

@@ -20,7 +20,7 @@ from fedtempo.deploy.live import joining
 from fedtempo.federation import Federation
 from fedtempo.record import load_run
 from tests.deploy.live.deployments import real as config
-from tests.deploy.processes import ClientProcess, Place, deployed, secured
+from tests.deploy.processes import ClientProcess, SecuredSuperLink, deployed, secured
 
 pytestmark = pytest.mark.deploy
 
@@ -49,33 +49,33 @@ node._POLL_S = node._POLL_MAX_S = 0.0
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with secured(tmp_path_factory.mktemp("odd"), ["alice", "mute", "flood", "twice"]) as place:
-        yield place
+def secured_superlink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredSuperLink]:
+    with secured(tmp_path_factory.mktemp("odd"), ["alice", "mute", "flood", "twice"]) as secured_superlink:
+        yield secured_superlink
 
 
 @pytest.fixture(scope="module")
-def alice(place: Place) -> Iterator[ClientProcess]:
-    with place.client("alice") as alice:
+def alice(secured_superlink: SecuredSuperLink) -> Iterator[ClientProcess]:
+    with secured_superlink.client("alice") as alice:
         yield alice
 
 
 @contextlib.contextmanager
-def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Run nginx with deploy/nginx.conf and shorter timeouts before the SuperLink; its address and error log."""
+def proxied(secured_superlink: SecuredSuperLink, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Run nginx before the SuperLink with deploy/nginx.conf and shorter timeouts; yield its address and error log."""
     port, errors = free_port(), folder / "errors.log"
     text = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()
     for former, mine in (
-        ("/etc/fedtempo/keys/", f"{place.keys}/"),
+        ("/etc/fedtempo/keys/", f"{secured_superlink.keys}/"),
         ("listen 9443", f"listen 127.0.0.1:{port}"),
-        ("https://127.0.0.1:8000", f"https://{place.superlink.address}"),
+        ("https://127.0.0.1:8000", f"https://{secured_superlink.superlink.address}"),
         ("/var/log/nginx/error.log", str(errors)),
         ("rate=50r/s", "rate=5r/s"),
         ("burst=400", "burst=20"),
     ):
         assert former in text
         text = text.replace(former, mine)
-    temporary = "".join(f"{each}_temp_path {folder}/{each};\n" for each in TEMPORARY)
+    temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in TEMPORARY)
     (folder / "nginx.conf").write_text(f"pid {folder}/pid;\nevents {{}}\nhttp {{\n{temporary}{text}\n}}\n")
     command = [str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", str(errors), "-g", "daemon off;"]
     process = subprocess.Popen(command)
@@ -86,8 +86,8 @@ def proxied(place: Place, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.usefixtures("alice")
-def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
-    place: Place,
+def test_a_client_that_fetches_nothing_is_logged_and_disturbs_nobody(
+    secured_superlink: SecuredSuperLink,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,9 +101,9 @@ def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
         for _ in range(3):
             fed.commit(await fed.average(await fed.train_all(fed.clients, fed.model)))
 
-    with place.client("mute", before=ASKS_FOR_NOTHING) as mute:
+    with secured_superlink.client("mute", before=ASKS_FOR_NOTHING) as mute:
         node = mute.says(r"connected to \S+ as node \d+").rpartition(" ")[2]
-        deployed(place, config(script, data__clients=1, deploy__names=["alice"]), tmp_path / "run")
+        deployed(secured_superlink, config(script, data__clients=1, deploy__names=["alice"]), tmp_path / "run")
         assert mute.process.poll() is None
     assert caplog.text.count(f"node {node} is online but has not described its client") == 1
     records = load_run(tmp_path / "run")
@@ -113,14 +113,16 @@ def test_one_that_asks_for_nothing_disturbs_nobody_and_is_told_of(
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 @pytest.mark.usefixtures("alice")
-def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Place, tmp_path: Path) -> None:
+def test_a_client_that_fetches_endlessly_is_throttled_and_disturbs_nobody(
+    secured_superlink: SecuredSuperLink, tmp_path: Path
+) -> None:
     with (
-        proxied(place, tmp_path) as (address, errors),
-        place.client("flood", before=NEVER_WAITS, superlink=address) as flood,
+        proxied(secured_superlink, tmp_path) as (address, errors),
+        secured_superlink.client("flood", before=NEVER_WAITS, superlink=address) as flood,
     ):
         flood.says("connected to")
-        deployed(place, config(data__clients=1, deploy__names=["alice"]), tmp_path / "run")
-        flood.says("is asked too often: .*429 Too Many Requests")
+        deployed(secured_superlink, config(data__clients=1, deploy__names=["alice"]), tmp_path / "run")
+        flood.says("received too many requests: .*429 Too Many Requests")
         assert re.search(r'limiting requests, excess: .* by zone "clients", client: 127.0.0.1', errors.read_text())
         assert flood.process.poll() is None
     records = load_run(tmp_path / "run")
@@ -128,23 +130,31 @@ def test_one_that_asks_without_end_is_told_to_wait_and_disturbs_nobody(place: Pl
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-def test_one_that_trusts_another_authority_leaves_a_line_on_both_sides(place: Place, tmp_path: Path) -> None:
+def test_a_client_that_trusts_another_authority_is_logged_on_both_sides(
+    secured_superlink: SecuredSuperLink, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     make_keys(other, ["127.0.0.1"], [])
     with (
-        proxied(place, tmp_path) as (address, errors),
-        place.client("misled", key="alice", superlink=address, root_certificates=str(other / "ca.crt")) as misled,
+        proxied(secured_superlink, tmp_path) as (address, errors),
+        secured_superlink.client(
+            "misled", key="alice", superlink=address, root_certificates=str(other / "ca.crt")
+        ) as misled,
     ):
         assert misled.process.wait(60) == 2
         assert "CERTIFICATE_VERIFY_FAILED" in misled.text
         assert re.search(r"unknown ca.* while SSL handshaking, client: 127.0.0.1", errors.read_text())
 
 
-def test_an_answer_that_comes_twice_counts_once_and_the_superlink_says_so(place: Place, tmp_path: Path) -> None:
-    with place.client("twice", before=ANSWERS_TWICE) as twice:
+def test_a_duplicate_answer_counts_once_and_is_logged_by_the_superlink(
+    secured_superlink: SecuredSuperLink, tmp_path: Path
+) -> None:
+    with secured_superlink.client("twice", before=ANSWERS_TWICE) as twice:
         twice.says("connected to")
-        deployed(place, config(data__clients=1, deploy__names=["twice"], run__max_commits=2), tmp_path / "run")
+        deployed(
+            secured_superlink, config(data__clients=1, deploy__names=["twice"], run__max_commits=2), tmp_path / "run"
+        )
         assert twice.process.poll() is None
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 2
-    assert "Failed to store Message reply" in (place.folder / "superlink.log").read_text()
+    assert "Failed to store Message reply" in (secured_superlink.folder / "superlink.log").read_text()
     print(twice.text)

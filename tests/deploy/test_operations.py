@@ -59,12 +59,12 @@ def words(value: str | list[str]) -> list[str]:
 
 def unit(path: Path) -> dict[str, list[str]]:
     """Return a unit's settings; settings that occur several times have all their values."""
-    found: dict[str, list[str]] = {}
+    settings: dict[str, list[str]] = {}
     for line in path.read_text().replace("\\\n", " ").splitlines():
         if not line.startswith(("#", "[")) and "=" in line:
             name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
-    return found
+            settings.setdefault(name, []).append(value)
+    return settings
 
 
 def superlink_commands() -> list[list[str]]:
@@ -74,7 +74,7 @@ def superlink_commands() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("command", superlink_commands(), ids=["compose", "systemd"])
-def test_the_superlink_is_started_with_options_that_it_has_and_guards_its_clients_interface(command: list[str]) -> None:
+def test_the_superlink_is_started_with_existing_options_and_checks_its_clients(command: list[str]) -> None:
     options = _parse_args_run_superlink().parse_args(command)
     assert options.isolation == "process"
     assert options.enable_supernode_auth
@@ -82,9 +82,10 @@ def test_the_superlink_is_started_with_options_that_it_has_and_guards_its_client
     assert options.database.startswith(("/state/", "/var/lib/fedtempo/"))
 
 
-def test_programs_of_ours_are_started_with_commands_that_they_have(services: dict[str, dict[str, Any]]) -> None:
+def test_fedtempos_programs_are_started_with_existing_commands(services: dict[str, dict[str, Any]]) -> None:
     lines = [
-        [*words(each.get("entrypoint", ["fedtempo"])), *words(each.get("command", []))] for each in services.values()
+        [*words(service.get("entrypoint", ["fedtempo"])), *words(service.get("command", []))]
+        for service in services.values()
     ]
     for path in UNITS:
         for line in unit(path)["ExecStart"]:
@@ -93,17 +94,17 @@ def test_programs_of_ours_are_started_with_commands_that_they_have(services: dic
     assert {line[0] for line in ours} == {"client", "deploy", "keys", "resume"}
     command = get_command(app)
     for name, *rest in ours:
-        known = {option for each in command.commands[name].params for option in each.opts}  # type: ignore[attr-defined]
+        known = {option for service in command.commands[name].params for option in service.opts}  # type: ignore[attr-defined]
         assert {word for word in rest if word.startswith("--")} <= known
 
 
-def test_containers_find_the_files_that_keys_makes(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_containers_find_the_files_made_by_keys(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     entrypoint = services["keys"]["entrypoint"]
     hosts = [entrypoint[i + 1] for i, word in enumerate(entrypoint) if word == "--host"]
-    made = {f"./keys/{path.name}" for path in make_keys(tmp_path, hosts, WARDS)}
+    key_files = {f"./keys/{path.name}" for path in make_keys(tmp_path, hosts, WARDS)}
     for name, service in services.items():
         there = mounted(service)
-        assert {source for source in there.values() if source.startswith("./keys/")} <= made, name
+        assert {source for source in there.values() if source.startswith("./keys/")} <= key_files, name
         for path in re.findall(r"/etc/fedtempo/[\w.-]+", str({**service, "volumes": []})):
             assert path in there or str(Path(path).parent) in there, (name, path)
     for path in re.findall(r"/etc/fedtempo/[\w.-]+", (DEPLOY / "compose-nginx.conf").read_text()):
@@ -115,18 +116,18 @@ def test_containers_find_the_files_that_keys_makes(services: dict[str, dict[str,
     context.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
 
 
-def test_nobody_but_the_proxy_and_the_run_reaches_the_superlink(services: dict[str, dict[str, Any]]) -> None:
+def test_only_the_proxy_and_the_run_reach_the_superlink(services: dict[str, dict[str, Any]]) -> None:
     networks = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["networks"]
     assert networks == {"inside": {"internal": True}}
-    inside = {name for name, each in services.items() if "inside" in each.get("networks", [])}
+    inside = {name for name, service in services.items() if "inside" in service.get("networks", [])}
     assert inside == {"superlink", "proxy", "keys", "server"}
     assert services["superlink"]["networks"] == ["inside"]
-    assert [name for name, each in services.items() if "ports" in each] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     for name in ("nginx.conf", "compose-nginx.conf"):
         assert re.findall(r"location (\S+)", (DEPLOY / name).read_text()) == ["/v1/fleet/", "/"]
 
 
-def test_the_two_proxies_differ_in_where_the_superlink_is() -> None:
+def test_the_two_proxies_differ_only_in_the_superlinks_address() -> None:
     def settings(name: str) -> set[str]:
         text = re.sub(r"#.*", "", (DEPLOY / name).read_text().replace("/etc/fedtempo/keys/", "/etc/fedtempo/"))
         return {" ".join(line.split()) for line in text.splitlines()} - {""}
@@ -136,7 +137,7 @@ def test_the_two_proxies_differ_in_where_the_superlink_is() -> None:
     assert {line.split()[0] for line in composed - alone} == {"proxy_pass", "resolver", "set"}
 
 
-def test_the_trials_clients_hold_what_its_configuration_deals(services: dict[str, dict[str, Any]]) -> None:
+def test_clients_of_the_trial_hold_the_parts_that_its_configuration_deals(services: dict[str, dict[str, Any]]) -> None:
     config = load(DEPLOY / "trial" / "run.toml")
     assert config.deploy.names == WARDS
     for part, name in enumerate(WARDS):
@@ -155,7 +156,7 @@ def test_the_trials_clients_hold_what_its_configuration_deals(services: dict[str
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd is not installed")
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_systemd_understands_the_units(path: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(path: Path, tmp_path: Path) -> None:
     text = re.sub(r"/opt/fedtempo/bin/[\w-]+", "/bin/true", path.read_text())
     (tmp_path / path.name.replace("@", "@x")).write_text(text)
     done = subprocess.run(
@@ -169,7 +170,7 @@ def test_systemd_understands_the_units(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
-def test_units_look_for_what_is_beside_them(path: Path) -> None:
+def test_units_declare_every_folder_that_they_use(path: Path) -> None:
     settings = unit(path)
     assert settings["DynamicUser"] == ["yes"]
     assert "FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1" in settings["Environment"][0]

@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.deploy, pytest.mark.usefixtures("task_identity")]
 
 
 class Pieces:
-    """A message at a SuperLink. known: not abandoned. there: number of pieces received."""
+    """A SuperLink that holds one message. known: the message is not abandoned. there: number of received pieces."""
 
     def __init__(self, message: Message) -> None:
         message.metadata.__dict__["_message_id"] = message.object_id
         self.proto = message_to_proto(remove_content_from_message(message))
         self.tree = get_object_tree(message)
-        self.pieces = {name: each.deflate() for name, each in get_all_nested_objects(message).items()}
+        self.pieces = {name: piece.deflate() for name, piece in get_all_nested_objects(message).items()}
         self.there, self.known = 0, True
         self.asked: list[list[str]] = []
         self.confirmed: list[str] = []
@@ -64,7 +64,7 @@ def call() -> Message:
     return message
 
 
-def test_a_reply_is_there_when_all_of_it_is() -> None:
+def test_a_reply_is_delivered_once_all_its_pieces_arrived() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, (np.ones(3, np.float32),)))
     incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_a_reply_is_there_when_all_of_it_is() -> None:
     for _ in superlink.pieces:
         assert incoming.pull([name]) == {}
         superlink.there += 1
-    assert superlink.asked == [[name]], "it is told of once"
+    assert superlink.asked == [[name]], "the message is offered only once"
     assert superlink.confirmed == []
     reply = incoming.pull([name])[name]
     assert reply.content == {"y": 2}
@@ -80,7 +80,7 @@ def test_a_reply_is_there_when_all_of_it_is() -> None:
     assert superlink.confirmed == [superlink.proto.metadata.message_id]
 
 
-def test_a_reply_that_the_superlink_has_given_up_is_gone() -> None:
+def test_a_reply_abandoned_by_the_superlink_is_gone() -> None:
     sent = call()
     superlink = Pieces(wire.answer_to(sent, {"y": 2}, ()))
     incoming = IncomingReplies(superlink, Node(node_id=1), 1)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
     pull_messages = superlink.PullMessages
 
     def refusing(request: Any) -> PullAppMessagesResponse:
-        if "former" in request.message_ids:  # as a SuperLink does that still has the other run's messages
+        if "former" in request.message_ids:  # like a SuperLink that still holds the other run's messages
             answer = httpx.Response(500, request=httpx.Request("POST", "http://superlink"))
             raise httpx.HTTPStatusError("500", request=answer.request, response=answer)
         return pull_messages(request)
@@ -116,7 +116,7 @@ def test_a_call_of_another_run_is_gone_and_the_others_are_fetched() -> None:
     assert replies["former"].failure.kind == "gone"
 
 
-def test_a_client_gives_up_a_call_that_its_server_did_not_send_whole(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_gives_up_a_call_that_its_server_did_not_finish_sending(caplog: pytest.LogCaptureFixture) -> None:
     pieces, replies = Pieces(call()), []
     pieces.known = False
 

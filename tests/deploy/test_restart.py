@@ -56,9 +56,9 @@ def written(folder: Path, config: Config) -> Path:
 
 def trainings(clients: list[ClientProcess]) -> list[int]:
     """Return how often each client trained, and whether it ever trained twice for the same visit."""
-    stays = [re.findall(r"train (\d+) answered in", each.text) for each in clients]
-    assert all(count == 1 for each in stays for count in Counter(each).values())
-    return [len(each) for each in stays]
+    stays = [re.findall(r"train (\d+) answered in", client.text) for client in clients]
+    assert all(count == 1 for client in stays for count in Counter(client).values())
+    return [len(client) for client in stays]
 
 
 def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("away_s", "given_up"), [(0.0, False), (2 * PACE_S, False), (0.0, True)])
-def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, given_up: bool, tmp_path: Path) -> None:
-    """given_up: the SuperLink has abandoned the submitted run, as it does after a minute."""
+def test_a_killed_server_continues_with_its_clients(away_s: float, given_up: bool, tmp_path: Path) -> None:
+    """given_up: whether the SuperLink has abandoned the submitted run, as it does after a minute."""
     address = f"127.0.0.1:{free_port()}"
     config = real(deploy__superlink=address)
     with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):
@@ -82,8 +82,10 @@ def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, given_up
             wait_until(lambda: trainings(clients) == [2, 2, 2], 60)
         if given_up:
             path = tmp_path / "run" / "deployment.json"
-            told = json.loads(path.read_text())
-            path.write_text(json.dumps({**told, "session": {**told["session"], "token": "expired"}}))
+            remembered_options = json.loads(path.read_text())
+            path.write_text(
+                json.dumps({**remembered_options, "session": {**remembered_options["session"], "token": "expired"}})
+            )
         summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
         assert trainings(clients) == [3, 3, 3]
     simulated, _, _ = run(config)
@@ -94,7 +96,7 @@ def test_a_killed_server_goes_on_with_the_clients_it_had(away_s: float, given_up
     assert not (tmp_path / "run" / "deployment.json").exists()
 
 
-def test_a_run_outlives_a_superlink_that_is_killed(tmp_path: Path) -> None:
+def test_a_run_survives_a_killed_superlink(tmp_path: Path) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
     config = real(deploy__superlink=address)
     with three_clients(tmp_path, address) as clients:
@@ -111,7 +113,7 @@ def test_a_run_outlives_a_superlink_that_is_killed(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
 
 
-def test_a_killed_server_takes_along_what_it_started_here(tmp_path: Path) -> None:
+def test_processes_started_by_a_killed_server_end_with_it(tmp_path: Path) -> None:
     config = real(data__clients=2)
     with driver("deploy", written(tmp_path, config), "--local", "2", "--out", tmp_path / "run") as process:
         wait_until(lambda: _sent(tmp_path / "run") >= 1, 120)

@@ -80,10 +80,10 @@ def test_every_strategy_runs_on_real_clients(name: str, superlink: SuperLink, tm
 
 def test_a_simulation_of_the_measured_fleet_predicts_the_deployment(tmp_path: Path) -> None:
     for strategy, measures in predicted(tmp_path / "prediction").items():
-        found = {each.name: each for each in measures}
+        by_name = {measure.name: measure for measure in measures}
         for name in ("time between commits, mean, s", "time to target, s"):
-            error = found[name].error
+            error = by_name[name].error
             assert error is not None, (strategy, name)
-            assert abs(error) <= 0.15, (strategy, found[name])
-        busy = found["busy ratio, mean"]
+            assert abs(error) <= 0.15, (strategy, by_name[name])
+        busy = by_name["busy ratio, mean"]
         assert busy.real == pytest.approx(busy.predicted, abs=0.1), strategy

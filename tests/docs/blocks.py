@@ -1,19 +1,19 @@
-"""Blocks of code in pages, and what it takes to run them.
+"""Blocks of code in pages, and the comments that control how they are tested.
 
-Comments above a block say how it is tested; a reader of the page does not see them.
+Comments above a block say how it is tested; readers of the page do not see them.
 
-    <!-- test: set KEY=VALUE ... -->   what fedtempo's commands are given besides, to take seconds
-    <!-- test: slow -->                run it among the slow tests only
-    <!-- test: exit N -->              the exit code of each command, 0 otherwise
-    <!-- test: says TEXT -->           what the block's commands print, among other things
-    <!-- test: before COMMAND -->      what must have happened, in the reader's own folder, say
-    <!-- test: needs MODULE -->        where that is not installed, only look at the commands' options
-    <!-- test: skip REASON -->         only look at the commands' options
-    <!-- test: client -->              TOML: it is a client's file
-    <!-- test: pyproject -->           TOML: it belongs into the reader's own package
+    <!-- test: set KEY=VALUE ... -->   added to fedtempo's commands, so that they take seconds
+    <!-- test: slow -->                run it only among the slow tests
+    <!-- test: exit N -->              the exit code of each command (default: 0)
+    <!-- test: says TEXT -->           text that the block's commands must print
+    <!-- test: before COMMAND -->      a command to run first, for example in the reader's folder
+    <!-- test: needs MODULE -->        if it is not installed, only check the commands' options
+    <!-- test: skip REASON -->         only check the commands' options
+    <!-- test: client -->              TOML: a client's file
+    <!-- test: pyproject -->           TOML: part of the reader's package
 
-A block of TOML that is no whole configuration is tried as a part of one. title="FILE" saves a block where later ones of
-the page find it. Blocks of text, what a program printed say, are not tested; they must be marked `text`.
+A block of TOML that is not a complete configuration is tested as a part of one. title="FILE" saves a block for later
+blocks of the page. Blocks of text, such as a program's output, are not tested; they must be marked `text`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DIRECTIVES = {"set", "slow", "exit", "says", "before", "needs", "skip", "client
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. line: of its fence. directives: of the comments above it, in order."""
+    """A fenced block. line: number of the fence's line. directives: from the comments above it, in order."""
 
     page: Path
     line: int
@@ -58,8 +58,8 @@ class Block:
 
     @property
     def title(self) -> str | None:
-        found = _TITLE.search(self.info)
-        return found["title"] if found else None
+        match = _TITLE.search(self.info)
+        return match["title"] if match else None
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -69,16 +69,16 @@ class Block:
         return word in self.words
 
     def all(self, word: str) -> list[str]:
-        return [rest for each, rest in self.directives if each == word]
+        return [rest for name, rest in self.directives if name == word]
 
     def commands(self) -> list[list[str]]:
-        """The lines of a shell, as words; comments are left out, lines that end in a backslash go on."""
+        """Return the shell commands as words, without comments; a backslash at the end of a line continues it."""
         lines = self.text.replace("\\\n", " ").splitlines()
         return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """All blocks of a page, in order. Raises ValueError for a comment that nobody understands."""
+    """Return all blocks of a page in order. Raises ValueError for an unknown comment."""
     return list(_blocks(page, page.read_text(encoding="utf-8").splitlines()))
 
 
@@ -89,7 +89,9 @@ def _blocks(page: Path, lines: list[str]) -> Iterator[Block]:
         comment, fence = _COMMENT.match(line), _FENCE.match(line)
         if comment:
             if comment["word"] not in _DIRECTIVES:
-                raise ValueError(f"{page}:{position + 1}: {comment['word']}: there is {', '.join(sorted(_DIRECTIVES))}")
+                raise ValueError(
+                    f"{page}:{position + 1}: {comment['word']}: not one of {', '.join(sorted(_DIRECTIVES))}"
+                )
             directives.append((comment["word"], comment["rest"]))
         elif fence:
             begun = position
@@ -97,7 +99,7 @@ def _blocks(page: Path, lines: list[str]) -> Iterator[Block]:
             while not lines[position].strip().startswith(fence["ticks"]):
                 position += 1
             indent = len(fence["indent"])
-            text = "\n".join(each[indent:] for each in lines[begun + 1 : position]) + "\n"
+            text = "\n".join(source_line[indent:] for source_line in lines[begun + 1 : position]) + "\n"
             yield Block(page, begun + 1, fence["kind"], fence["info"], text, directives)
             directives = []
         elif line.strip() and directives:

@@ -1,4 +1,4 @@
-"""Tables of pages with results."""
+"""Tables on pages with results."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def rows_of_tables(text: str) -> list[tuple[str, ...]]:
-    """The cells of every line of every table in a page, heads and rules included."""
+    """Return the cells of every line of every table on a page, including heads and rules."""
     return [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines() if line[:1] == "|"]

@@ -1,4 +1,4 @@
-"""Every block of code in README and docs runs, or says why not."""
+"""Every block of code in README and docs runs, or is marked with a reason why not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _name(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a reader would be: a folder with configs/ and examples/, whose modules can be imported."""
+    """Create a reader's folder with configs/ and examples/, whose modules can be imported."""
     for name in ("configs", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
@@ -65,10 +65,10 @@ def test_slow_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture
     _try_page(page, folder, capsys, slow=True)
 
 
-def test_every_block_says_what_it_is_and_few_are_skipped() -> None:
+def test_every_block_names_its_language_and_few_are_skipped() -> None:
     blocks = [block for page in PAGES for block in blocks_of(page)]
     unknown = [block.place for block in blocks if block.kind not in KINDS]
-    assert not unknown, f"these blocks are none of {', '.join(KINDS)}: {', '.join(unknown)}"
+    assert not unknown, f"these blocks are not of a kind among {', '.join(KINDS)}: {', '.join(unknown)}"
     skipped = [block for block in blocks if block.has("skip")]
     assert all(len(block.words["skip"].split()) > 2 for block in skipped), "a skipped block says why"
     tested = [block for block in blocks if block.kind != "text"]
@@ -76,11 +76,11 @@ def test_every_block_says_what_it_is_and_few_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_commands_within_sentences_exist(page: Path) -> None:
+def test_commands_in_running_text_exist(page: Path) -> None:
     for command in _INLINE.findall(page.read_text(encoding="utf-8")):
         try:
             words = shlex.split(command)
-        except ValueError:  # an apostrophe of prose
+        except ValueError:  # an apostrophe in prose
             continue
         _look_at(words, page.name)
 
@@ -98,8 +98,10 @@ def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, s
             printed = " ".join("".join(capsys.readouterr()).split())
             assert block.words.get("says", "") in printed, f"{block.place}: {printed}"
         elif block.kind == "toml":
-            for module in (each for each in blocks_of(page) if each.kind == "python" and each.title is not None):
-                _save(module, folder)  # it may be shown after the configuration that names it
+            for module in (
+                earlier for earlier in blocks_of(page) if earlier.kind == "python" and earlier.title is not None
+            ):
+                _save(module, folder)  # a module may be shown after the configuration that names it
             _try_toml(block)
         elif block.kind == "python" and not block.has("skip"):
             exec(compile(block.text, block.place, "exec"), names)  # noqa: S102  it is this repository's own
@@ -136,7 +138,7 @@ def _try_toml(block: Block) -> None:
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections merged key by key; a strategy of another name keeps nothing."""
+    """Merge sections key by key; a strategy of another name replaces the whole section."""
     merged = {name: dict(table) for name, table in below.items()}
     for name, table in above.items():
         merged[name] = dict(table) if name == "strategy" and "name" in table else {**merged.get(name, {}), **table}
@@ -144,7 +146,7 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
 
 
 def _run(words: Sequence[str]) -> int:
-    """What a reader would type; returns the exit code."""
+    """Run what a reader would type; return the exit code."""
     program, *arguments = words
     if program == "fedtempo":
         return _fedtempo(arguments)
@@ -158,7 +160,7 @@ def _run(words: Sequence[str]) -> int:
     if program == "rm":
         Path(arguments[0]).unlink()
         return 0
-    raise AssertionError(f"{shlex.join(words)}: nobody knows how to try that; see tests/docs/blocks.py")
+    raise AssertionError(f"{shlex.join(words)}: no way to test this command; see tests/docs/blocks.py")
 
 
 def _fedtempo(arguments: Sequence[str]) -> int:
@@ -173,31 +175,31 @@ def _fedtempo(arguments: Sequence[str]) -> int:
 
 
 def _pip(arguments: Sequence[str]) -> int:
-    """Nothing is installed: the extras of fedtempo that are asked for must exist."""
-    asked = Requirement(arguments[-1])
+    """Check that the extras of fedtempo in the command exist; nothing is installed."""
+    requirement = Requirement(arguments[-1])
     known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    return int(arguments[0] != "install" or asked.name != "fedtempo" or not asked.extras <= known.keys())
+    return int(arguments[0] != "install" or requirement.name != "fedtempo" or not requirement.extras <= known.keys())
 
 
-def _look_at(words: Sequence[str], place: str) -> None:
-    """A command and its options must exist."""
+def _look_at(words: Sequence[str], where_written: str) -> None:
+    """Check that a command and its options exist."""
     command, rest = _command(words)
-    options = {name for each in [*command.params, *COMMANDS.params] for name in each.opts} | {"--help"}
+    options = {name for param in [*command.params, *COMMANDS.params] for name in param.opts} | {"--help"}
     for word in rest:
         if word.startswith("--"):
-            assert word.partition("=")[0] in options, f"{place}: {shlex.join(words)}: there is no {word}"
+            assert word.partition("=")[0] in options, f"{where_written}: {shlex.join(words)}: no option {word}"
 
 
 def _takes(words: Sequence[str], option: str) -> bool:
-    return any(option in each.opts for each in _command(words)[0].params)
+    return any(option in param.opts for param in _command(words)[0].params)
 
 
 def _command(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """What is called, and the words after it."""
+    """Return the called command and the words after it."""
     command, rest = COMMANDS, list(words[1:])
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
         if rest[0].isupper():  # stands for any command
             break
-        assert rest[0] in command.commands, f"{shlex.join(words)}: there is no command {rest[0]}"
+        assert rest[0] in command.commands, f"{shlex.join(words)}: no command {rest[0]}"
         command = command.commands[rest.pop(0)]
     return command, rest

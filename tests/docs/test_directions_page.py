@@ -1,4 +1,4 @@
-"""The tables of the page on four papers' claims say what the committed results do."""
+"""The tables of the page on four papers' claims agree with the committed results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SECTIONS = {
 
 
 def table(name: str) -> list[tuple[str, ...]]:
-    """Cells of the table after the heading that names an experiment, without its head."""
+    """Return the cells of the table after the heading that names an experiment, without its head."""
     page = (RESULTS / "directions.md").read_text(encoding="utf-8")
     section = page.split(f": `{name}`\n", 1)[1].split("\n#", 1)[0]
     return rows_of_tables(section)[2:]
 
 
 @pytest.mark.parametrize("name", _SECTIONS)
-def test_each_row_has_a_measured_value_and_the_learning_rate_that_was_found(name: str) -> None:
+def test_each_row_has_a_measured_value_and_the_tuned_learning_rate(name: str) -> None:
     result = json.loads((RESULTS / name / "result.json").read_text(encoding="utf-8"))
     measured = {(row["measured"], row["remark"]) for row in result["rows"]}
     rows = table(name)

@@ -1,4 +1,4 @@
-"""The notebooks in a kernel of Jupyter's, where nbclient and ipykernel are installed: `make docs` installs both."""
+"""The notebooks run in a Jupyter kernel, if nbclient and ipykernel are installed (`make docs` installs both)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("name", "picture"), [("first_steps", "application/vnd.plotly.v1+json"), ("your_devices", "image/png")]
 )
-def test_a_notebook_runs_in_jupyter_as_it_is(
+def test_a_notebook_runs_in_jupyter_unchanged(
     name: str, picture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
@@ -34,5 +34,5 @@ def test_a_notebook_runs_in_jupyter_as_it_is(
 
 
 def _complaints(shown: list[Any]) -> list[str]:
-    """What went to stderr: warnings, say, which a reader would see in red."""
+    """Return what was written to stderr, such as warnings, which a reader would see in red."""
     return [output.text for output in shown if output.output_type == "stream" and output.name == "stderr"]

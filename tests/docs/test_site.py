@@ -1,4 +1,4 @@
-"""What the pages are made of: pieces of the program, links, calendars; and the check of a built site."""
+"""Inclusions of source code, links, calendars, and the check of a built site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.site.pieces import PIECES, code, expanded, fields
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "<!-- site:" in page.read_text(encoding="utf-8")], ids=str)
-def test_every_piece_that_a_page_asks_for_is_there(page: Path) -> None:
+def test_every_inclusion_on_a_page_exists(page: Path) -> None:
     text = expanded(page.read_text(encoding="utf-8"))
     assert "<!-- site:" not in text
 
@@ -27,13 +27,13 @@ def test_every_piece_that_a_page_asks_for_is_there(page: Path) -> None:
 @pytest.mark.parametrize(
     "piece", ["<!-- site: cod x -->", "<!-- site: code fedtempo.fleet:Nobody -->", "<!-- site: calendar x y -->"]
 )
-def test_a_piece_that_is_not_there_is_an_error(piece: str) -> None:
+def test_a_missing_inclusion_is_an_error(piece: str) -> None:
     with pytest.raises(ValueError, match=re.escape(piece)):
         expanded(piece)
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_every_strategy_has_a_page_with_its_code_its_calendar_and_its_fields(name: str) -> None:
+def test_every_strategy_has_a_page_with_its_code_calendar_and_fields(name: str) -> None:
     page = (ROOT / f"docs/strategies/{name}.md").read_text(encoding="utf-8")
     module = STRATEGIES[name].__module__
     assert f"<!-- site: code {module}:{STRATEGIES[name].__name__}.run" in page
@@ -50,14 +50,14 @@ def test_every_page_is_in_the_navigation() -> None:
     assert {page for page in pages if not page.endswith("/result.md")} <= listed
 
 
-def test_installing_says_what_each_extra_is_for() -> None:
+def test_the_installation_page_explains_each_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) >= extras.keys()
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_a_calendar_has_every_visit_within_its_frame_and_says_in_words_what_it_shows(name: str) -> None:
+def test_a_calendar_shows_every_visit_within_its_frame_and_describes_itself_in_words(name: str) -> None:
     svg = ET.fromstring(calendar_figure(name)).find("svg")  # noqa: S314  our own text
     assert svg is not None
     _, _, width, height = map(float, svg.attrib["viewBox"].split())
@@ -73,14 +73,14 @@ def test_a_calendar_has_every_visit_within_its_frame_and_says_in_words_what_it_s
     assert f"{measures(name)['busy']:.0%}" in words
 
 
-def test_calendars_show_what_the_pages_say_of_them() -> None:
+def test_calendars_agree_with_the_text_of_their_pages() -> None:
     busy = {name: measures(name)["busy"] for name in ("sequential", "hybrid", "fedavg", "fedhusky", "fedasync")}
     assert list(busy) == sorted(busy, key=lambda name: busy[name]), "each leaves less time unused than the one before"
     assert busy["sequential"] == pytest.approx(1 / len(VISIT_S))
     assert busy["fedasync"] == pytest.approx(1.0)
 
 
-def test_code_is_the_source_without_a_class_s_docstring() -> None:
+def test_code_is_the_source_without_the_class_docstring() -> None:
     text = code("fedtempo.strategies.fedprox:FedProx")
     assert 'title="fedtempo/strategies/fedprox.py"' in text
     assert "while True" not in text
@@ -88,7 +88,7 @@ def test_code_is_the_source_without_a_class_s_docstring() -> None:
     assert "MLSys" not in text
 
 
-def test_fields_have_meaning_and_default() -> None:
+def test_fields_are_listed_with_meaning_and_default() -> None:
     assert "| `mu` | number, >= 0 | 0.01 | weight of the proximal term" in fields("fedprox")
 
 
@@ -115,11 +115,11 @@ def test_the_reference_names_every_command_section_and_part() -> None:
         ("[x](nowhere.md)", "docs/faq.md", "[x](nowhere.md)"),
     ],
 )
-def test_links_of_the_repository_become_links_of_the_site(markdown: str, source: str, expected: str) -> None:
+def test_links_within_the_repository_become_links_within_the_site(markdown: str, source: str, expected: str) -> None:
     assert rewritten(markdown, source) == expected
 
 
-def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
+def test_the_check_of_a_site_finds_errors(tmp_path: Path) -> None:
     (tmp_path / "good.html").write_text(
         '<html lang="en"><a href="other.html#here">x</a><img src="p.png" alt="a picture">'
     )
@@ -129,10 +129,10 @@ def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "other.html").write_text(
         '<html><img src="https://cdn.example/x.png"><a href="good.html#there">x</a><a href="gone.html">x</a>'
     )
-    found = "\n".join(flaws(tmp_path))
+    messages = "\n".join(flaws(tmp_path))
     for words in ("no language", "without a text", "from elsewhere", "no such place", "gone.html leads nowhere"):
-        assert words in found
+        assert words in messages
 
 
-def test_pieces_are_documented() -> None:
+def test_inclusions_are_documented() -> None:
     assert all(f"- `{name} " in (pieces.__doc__ or "") for name in PIECES)

@@ -18,7 +18,7 @@ def rng(seed: int = 1) -> np.random.Generator:
 
 
 def check_consistent(availability: Availability, client: int, t: float) -> None:
-    """What the two answers say about one moment must fit together, and waiting must always end."""
+    """Check that both answers about one moment are consistent, and that waiting always ends."""
     until, begins = availability.available_until(client, t), availability.next_available(client, t)
     assert until >= t
     assert begins >= t
@@ -30,7 +30,7 @@ def check_consistent(availability: Availability, client: int, t: float) -> None:
         assert availability.next_available(client, until) > until
 
 
-def test_always() -> None:
+def test_always_available_clients_never_leave() -> None:
     there = Always().build(2, rng())
     assert there.available_until(1, 5.0) == math.inf
     assert there.next_available(1, 5.0) == 5.0
@@ -50,7 +50,7 @@ def test_dropout_fails_with_its_probability_at_a_uniform_point() -> None:
     assert Dropout(0.0).build(1, rng()).failure_point(0, lambda: generator) is None
 
 
-def test_on_off_spends_its_share_of_time_there() -> None:
+def test_on_off_clients_are_available_for_their_share_of_time() -> None:
     there = OnOff(mean_on_s=30.0, mean_off_s=10.0).build(200, rng())
     times = np.arange(0.0, 2000.0, 7.0)
     on = np.array([[there.available_until(c, t) > t for t in times] for c in range(200)])
@@ -59,7 +59,7 @@ def test_on_off_spends_its_share_of_time_there() -> None:
     assert abs(on[:, 0].mean() - 0.75) < 5 * math.sqrt(0.75 * 0.25 / 200)
 
 
-def test_on_off_starting_share() -> None:
+def test_on_off_clients_start_available_with_their_share() -> None:
     for share in (0.0, 1.0):
         there = OnOff(1.0, 1.0, starting_share=share).build(50, rng())
         assert all((there.available_until(c, 0.0) > 0) == (share == 1) for c in range(50))
@@ -67,19 +67,19 @@ def test_on_off_starting_share() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 1000)), min_size=1, max_size=30), st.randoms())
-def test_on_off_answers_do_not_depend_on_the_order_of_questions(asked: list[tuple[int, float]], random: Any) -> None:
+def test_on_off_answers_do_not_depend_on_the_order_of_queries(queries: list[tuple[int, float]], random: Any) -> None:
     def answers(questions: list[tuple[int, float]]) -> dict[tuple[int, float], tuple[float, float]]:
         there = OnOff(20.0, 5.0).build(4, rng())
         return {(c, t): (there.available_until(c, t), there.next_available(c, t)) for c, t in questions}
 
-    shuffled = random.sample(asked, len(asked))
-    assert answers(asked) == answers(shuffled)
+    shuffled = random.sample(queries, len(queries))
+    assert answers(queries) == answers(shuffled)
     there = OnOff(20.0, 5.0).build(4, rng())
-    for client, t in asked:
+    for client, t in queries:
         check_consistent(there, client, t)
 
 
-def test_windows_once() -> None:
+def test_windows_without_a_period_occur_once() -> None:
     there = Windows([[[20, 30], [0, 10], [10, 12]], []]).build(2, rng())
     assert there.available_until(0, 0.0) == 12.0
     assert there.available_until(0, 12.0) == 12.0
@@ -91,7 +91,7 @@ def test_windows_once() -> None:
     assert there.failure_point(0, rng) is None
 
 
-def test_windows_in_cycles() -> None:
+def test_windows_with_a_period_repeat() -> None:
     there = Windows([[[2, 4]], [[0, 10]], [[8, 10], [0, 1]]], period_s=10.0).build(3, rng())
     assert there.next_available(0, 0.0) == 2.0
     assert there.available_until(0, 33.0) == 34.0
@@ -112,7 +112,7 @@ def test_windows_in_cycles() -> None:
 def test_waiting_for_a_cyclic_window_always_ends(
     marks: list[tuple[int, int]], period: float, cycle: int, inside: float
 ) -> None:
-    # In thousandths of the period: what is shorter than the resolution of time has no moment to be there at.
+    # In thousandths of the period: shorter windows could be below the resolution of time.
     windows = [[min(pair) / 1000 * period, max(pair) / 1000 * period] for pair in marks if pair[0] != pair[1]]
     there = Windows([windows], period_s=period).build(1, rng())
     for t in [(cycle + inside) * period, cycle * period] + [cycle * period + w[k] for w in windows for k in (0, 1)]:
@@ -120,15 +120,15 @@ def test_waiting_for_a_cyclic_window_always_ends(
 
 
 @pytest.mark.parametrize("windows", [[[[3, 3]]], [[[-1, 2]]], [[[0, 11]]]])
-def test_bad_windows(windows: Any) -> None:
+def test_invalid_windows_are_rejected(windows: Any) -> None:
     with pytest.raises(ValidationError, match="windows of client 0"):
         Windows(windows, period_s=10.0)
 
 
-def test_windows_for_another_number_of_clients() -> None:
+def test_windows_for_another_number_of_clients_are_rejected() -> None:
     with pytest.raises(ConfigError, match="1 clients are listed, the fleet has 2"):
         Windows([[[0, 1]]]).build(2, rng())
 
 
-def test_registry() -> None:
+def test_all_kinds_of_availability_are_registered() -> None:
     assert set(AVAILABILITY) == {"always", "diurnal", "dropout", "on-off", "trace", "windows"}

@@ -1,4 +1,4 @@
-"""Values that belong to clients by name, and clients in natural order."""
+"""Values assigned to clients by name, and the natural order of clients."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def test_lists_follow_the_natural_order_and_tables_the_names(sites: Path) -> Non
     assert by_list.fleet.speed.values.tolist() == by_name.fleet.speed.values.tolist() == list(range(1, 13))
 
 
-def test_every_list_of_clients_can_be_by_name(sites: Path) -> None:
+def test_every_per_client_list_can_be_given_by_name(sites: Path) -> None:
     (sites.parent / "trace.csv").write_text(
         "client,begin_s,end_s\n" + "".join(f"{s},{i},20\n" for i, s in enumerate(SITES))
     )
-    made = config(
+    configured = config(
         sites,
         compute={**visit(1.0), "watts": BACKWARDS},
         link={"kind": "rates", "download_bps": BACKWARDS, "upload_bps": 1e6, "watts": BACKWARDS},
         availability={"kind": "windows", "windows": {name: [[0.0, BACKWARDS[name]]] for name in reversed(SITES)}},
         faults={"nan": 0.5, "clients": ["site10", "site2", 0]},
     )
-    fleet = build_world(made).fleet
+    fleet = build_world(configured).fleet
     assert fleet.links.download_bps is not None
     for values in (fleet.compute_watts, fleet.link_watts, fleet.links.download_bps):
         assert values is not None
@@ -77,8 +77,8 @@ def test_every_list_of_clients_can_be_by_name(sites: Path) -> None:
     trace = {"kind": "trace", "file": str(sites.parent / "trace.csv")}
     recorded = build_world(config(sites, availability=trace)).fleet.availability
     assert [recorded.next_available(client, 0.0) for client in range(12)] == list(range(12))
-    assert parse(made.tables).tables == made.tables
-    drawn = as_drawn(made)
+    assert parse(configured.tables).tables == configured.tables
+    drawn = as_drawn(configured)
     assert drawn["compute"]["watts"] == list(range(1, 13))
 
 
@@ -93,12 +93,12 @@ def test_every_list_of_clients_can_be_by_name(sites: Path) -> None:
         ({"faults": {"nan": 0.1, "clients": ["site0"]}}, r"faults: no client is called 'site0'"),
     ],
 )
-def test_names_must_be_those_of_the_clients(sites: Path, fleet: dict[str, Any], says: str) -> None:
+def test_names_must_match_the_clients(sites: Path, fleet: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=rf"^fleet\.{says}"):
         build_world(config(sites, **fleet))
 
 
-def test_clients_without_names_have_their_numbers() -> None:
+def test_clients_without_names_are_named_by_number() -> None:
     experiment = Experiment(
         data={"source": "digits", "clients": 3},
         fleet={"compute": visit({"2": 3.0, "0": 1.0, "1": 2.0}), "link": "none", "estimates": "exact"},
@@ -113,7 +113,7 @@ def test_clients_without_names_have_their_numbers() -> None:
     assert Named({"1": 2.0, "0": 4.0}).expectation == 3.0
 
 
-def test_written_forms() -> None:
+def test_named_distributions_are_written_as_tables() -> None:
     assert distribution({"site1": 1, "b.c": 2.5}) == Named({"site1": 1.0, "b.c": 2.5})
     assert distribution({"kind": "named", "values": {"low": 1.0}}) == Named({"low": 1.0})
     with pytest.raises(ValueError, match="kind = None"):
@@ -124,25 +124,27 @@ def test_written_forms() -> None:
     assert distribution(2.0) == Constant(2.0)
 
 
-def test_the_order_is_shown_with_the_fleet(sites: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = config(sites, compute=visit([*range(1, 13)]))
-    assert [(row["name"], row["compute_s"]) for row in describe_fleet(made)] == [*zip(SITES, map(float, range(1, 13)))]
-    line = clients_in_order(build_world(made))
+def test_the_natural_order_is_shown_with_the_fleet(sites: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configured = config(sites, compute=visit([*range(1, 13)]))
+    assert [(row["name"], row["compute_s"]) for row in describe_fleet(configured)] == [
+        *zip(SITES, map(float, range(1, 13)))
+    ]
+    line = clients_in_order(build_world(configured))
     assert line is not None
     assert line.startswith("clients in order, s/visit: site1 1, site2 2, site3 3,")
     path = sites.parent / "sites.toml"
-    path.write_text(made.dump())
+    path.write_text(configured.dump())
     assert fedtempo("plan", path) == 0
     assert line in capsys.readouterr().out
 
 
 @given(st.lists(st.integers(0, 10**30), min_size=2, unique=True), st.sampled_from(["", "site", "a-"]))
-def test_natural_order_is_that_of_numbers(numbers: list[int], before: str) -> None:
+def test_natural_order_sorts_numbers_by_value(numbers: list[int], before: str) -> None:
     names = [f"{before}{number}" for number in numbers]
     assert sorted(names, key=natural) == [f"{before}{number}" for number in sorted(numbers)]
 
 
-def test_natural_order_is_total() -> None:
+def test_natural_order_is_a_total_order() -> None:
     names = ["10", "9", "a", "a1", "a1b2", "a1b10", "a01", "ab", "", "a²", "B2", "1.5"]
     assert len({natural(name) for name in names}) == len(names)
     assert sorted(names, key=natural) == ["", "1.5", "9", "10", "B2", "a", "a01", "a1", "a1b2", "a1b10", "ab", "a²"]

@@ -1,4 +1,4 @@
-"""Devices that others recorded become fleets: FedScale's traces as JSON, CSV files whose columns are named."""
+"""Recorded devices become fleets: FedScale's traces as JSON, and CSV files with named columns."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def put(path: Path, content: Any) -> Path:
     return path
 
 
-def test_capacities_of_fedscale_are_training_times_and_rates(tmp_path: Path) -> None:
+def test_capacities_of_fedscale_become_training_times_and_rates(tmp_path: Path) -> None:
     devices = read_devices(put(tmp_path / "capacity.json", CAPACITIES))
     table = fleet_table(devices)
     assert [device.name for device in devices.devices] == ["1", "2", "10"]
-    # Its simulator takes three times the milliseconds of inference for training, and kilobits a second both ways.
+    # FedScale's simulator trains for three times the inference time and counts kilobits per second in both directions.
     assert table["compute"] == {"unit": "s/example", "speed": [0.6, 0.3, 0.15]}
     assert table["link"] == {"kind": "rates", "download_bps": [5e5, 2e6, 8e6], "upload_bps": [5e5, 2e6, 8e6]}
 
 
-def test_presences_of_fedscale_repeat_after_times_of_their_own(tmp_path: Path) -> None:
+def test_presences_of_fedscale_repeat_with_separate_periods(tmp_path: Path) -> None:
     files = [put(tmp_path / "behave.json", PRESENCES), put(tmp_path / "capacity.json", CAPACITIES)]
     devices = joined_devices(files, None)
     write_trace(devices, tmp_path / "trace.csv")
     there = Trace(file=str(tmp_path / "trace.csv")).build(3, rng())
-    # By position: the one that is never there has no place.
+    # By position: a device that is never available is left out.
     assert there.available_until(0, DAY + 12.0) == DAY + 20.0
     assert there.next_available(0, 700.0) == DAY + 10.0
     assert there.available_until(1, DAY + 10.0) == 2 * DAY + 1_000.0, (
@@ -65,7 +65,7 @@ def test_presences_of_fedscale_repeat_after_times_of_their_own(tmp_path: Path) -
             check_consistent(there, client, t)
 
 
-def test_a_csv_with_named_columns_and_units(tmp_path: Path) -> None:
+def test_a_csv_file_with_named_columns_and_units_is_read(tmp_path: Path) -> None:
     text = "phone,latency,down,up,power\nb,10,4,1,2.5\na,20,8,2,3\nb,30,4,1,2.5\nb,12,4,1,2.5\n"
     columns = Columns(
         compute="latency",
@@ -85,17 +85,17 @@ def test_a_csv_with_named_columns_and_units(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["s/visit", "ms/visit", "s/example", "ms/example", "example/s"])
-def test_a_factor_makes_computing_slower_whatever_the_unit(tmp_path: Path, unit: str) -> None:
+def test_a_compute_factor_slows_training_in_every_unit(tmp_path: Path, unit: str) -> None:
     path = put(tmp_path / "a.csv", "t\n2\n")
     plain, slower = (
         fleet_table(read_devices(path, Columns(compute="t", compute_unit=unit, compute_factor=factor)))
         for factor in (1.0, 4.0)
     )
-    mine, other = (each["compute"]["speed"][0] for each in (plain, slower))
-    assert other == pytest.approx(mine / 4 if unit == "example/s" else 4 * mine)
+    plain_s, slower_s = (fleet["compute"]["speed"][0] for fleet in (plain, slower))
+    assert slower_s == pytest.approx(plain_s / 4 if unit == "example/s" else 4 * plain_s)
 
 
-def test_windows_from_a_csv_are_a_trace(tmp_path: Path) -> None:
+def test_windows_from_a_csv_file_become_a_trace(tmp_path: Path) -> None:
     text = "who,secs,from,to\n1,5,60,120\n0,3,0,30\n1,5,200,210\n"
     columns = Columns(compute="secs", begin="from", end="to", time_unit="min", client="who")
     devices = read_devices(put(tmp_path / "a.csv", text), columns)
@@ -133,7 +133,7 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
         ("{", "cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_trace_is_named(tmp_path: Path, content: Any, said: str) -> None:
+def test_errors_in_a_trace_are_named(tmp_path: Path, content: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_devices(put(tmp_path / "trace.json", content))
 
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_a_trace_is_named(tmp_path: Path, content: Any, said:
         ("a,b,e\n1,5,2\n", {"compute": "a", "begin": "b", "end": "e", "client": "a"}, "comes at 5 and leaves at 2"),
     ],
 )
-def test_what_is_wrong_with_a_csv_is_named(tmp_path: Path, text: str, columns: dict[str, str], said: str) -> None:
+def test_errors_in_a_csv_file_are_named(tmp_path: Path, text: str, columns: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_devices(put(tmp_path / "a.csv", text), Columns(**columns))
 
@@ -157,29 +157,29 @@ def test_what_is_wrong_with_a_csv_is_named(tmp_path: Path, text: str, columns: d
     ("columns", "said"),
     [
         ({}, "no column"),
-        ({"compute": "a", "compute_unit": "seconds"}, "compute_unit = 'seconds' is no unit"),
+        ({"compute": "a", "compute_unit": "seconds"}, "compute_unit = 'seconds': unknown unit"),
         ({"rate": "a", "upload": "b", "download": "c"}, "rate is for both directions"),
         ({"upload": "b"}, "give both, or rate"),
         ({"begin": "b", "end": "e"}, "client is missing"),
     ],
 )
-def test_a_mapping_that_says_nothing_or_too_much(columns: dict[str, str], said: str) -> None:
+def test_empty_and_contradictory_column_mappings_are_rejected(columns: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Columns(**columns)
 
 
-def test_devices_are_drawn_once_each_and_the_same_for_a_seed(tmp_path: Path) -> None:
+def test_devices_are_drawn_without_replacement_and_reproducibly(tmp_path: Path) -> None:
     many = {str(i): {"computation": 10.0 + i, "communication": 1000.0} for i in range(40)}
     devices = read_devices(put(tmp_path / "capacity.json", many))
     drawn = [devices.drawn(10, np.random.default_rng(seed)) for seed in (1, 1, 2)]
-    names = [[device.name for device in each.devices] for each in drawn]
+    names = [[device.name for device in sample.devices] for sample in drawn]
     assert names[0] == names[1] != names[2]
     assert len(set(names[0])) == 10
     with pytest.raises(ConfigError, match="only 40 devices"):
         devices.drawn(41, np.random.default_rng(1))
 
 
-def test_an_imported_fleet_is_a_preset_of_a_configuration(
+def test_an_imported_fleet_is_usable_as_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -194,7 +194,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
     assert written["fleet"]["availability"] == {"kind": "trace", "file": "phones-availability.csv"}
     config = parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": "phones.toml"}})
     assert list(config.fleet.compute.speed.values) == written["fleet"]["compute"]["speed"]
-    assert "preset" not in config.tables["fleet"], "what is dumped does not need the file"
+    assert "preset" not in config.tables["fleet"], "the dumped table does not need the file"
     changed = parse(
         {
             "run": {"horizon": 9.0},
@@ -215,7 +215,7 @@ def test_an_imported_fleet_is_a_preset_of_a_configuration(
         ("[fleet]\npreset = 'fedhusky'", "without a preset"),
     ],
 )
-def test_a_preset_that_is_no_fleet(tmp_path: Path, content: str | None, said: str) -> None:
+def test_a_preset_file_without_a_complete_fleet_is_rejected(tmp_path: Path, content: str | None, said: str) -> None:
     path = tmp_path / "fleet.toml"
     if content is not None:
         path.write_text(content, encoding="utf-8")
@@ -223,7 +223,7 @@ def test_a_preset_that_is_no_fleet(tmp_path: Path, content: str | None, said: st
         parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": str(path)}})
 
 
-def test_a_mapping_in_a_file_and_options_that_change_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "phones.csv", "id,ms,kbps\n0,40,100\n1,20,200\n")
     put(tmp_path / "mapping.toml", 'compute = "ms"\ncompute_unit = "ms/example"\nrate = "kbps"\nrate_unit = "kbit/s"\n')

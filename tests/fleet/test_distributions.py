@@ -40,7 +40,7 @@ LAWS = [
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_draws_are_positive_and_their_mean_is_the_expectation(law: Any, seed: int) -> None:
+def test_draws_are_positive_and_have_the_expected_mean(law: Any, seed: int) -> None:
     n = 20_000
     values = law.draw(np.random.default_rng(seed), n)
     assert values.shape == (n,)
@@ -51,7 +51,7 @@ def test_draws_are_positive_and_their_mean_is_the_expectation(law: Any, seed: in
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_same_generator_same_values_and_prefixes_agree(law: Any) -> None:
+def test_the_same_generator_gives_the_same_values_and_prefixes_agree(law: Any) -> None:
     long, short = law.draw(np.random.default_rng(7), 50), law.draw(np.random.default_rng(7), 20)
     assert np.array_equal(long[:20], short)
 
@@ -72,14 +72,14 @@ def test_truncated_normal_agrees_with_scipy_and_stays_within_its_bounds(
     assert low <= law.expectation <= low + width
 
 
-def test_normal_far_above_its_mean_is_nearly_exponential() -> None:
+def test_a_normal_truncated_far_above_its_mean_is_nearly_exponential() -> None:
     # Beyond z = 40 a normal density falls like exp(-z x): mean excess is 1/z up to a relative 1/z^2.
     law = Normal(-40.0, 1.0, low=0.05)
     assert law.expectation - 0.05 == pytest.approx(1 / 40.05, rel=2 / 40**2)
     assert law.inverse_cdf([0.5])[0] - 0.05 == pytest.approx(math.log(2) / 40.05, rel=2 / 40**2)
 
 
-def test_discrete_inverse_starts_a_value_where_the_one_before_ends() -> None:
+def test_discrete_inverse_starts_each_value_where_the_previous_one_ends() -> None:
     assert Discrete((1.0, 2.0, 5.0), (0.25, 0.25, 0.5)).inverse_cdf([0.0, 0.25, 0.4999, 0.5, 0.9999]).tolist() == [
         1.0,
         2.0,
@@ -89,25 +89,25 @@ def test_discrete_inverse_starts_a_value_where_the_one_before_ends() -> None:
     ]
 
 
-def test_discrete_never_gives_a_value_of_weight_zero() -> None:
+def test_discrete_never_draws_a_value_of_weight_zero() -> None:
     law = Discrete((1.0, 2.0, 3.0), (0.1, 0.2, 0.0))
     assert set(law.draw(np.random.default_rng(1), 1000).tolist()) == {1.0, 2.0}
     assert law.inverse_cdf([1 - 1e-17])[0] == 2.0
 
 
-def test_zipf_ratio_of_first_probabilities() -> None:
+def test_zipf_probabilities_have_the_ratio_of_the_exponent() -> None:
     pmf = Zipf(1.2, 1, 60).pmf
     assert pmf[1] / pmf[0] == pytest.approx(2**-1.2, rel=1e-14)
     assert math.fsum(pmf) == pytest.approx(1, abs=1e-15)
 
 
-def test_list_gives_each_client_its_value() -> None:
+def test_a_list_gives_each_client_its_value() -> None:
     assert Listed((3.0, 1.0)).draw(np.random.default_rng(0), 2).tolist() == [3.0, 1.0]
     with pytest.raises(ConfigError, match="2 values are listed for 3 clients"):
         Listed((3.0, 1.0)).draw(np.random.default_rng(0), 3)
 
 
-def test_written_forms() -> None:
+def test_distributions_are_read_from_every_written_form() -> None:
     assert distribution(3) == Constant(3.0)
     assert distribution([1, 2.5]) == Listed((1.0, 2.5))
     assert distribution({"kind": "uniform", "low": 1, "high": 2}) == Uniform(1.0, 2.0)
@@ -131,20 +131,20 @@ def test_written_forms() -> None:
         (True, "True is not a number"),
     ],
 )
-def test_mistakes_are_named_in_one_line(value: object, says: str) -> None:
+def test_invalid_distributions_are_rejected_in_one_line(value: object, says: str) -> None:
     with pytest.raises(ValueError, match=re.escape(says)) as error:
         distribution(value)
     assert "\n" not in str(error.value)
 
 
-def test_fields_are_checked_from_python_too() -> None:
+def test_fields_are_also_checked_when_constructed_from_python() -> None:
     with pytest.raises(ValidationError, match="greater than 0"):
         Exponential(0.0)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 200), st.floats(0, 4))
-def test_zipf_inverse_is_the_smallest_value_that_exceeds(low: int, width: int, exponent: float) -> None:
+def test_zipf_inverse_is_the_smallest_value_above_the_quantile(low: int, width: int, exponent: float) -> None:
     law = Zipf(exponent, low, low + width)
     cdf = np.cumsum(law.pmf)
     u = np.random.default_rng(1).random(50)

@@ -1,4 +1,4 @@
-"""Availability that follows the day, and availability as it was recorded."""
+"""Availability that follows the time of day, and recorded availability."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from tests.runtime.world import play
     seed=st.integers(0, 100),
     t=st.floats(0, 1e7),
 )
-def test_clients_are_there_for_their_share_of_every_day(share: float, spread: float, seed: int, t: float) -> None:
+def test_diurnal_clients_are_available_for_their_share_of_every_day(
+    share: float, spread: float, seed: int, t: float
+) -> None:
     there = Diurnal(share, spread=spread).build(3, rng(seed))
     for client in range(3):
         check_consistent(there, client, t)
@@ -41,7 +43,7 @@ def test_phases_are_uniform_over_their_spread() -> None:
     for spread in (1.0, 0.25):
         there = Diurnal(0.25, period_s=100.0, spread=spread).build(n, rng())
         at = np.array([[there.available_until(c, t) > t for t in (10.0, 35.0, 60.0)] for c in range(n)]).mean(axis=0)
-        # A client that comes at b is there in [b, b + 25) (mod 100): at t for b in (t - 25, t].
+        # A client that arrives at b is available in [b, b + 25) (mod 100): at t if b is in (t - 25, t].
         expected = [0.25, 0.25, 0.25] if spread == 1.0 else [10 / 25, 15 / 25, 0.0]
         assert np.all(np.abs(at - expected) <= 5 * np.sqrt(np.multiply(expected, 1 - np.array(expected)) / n))
     together = Diurnal(0.5, period_s=10.0, spread=0.0).build(3, rng())
@@ -49,14 +51,14 @@ def test_phases_are_uniform_over_their_spread() -> None:
     assert [together.next_available(c, 7.0) for c in range(3)] == [10.0] * 3
 
 
-def test_a_window_over_midnight_is_one_window() -> None:
+def test_a_window_across_midnight_is_a_single_window() -> None:
     there = Diurnal(0.5, period_s=10.0).build(50, rng())
     for client in range(50):
         begin = there.next_available(client, there.available_until(client, there.next_available(client, 0.0)))
         assert there.available_until(client, begin) - begin == pytest.approx(5.0)
 
 
-def test_a_whole_day_is_always() -> None:
+def test_a_share_of_a_whole_day_means_always_available() -> None:
     assert Diurnal(1.0).build(1, rng()).available_until(0, 12.0) == math.inf
     with pytest.raises(ValidationError):
         Diurnal(0.0)
@@ -68,7 +70,7 @@ def trace(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_trace_is_the_same_from_a_file_and_inline(tmp_path: Path) -> None:
+def test_a_trace_from_a_file_equals_the_same_trace_inline(tmp_path: Path) -> None:
     text = "begin_s,client,end_s,more\n0,0,10,x\n30,0,35,\n5,2,8,\n8,2,9,\n"
     inline = ((0, 0.0, 10.0), (0, 30.0, 35.0), (2, 5.0, 8.0), (2, 8.0, 9.0))
     for kind in (Trace(file=trace(tmp_path, text)), Trace(intervals=inline)):
@@ -82,7 +84,7 @@ def test_a_trace_is_the_same_from_a_file_and_inline(tmp_path: Path) -> None:
     assert again.next_available(0, 35.0) == 100.0
 
 
-def test_clients_may_follow_recorded_ones_that_are_drawn(tmp_path: Path) -> None:
+def test_clients_can_be_assigned_sampled_traces(tmp_path: Path) -> None:
     text = "client,begin_s,end_s\n" + "".join(f"phone {i},0,{i + 1}\n" for i in range(20))
     kind = Trace(file=trace(tmp_path, text), sample=True)
     few, many = kind.build(15, rng()), kind.build(200, rng())
@@ -107,12 +109,12 @@ def test_clients_may_follow_recorded_ones_that_are_drawn(tmp_path: Path) -> None
         ("client,begin_s,end_s\n7,0,1\n", "client '7' is not in the fleet, 0 to 1; set sample = true"),
     ],
 )
-def test_traces_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_traces_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Trace(file=trace(tmp_path, text)).build(2, rng())
 
 
-def test_bad_inline_intervals_and_missing_files() -> None:
+def test_invalid_inline_intervals_and_missing_files_are_rejected() -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         Trace(file="/nowhere.csv").build(1, rng())
     with pytest.raises(ConfigError, match=r"intervals number 1: \[0.0, 20.0\] must have .* <= period_s = 10.0"):
@@ -139,5 +141,5 @@ def test_a_run_follows_its_trace() -> None:
     assert seen == [5.0, None, 25.0]
 
 
-def test_they_have_names() -> None:
+def test_diurnal_and_trace_are_registered() -> None:
     assert (AVAILABILITY["diurnal"], AVAILABILITY["trace"]) == (Diurnal, Trace)

@@ -13,13 +13,13 @@ def rng(seed: int = 1) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def test_exact_is_the_truth_whatever_was_seen() -> None:
+def test_exact_estimates_ignore_observations() -> None:
     estimator = Exact().build(1, rng())
     estimator.observe(0, 5.0, 5.0, 5.0)
     assert estimator.estimate(0, *TRUE) == TRUE
 
 
-def test_observed_is_the_prior_then_the_mean_of_what_was_seen() -> None:
+def test_observed_estimates_are_the_prior_then_the_mean_of_observations() -> None:
     estimator = Observed(prior_s=4).build(2, rng())
     assert estimator.estimate(0, *TRUE) == (0.0, 4.0, 0.0)
     for times in [(1.0, 2.0, 3.0), (3.0, 4.0, 5.0), (2.0, 9.0, 1.0)]:
@@ -28,7 +28,7 @@ def test_observed_is_the_prior_then_the_mean_of_what_was_seen() -> None:
     assert estimator.estimate(1, *TRUE) == (0.0, 4.0, 0.0)
 
 
-def test_observed_window_forgets() -> None:
+def test_observed_estimates_with_a_window_forget() -> None:
     estimator = Observed(prior_s=[1, 2, 3], window=2).build(1, rng())
     assert estimator.estimate(0, *TRUE) == (1.0, 2.0, 3.0)
     for seconds in (100.0, 1.0, 3.0):
@@ -36,14 +36,14 @@ def test_observed_window_forgets() -> None:
     assert estimator.estimate(0, *TRUE) == (2.0, 2.0, 2.0)
 
 
-def test_a_prior_must_be_given() -> None:
+def test_a_prior_is_required() -> None:
     with pytest.raises(ValidationError, match="prior_s"):
         Observed()  # type: ignore[call-arg]
     with pytest.raises(ValidationError, match="prior_s"):
         Observed(prior_s=[1.0, 2.0])  # type: ignore[arg-type]
 
 
-def test_noisy_factor_is_common_to_the_parts_and_bounded() -> None:
+def test_noisy_estimates_scale_all_parts_by_one_bounded_factor() -> None:
     estimator = Noisy(error=0.2, bias=0.5).build(500, rng())
     factors = []
     for client in range(500):
@@ -55,7 +55,7 @@ def test_noisy_factor_is_common_to_the_parts_and_bounded() -> None:
 
 
 @pytest.mark.parametrize(("per", "changes"), [("client", False), ("visit", True)])
-def test_noisy_factor_changes_only_after_a_visit_and_only_if_asked(per: str, changes: bool) -> None:
+def test_noisy_factors_change_only_after_a_visit_and_only_if_configured(per: str, changes: bool) -> None:
     estimator = Noisy(error=0.5, per=per).build(2, rng())  # type: ignore[arg-type]
     first = estimator.estimate(0, *TRUE)
     estimator.observe(1, *TRUE)
@@ -64,7 +64,7 @@ def test_noisy_factor_changes_only_after_a_visit_and_only_if_asked(per: str, cha
     assert (estimator.estimate(0, *TRUE) != first) == changes
 
 
-def test_one_client_does_not_move_another() -> None:
+def test_observations_of_one_client_do_not_change_another() -> None:
     alone, together = Noisy(error=0.5).build(2, rng()), Noisy(error=0.5).build(2, rng())
     for _ in range(5):
         together.estimate(0, *TRUE)
@@ -72,5 +72,5 @@ def test_one_client_does_not_move_another() -> None:
     assert alone.estimate(1, *TRUE) == together.estimate(1, *TRUE)
 
 
-def test_registry() -> None:
+def test_all_kinds_of_estimates_are_registered() -> None:
     assert set(ESTIMATES) == {"exact", "noisy", "observed"}

@@ -1,4 +1,4 @@
-"""A configuration's fleet as files and as a picture; what clients draw in watts."""
+"""A configuration's fleet as files and as a figure, and the power that clients draw."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POWER = {
 }
 
 
-def test_rows_say_who_clients_are(tmp_path: Path) -> None:
+def test_rows_describe_the_clients(tmp_path: Path) -> None:
     config = parse(BASE)
     rows = describe_fleet(config)
     world = build_world(config)
@@ -49,10 +49,10 @@ def test_rows_say_who_clients_are(tmp_path: Path) -> None:
     assert all(row["available_share"] == 1.0 for row in rows)
 
 
-def test_a_drawn_fleet_makes_the_same_run_as_the_one_that_drew_it() -> None:
+def test_a_written_fleet_gives_the_same_run_as_the_configuration_it_was_drawn_from() -> None:
     config = parse(BASE)
     drawn = parse({**BASE, "fleet": as_drawn(config)})
-    first, second = (run(each)[0] for each in (config, drawn))
+    first, second = (run(configured)[0] for configured in (config, drawn))
     assert first["events_sha256"] == second["events_sha256"]
     again = parse({**BASE, "fleet": as_drawn(drawn), "run": {"horizon": 40.0, "seed": 9}})
     assert build_world(again).fleet.speed.values.tolist() == build_world(config).fleet.speed.values.tolist()
@@ -79,7 +79,7 @@ def test_each_format_holds_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyP
             fleet(["export", "config.toml", "--out", out], standalone_mode=False)
 
 
-def test_a_picture_has_a_panel_for_what_there_is(tmp_path: Path) -> None:
+def test_a_figure_has_a_panel_for_each_configured_property(tmp_path: Path) -> None:
     plain = draw_fleet(parse({**BASE, "fleet": POWER}))
     titles = [axes.get_xlabel() for axes in plain.axes if axes.axison]
     assert len(titles) == 2
@@ -87,7 +87,7 @@ def test_a_picture_has_a_panel_for_what_there_is(tmp_path: Path) -> None:
     full = draw_fleet(parse({**BASE, "fleet": away}))
     labels = {axes.get_ylabel() for axes in full.axes}
     assert "from the client, Mbit/s" in labels
-    assert "clients that are there" in labels
+    assert "available clients" in labels
     assert "metres from the server" in {axes.get_xlabel() for axes in full.axes}
     (tmp_path / "c.toml").write_text(parse(BASE).dump(), encoding="utf-8")
     arguments = ["plot", str(tmp_path / "c.toml"), "--out", str(tmp_path / "fleet.png")]
@@ -95,7 +95,7 @@ def test_a_picture_has_a_panel_for_what_there_is(tmp_path: Path) -> None:
     assert (tmp_path / "fleet.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_windows_are_what_availability_says() -> None:
+def test_exported_windows_equal_those_of_the_availability() -> None:
     fleet = {**BASE["fleet"], "availability": {"kind": "windows", "windows": [[[0, 5], [8, 9]]] * 6, "period_s": 10.0}}
     world = build_world(parse({**BASE, "fleet": fleet}))
     assert windows(world.fleet.availability, 0, 23.0) == [
@@ -108,7 +108,7 @@ def test_windows_are_what_availability_says() -> None:
     assert describe_fleet(parse({**BASE, "fleet": fleet}))[0]["available_share"] == pytest.approx(24 / 40)
 
 
-def test_energy_is_that_of_computing_and_of_sending() -> None:
+def test_energy_counts_training_and_transfers() -> None:
     _, records, _ = run(parse({**BASE, "fleet": POWER, "run": {"horizon": 10.0}}))
     # Two rounds of 5 s: the slowest client computes for 3 s, and every client receives and sends for 2 s a round.
     assert records.visits["outcome"].tolist() == ["done"] * 12
@@ -117,13 +117,13 @@ def test_energy_is_that_of_computing_and_of_sending() -> None:
     assert client_seconds(records) == pytest.approx(2 * (3 + 4 + 5 + 3 + 3 + 3))
 
 
-def test_visits_that_the_end_cuts_take_energy_until_then() -> None:
+def test_visits_cut_by_the_end_use_energy_until_then() -> None:
     _, records, _ = run(parse({**BASE, "fleet": POWER, "run": {"horizon": 1.0}}))
     # Half a second of receiving at 2 W for six clients, half a second of computing at 5 W and at 1 W.
     assert energy_wh(records) == pytest.approx((6 * 0.5 * 2.0 + 0.5 * 5.0 + 0.5 * 1.0) / 3600)
 
 
-def test_without_watts_there_is_no_energy_and_no_draw_moves() -> None:
+def test_without_watts_there_is_no_energy_and_the_draws_are_unchanged() -> None:
     _, without, _ = run(parse(BASE))
     assert energy_wh(without) is None
     fleet = {
@@ -136,13 +136,13 @@ def test_without_watts_there_is_no_energy_and_no_draw_moves() -> None:
     assert "link" not in with_watts.facts["watts"]
 
 
-def test_power_that_cannot_be() -> None:
+def test_impossible_power_is_rejected() -> None:
     fleet = {**POWER, "compute": {**POWER["compute"], "watts": [1.0, 1.0, -2.0, 1.0, 1.0, 1.0]}}
     with pytest.raises(ConfigError, match=r"fleet.compute.watts: client 2 draws -2.0 W"):
         build_world(parse({**BASE, "fleet": fleet}))
 
 
-def test_foreign_watts_must_be_one_a_client() -> None:
+def test_watts_in_a_foreign_record_must_have_one_number_per_client() -> None:
     from fedtempo.record.checks import check_facts
 
     check_facts({"n_clients": 2, "watts": {"compute": [1.0, 2.0]}})

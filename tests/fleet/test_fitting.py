@@ -1,4 +1,4 @@
-"""Distributions fitted to measured values: the one that they came from is found, and a bad fit is called one."""
+"""Distributions fitted to measured values: the generating one is found, and a bad fit is reported as such."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ from fedtempo.fleet.fitting import empirical, fit
         (Constant(3.0), "constant", {"value": 0.0}),
     ],
 )
-def test_the_law_that_values_came_from_is_found(law: Distribution, kind: str, within: dict[str, float]) -> None:
+def test_the_distribution_that_generated_the_values_is_found(
+    law: Distribution, kind: str, within: dict[str, float]
+) -> None:
     values = law.draw(np.random.default_rng(7), 1000)
     best = fit(values)[0]
     assert best.kind == kind
@@ -45,20 +47,20 @@ def test_the_law_that_values_came_from_is_found(law: Distribution, kind: str, wi
     assert distribution(best.table()).expectation == pytest.approx(law.expectation, rel=0.1)
 
 
-def test_criteria_are_those_of_the_likelihood() -> None:
+def test_criteria_follow_from_the_likelihood() -> None:
     values = np.random.default_rng(3).exponential(2.0, 200)
-    found = {each.kind: each for each in fit(values)}
+    by_kind = {candidate.kind: candidate for candidate in fit(values)}
     log_likelihood = -200 * math.log(values.mean()) - 200
-    assert found["exponential"].aic == pytest.approx(2 - 2 * log_likelihood)
+    assert by_kind["exponential"].aic == pytest.approx(2 - 2 * log_likelihood)
     spread = values.max() - values.min()
-    assert found["uniform"].aic == pytest.approx(4 + 2 * 200 * math.log(spread))
+    assert by_kind["uniform"].aic == pytest.approx(4 + 2 * 200 * math.log(spread))
     below = 1 - np.exp(-np.sort(values) / values.mean())
     steps = np.arange(201) / 200
-    assert found["exponential"].ks == pytest.approx(np.maximum(steps[1:] - below, below - steps[:-1]).max())
-    assert found["uniform"].ks > found["exponential"].ks
+    assert by_kind["exponential"].ks == pytest.approx(np.maximum(steps[1:] - below, below - steps[:-1]).max())
+    assert by_kind["uniform"].ks > by_kind["exponential"].ks
 
 
-def test_values_that_nothing_describes_are_taken_themselves() -> None:
+def test_values_that_no_distribution_fits_are_used_as_an_empirical_one() -> None:
     rng = np.random.default_rng(5)
     values = np.concatenate([rng.normal(2, 0.1, 300), rng.normal(40, 0.5, 300)])
     assert not fit(values)[0].good
@@ -72,7 +74,7 @@ def test_values_that_nothing_describes_are_taken_themselves() -> None:
     ("values", "said"),
     [([1.0, 2.0], "at least 5"), ([1, 2, 3, 4, -5.0], "positive"), ([1, 2, 3, 4, math.inf], "positive and finite")],
 )
-def test_what_cannot_be_fitted(values: list[float], said: str) -> None:
+def test_too_few_or_nonpositive_values_are_rejected(values: list[float], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         fit(values)
 

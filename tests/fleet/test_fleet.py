@@ -22,7 +22,7 @@ def rng(purpose: str, *keys: int) -> np.random.Generator:
     return np.random.default_rng([*purpose.encode(), *keys])
 
 
-def test_a_plan_from_tables() -> None:
+def test_a_plan_is_read_from_tables() -> None:
     plan = FleetPlan(**PAPER)
     assert plan.estimates == Exact()
     assert plan.availability == Always()
@@ -36,18 +36,18 @@ def test_a_plan_from_tables() -> None:
         assert np.hypot(row["x_m"], row["y_m"]) <= 1000
 
 
-def test_columns_without_meaning_are_left_out() -> None:
+def test_columns_that_do_not_apply_are_left_out() -> None:
     (row,) = FleetPlan(**{**PAPER, "link": "none"}).build(1, rng).describe(100, 1e6)
     assert set(row) == {"client", "download_s", "compute_s", "upload_s", "visit_s"}
 
 
-def test_parts_draw_from_generators_of_their_own() -> None:
+def test_each_part_draws_from_a_separate_generator() -> None:
     plain = FleetPlan(**PAPER).build(20, rng)
     other = FleetPlan(**{**PAPER, "link": "lte", "availability": {"kind": "on-off", "mean_on_s": 1, "mean_off_s": 1}})
     assert np.array_equal(plain.speed.values, other.build(20, rng).speed.values)
 
 
-def test_each_run_has_beliefs_of_its_own() -> None:
+def test_each_run_has_separate_estimates() -> None:
     fleet = FleetPlan(**{**PAPER, "estimates": {"kind": "observed", "prior_s": 5}}).build(2, rng)
     first = fleet.estimator(rng("estimates"))
     first.observe(0, 1.0, 1.0, 1.0)
@@ -55,7 +55,7 @@ def test_each_run_has_beliefs_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("missing", ["compute", "link", "estimates"])
-def test_nothing_that_takes_time_has_a_default(missing: str) -> None:
+def test_everything_that_takes_time_must_be_configured(missing: str) -> None:
     with pytest.raises(ValidationError, match=missing):
         FleetPlan(**{key: value for key, value in PAPER.items() if key != missing})
 
@@ -71,7 +71,7 @@ def test_nothing_that_takes_time_has_a_default(missing: str) -> None:
         ({"availability": {"kind": "dropout", "probability": 1.5}}, "probability = 1.5"),
     ],
 )
-def test_mistakes_are_named(change: dict[str, Any], says: str) -> None:
+def test_invalid_fleets_are_rejected_with_the_field(change: dict[str, Any], says: str) -> None:
     with pytest.raises(ValidationError) as error:
         FleetPlan(**{**PAPER, **change})
     assert says in str(error.value)
@@ -86,6 +86,6 @@ def test_mistakes_are_named(change: dict[str, Any], says: str) -> None:
         ({"link": {"kind": "rates", "download_bps": [1, 2], "upload_bps": 1}}, "fleet.link.download_bps"),
     ],
 )
-def test_a_list_for_another_number_of_clients(change: dict[str, Any], key: str) -> None:
+def test_a_list_for_another_number_of_clients_is_rejected(change: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError, match=f"^{key}: 2 values are listed for 3 clients; give one a client"):
         FleetPlan(**{**PAPER, **change}).build(3, rng)

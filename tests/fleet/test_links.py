@@ -43,14 +43,14 @@ def test_every_kind_builds_the_same_links_from_the_same_generator(kind: str) -> 
     assert first.peer_s(2, 2, 1_000_000) == 0.0
 
 
-def test_none_takes_no_time_and_clients_cannot_talk() -> None:
+def test_the_none_link_takes_no_time_and_has_no_links_between_clients() -> None:
     links = NoDelay().build(2, rng())
     assert [links.download_s(0, 1e9), links.upload_s(1, 1e9)] == [0.0, 0.0]
     assert links.peer_s(0, 1, 10) is None
     assert links.multicast_s([0, 1], 1e9) == 0.0
 
 
-def test_rates_and_fixed_seconds() -> None:
+def test_rates_and_fixed_seconds_give_transfer_times() -> None:
     rates = Rates(download_bps=[8e6, 4e6], upload_bps=1e6).build(2, rng())
     assert [rates.download_s(0, 1e6), rates.download_s(1, 1e6), rates.upload_s(1, 1e6)] == [1.0, 2.0, 8.0]
     assert rates.multicast_s([0, 1], 1e6) == 2.0
@@ -84,7 +84,7 @@ def test_infinite_values_and_unknown_fields_are_errors() -> None:
         NoDelay(channels=0)
 
 
-def test_placement_in_area_and_by_radius() -> None:
+def test_clients_are_placed_uniformly_by_area_or_radius() -> None:
     n, radius = 20_000, 1000.0
     for placement, mean, variance in (("area", 2 / 3, 1 / 18), ("radius", 1 / 2, 1 / 12)):
         positions = radio.place(rng(), n, radius, placement)
@@ -95,7 +95,7 @@ def test_placement_in_area_and_by_radius() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_lte_has_the_printed_mean_and_maximum(seed: int) -> None:
+def test_lte_rates_have_the_published_mean_and_maximum(seed: int) -> None:
     links = Lte().build(20_000, rng(seed))
     assert links.download_bps is not None
     # Standard error of the mean is 2.4e6 / sqrt(20000) = 0.017e6.
@@ -106,8 +106,8 @@ def test_lte_has_the_printed_mean_and_maximum(seed: int) -> None:
     assert by_area.mean() == pytest.approx(0.30e6, abs=0.05e6)
 
 
-def test_shadowing_is_drawn_once_a_client_with_its_deviation() -> None:
-    # Without the cap one can read the shadowing back from the rate.
+def test_shadowing_is_drawn_once_per_client_with_its_deviation() -> None:
+    # Without the cap the shadowing can be computed from the rate.
     spec = Lte(shadowing_db=4.0, max_bit_per_s_hz=1e6, loss_db=0.0)
     links = spec.build(5000, rng())
     assert links.positions is not None
@@ -120,7 +120,7 @@ def test_shadowing_is_drawn_once_a_client_with_its_deviation() -> None:
     assert abs(shadowing.std() - 4) < 5 * 4 / math.sqrt(2 * 5000)
 
 
-def test_equal_shares_of_the_band_are_slower_than_the_whole() -> None:
+def test_a_share_of_the_band_is_slower_than_the_whole_band() -> None:
     whole, shared = PathLoss().build(10, rng()), PathLoss(share="equal").build(10, rng())
     assert whole.positions is not None
     assert np.array_equal(whole.positions, shared.positions)
@@ -129,7 +129,7 @@ def test_equal_shares_of_the_band_are_slower_than_the_whole() -> None:
         assert 1 < ratio < 10  # a tenth of the band, but each hertz gets ten times the power
 
 
-def test_rates_fluctuate_within_bounds() -> None:
+def test_fluctuating_rates_stay_within_bounds() -> None:
     links = Lte(fluctuation=0.2).build(3, rng())
     factors = Factors(links.variation, 3, lambda _: rng())
     rates = 1 / np.array([factors.next(1) for _ in range(2000)])
@@ -138,7 +138,7 @@ def test_rates_fluctuate_within_bounds() -> None:
     assert Factors(Lte().build(3, rng()).variation, 3, lambda _: rng()).next(2) == 1.0
 
 
-def test_links_refuse_times_that_are_not_finite() -> None:
+def test_links_reject_times_that_are_not_finite() -> None:
     from fedtempo.fleet.links import Direction
 
     good = Direction(seconds=np.zeros(2))
@@ -149,7 +149,7 @@ def test_links_refuse_times_that_are_not_finite() -> None:
         Direction()
 
 
-def test_a_nearer_client_is_never_slower() -> None:
+def test_a_closer_client_is_never_slower() -> None:
     ground = np.linspace(0, 5000, 200)
     assert (np.diff(PathLoss().rates(ground, 1)) < 0).all()
     assert (np.diff(Lte().rates(ground[1:])) <= 0).all()

@@ -1,4 +1,4 @@
-"""The papers' fleets by name, and what is given beside the name."""
+"""The papers' fleets by name, and fields that override them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seconds(name: str, n_clients: int = 20_000) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_every_fleet_is_built_and_written_back_the_same(name: str) -> None:
+def test_every_preset_is_built_and_written_back_unchanged(name: str) -> None:
     tables = {"run": {"horizon": 1.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": name}}
     config = parse(tables)
     assert parse(config.tables).fleet == config.fleet
@@ -44,13 +44,13 @@ def test_every_fleet_is_built_and_written_back_the_same(name: str) -> None:
         ("psfl-discrete", 2.5, math.sqrt((0.25 + 1 + 4 + 16 + 25) / 5 - 6.25)),
     ],
 )
-def test_times_have_the_papers_mean_and_spread(name: str, mean: float, std: float) -> None:
+def test_times_have_the_mean_and_spread_of_the_papers(name: str, mean: float, std: float) -> None:
     times = seconds(name)
     assert abs(times.mean() - mean) < 5 * std / math.sqrt(len(times))
-    assert abs(times.std() / std - 1) < 0.05  # five standard errors of the widest, sqrt(2) / 2 / sqrt(n), and more
+    assert abs(times.std() / std - 1) < 0.05  # more than five standard errors of the widest, sqrt(2) / 2 / sqrt(n)
 
 
-def test_the_cut_off_ones_stay_within_their_bounds() -> None:
+def test_truncated_distributions_stay_within_their_bounds() -> None:
     assert seconds("psfl-normal").min() >= 0.05
     zipf = seconds("fch-zipf")
     assert set(np.unique(zipf)) <= set(range(1, 61))
@@ -59,7 +59,7 @@ def test_the_cut_off_ones_stay_within_their_bounds() -> None:
     assert abs((zipf == 1).mean() - share) < 5 * math.sqrt(share * (1 - share) / len(zipf))
 
 
-def test_networks_are_the_papers() -> None:
+def test_networks_are_those_of_the_papers() -> None:
     assert plan(preset="fedhusky").link == PathLoss()
     assert plan(preset="fedcs-lte").link == Lte()
     assert plan(preset="csgd-mnist").link == Fixed(download_s=Constant(0.0), upload_s=Constant(1.0), channels=8)
@@ -68,7 +68,7 @@ def test_networks_are_the_papers() -> None:
     assert 4 <= (high - low) / fleet.links.upload_s(0, 1e6) < 5  # four clusters: CS-GD, Eq. 22
 
 
-def test_what_is_given_takes_precedence_field_by_field() -> None:
+def test_given_fields_override_those_of_the_preset() -> None:
     changed = plan(preset="psfl-uniform", compute={"variation": 0.0}, estimates="exact")
     assert changed.compute.speed == Uniform(0.5, 4.5)
     assert changed.compute.variation == 0.0
@@ -78,7 +78,7 @@ def test_what_is_given_takes_precedence_field_by_field() -> None:
     assert plan(preset="fedhusky", compute={"speed": 2.0}).compute.speed == Constant(2.0)
 
 
-def test_a_table_with_a_kind_takes_the_place_of_the_whole() -> None:
+def test_a_table_with_a_kind_replaces_the_whole_part() -> None:
     replaced = plan(
         preset="psfl-uniform",
         link={"kind": "lte", "fluctuation": 0.1},
@@ -91,7 +91,7 @@ def test_a_table_with_a_kind_takes_the_place_of_the_whole() -> None:
     assert away.availability != plan(preset="fedhusky").availability
 
 
-def test_unknown_presets_and_fields_are_refused_in_one_line() -> None:
+def test_unknown_presets_and_fields_are_rejected_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"fleet: preset = 'psfl-unifrm' is not a fleet; did you mean 'psfl-uniform'"):
         plan(preset="psfl-unifrm")
     with pytest.raises(ConfigError, match=r"fleet.*channel"):

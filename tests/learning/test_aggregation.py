@@ -17,14 +17,14 @@ def vectors(count, size=SIZE, dtype=np.float32):
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=6).filter(any))
-def test_average_is_numpys(weights):
+def test_averages_equal_those_of_numpy(weights):
     models = vectors(len(weights), 50, np.float64)
     np.testing.assert_allclose(
         average(models, weights), np.average(models, axis=0, weights=weights), rtol=1e-12, atol=1e-15
     )
 
 
-def test_sums_run_in_the_order_given_with_the_same_bits_for_arrays_and_tensors():
+def test_sums_run_in_the_given_order_with_the_same_bits_for_arrays_and_tensors():
     models, weights = vectors(5), [1, 2, 3, 4, 10]
     plain = models[0] * (1 / 20)
     for model, weight in zip(models[1:], weights[1:]):
@@ -33,7 +33,7 @@ def test_sums_run_in_the_order_given_with_the_same_bits_for_arrays_and_tensors()
     assert np.array_equal(average([torch.from_numpy(model) for model in models], weights).numpy(), plain)
 
 
-def test_arguments_are_not_written_to():
+def test_arguments_are_not_modified():
     models = vectors(3)
     for model in models:
         model.flags.writeable = False
@@ -52,12 +52,12 @@ def test_double_precision_weights_do_not_widen_the_result():
     assert mix(models[0], models[1], np.float64(0.3)).dtype == np.float32
 
 
-def test_empty_vectors():
+def test_empty_vectors_can_be_averaged():
     empty = np.empty(0, dtype=np.float32)
     assert average([empty, empty], [1, 2]).shape == mix(empty, empty, 0.5).shape == (0,)
 
 
-def test_what_cannot_be_averaged_is_refused():
+def test_invalid_models_or_weights_are_rejected():
     with pytest.raises(ValueError, match="0 vectors"):
         average([])
     with pytest.raises(ValueError, match="2 vectors and 1 weights"):
@@ -66,7 +66,7 @@ def test_what_cannot_be_averaged_is_refused():
         average(vectors(2, 3), [0, 0])
 
 
-def test_a_model_without_weight_takes_no_part():
+def test_a_model_of_weight_zero_takes_no_part():
     a, b = vectors(2, 10)
     assert np.array_equal(average([a, b], [3, 0]), a)
 

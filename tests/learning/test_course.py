@@ -1,4 +1,4 @@
-"""A course trains as `local.train` does, reads no value, and keeps to its device."""
+"""A course trains like `local.train`, reads no value from the device, and stays on it."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def model_of(network, shape, dtype=torch.float32, device="cpu"):
 
 
 def train_by_course(course, received, rows, training, rng):
-    """What `local.train` does, with a course that other visits may have used before."""
+    """Train like `local.train`, with a course that earlier visits may have used."""
     rng.integers(2**63)
     if course.measures:
         course.begin_measuring(received)
@@ -81,7 +81,7 @@ def train_by_course(course, received, rows, training, rng):
     ids=["batch norm", "lenet", "mlp", "lstm"],
 )
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_course_gives_what_local_training_gives_also_the_second_time(name, network, shape):
+def test_a_course_equals_local_training_on_first_and_repeated_use(name, network, shape):
     training = SETTINGS[name]
     examples = examples_of(shape, dtype=torch.float64)
     model, other = (model_of(network, shape, torch.float64) for _ in range(2))
@@ -90,16 +90,16 @@ def test_a_course_gives_what_local_training_gives_also_the_second_time(name, net
     for visit, count in enumerate((47, 13)):
         rows = torch.arange(count)
         expected = train(other, examples, training, np.random.default_rng(visit), received, rows.numpy())
-        found, finite = train_by_course(course, received, rows, training, np.random.default_rng(visit))
+        measured, finite = train_by_course(course, received, rows, training, np.random.default_rng(visit))
         assert finite
-        assert found == pytest.approx(expected, rel=1e-10)
-        assert set(found) == set(expected)
+        assert measured == pytest.approx(expected, rel=1e-10)
+        assert set(measured) == set(expected)
         torch.testing.assert_close(model.vector, other.vector, **double_precision(training))
         assert not torch.equal(model.vector, received)
 
 
-def test_steps_of_a_power_of_two_are_exact_where_autograd_differentiates():
-    """A gradient times such a step size is exact. By hand the step is part of a product, whose sums it reorders."""
+def test_steps_with_powers_of_two_are_exact_under_autograd():
+    """A gradient times such a step size is exact. By hand the step is a factor in products, which reorders sums."""
     shape = (3, 32, 32)
     examples, training = examples_of(shape), Training(lr=2**-4)
     model, other = (model_of(Cnn((4, 4), batch_norm=True), shape) for _ in range(2))
@@ -110,7 +110,7 @@ def test_steps_of_a_power_of_two_are_exact_where_autograd_differentiates():
     assert torch.equal(model.vector, other.vector)
 
 
-def test_parameters_that_are_not_finite_are_seen():
+def test_nonfinite_parameters_are_detected():
     model = model_of(Mlp((4,)), (2, 2))
     course = Course(model, examples_of((2, 2)), Training())
     course.begin(model.vector.clone(), 0.1)
@@ -144,7 +144,7 @@ def whole_visit(course, received, rows):
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("settings", ["everything", "adam"])
-def test_nothing_in_a_visit_keeps_it_from_being_recorded(name, settings):
+def test_every_visit_can_be_recorded(name, settings):
     network, shape = NETWORKS[name]
     model = model_of(network, shape)
     course = Course(model, examples_of(shape), SETTINGS[settings])
@@ -153,8 +153,8 @@ def test_nothing_in_a_visit_keeps_it_from_being_recorded(name, settings):
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("settings", ["everything", "adam"])
-def test_a_visit_makes_no_tensor_beside_its_device(name, settings):
-    """On the meta device, where an operation on tensors of main memory beside the device's is an error."""
+def test_a_visit_creates_tensors_only_on_its_device(name, settings):
+    """On the meta device, mixing in tensors from main memory is an error."""
     network, shape = NETWORKS[name]
     model = model_of(network, shape, device="meta")
     course = Course(model, examples_of(shape, device="meta"), SETTINGS[settings])
@@ -166,7 +166,7 @@ def test_a_visit_makes_no_tensor_beside_its_device(name, settings):
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 100)), max_size=5))
-def test_pieces_are_the_batches_in_order_and_few_kinds(runs):
+def test_pieces_are_the_batches_in_order_and_of_few_kinds(runs):
     sizes = [size for size, steps in runs for _ in range(steps)]
     cut = list(pieces(sizes))
     assert [size for size, steps in cut for _ in range(steps)] == sizes

@@ -11,7 +11,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.state import FlatModel
 
 
-def test_parts_cover_the_test_set_once():
+def test_parts_cover_the_test_set_exactly_once():
     assert parts(0) == []
     assert parts(2 * BATCH + 1) == [(0, BATCH), (BATCH, 2 * BATCH), (2 * BATCH, 2 * BATCH + 1)]
 
@@ -30,7 +30,7 @@ def test_no_test_examples_give_nan():
     assert all(math.isnan(value) for value in combine([], 0))
 
 
-def test_examples_use_memory_as_it_lies():
+def test_examples_keep_their_memory_layout():
     images = np.zeros((6, 4, 4, 3), dtype=np.float32)
     examples = Examples(np.moveaxis(images, -1, 1), np.zeros(6, dtype=np.int64), channels_last=True)
     images[2, 1, 1, 2] = 5.0
@@ -41,6 +41,6 @@ def test_examples_use_memory_as_it_lies():
     assert examples.span(2, 3)[0][0, 2, 1, 1] == 5.0
 
 
-def test_tokens_may_be_stored_narrow():
+def test_tokens_may_be_stored_in_narrow_types():
     x, _ = Examples(np.ones((3, 2), dtype=np.uint8), np.zeros(3, dtype=np.uint8), False).span(0, 3)
     assert x.dtype == torch.int64

@@ -19,7 +19,7 @@ class Tied(nn.Module):
 
 
 class ViewsFeatures(nn.Module):
-    """Works with ordinary strides only."""
+    """A module that works only with contiguous strides."""
 
     def __init__(self):
         super().__init__()
@@ -40,13 +40,13 @@ def test_parameters_are_views_of_the_vector_and_the_function_is_unchanged():
     assert all(not parameter.any() for parameter in module.parameters())
 
 
-def test_convolutions_lie_channels_last():
+def test_convolution_weights_are_stored_channels_last():
     model = FlatModel(create(LeNet(), (1, 28, 28), 10, 0), (1, 28, 28))
     assert model.channels_last
     assert model.module[3].weight.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_a_module_that_needs_ordinary_strides_gets_them():
+def test_a_module_that_needs_contiguous_strides_gets_them():
     model = FlatModel(ViewsFeatures(), (3, 8, 8))
     assert not model.channels_last
     assert model.module.convolution.weight.is_contiguous()
@@ -60,7 +60,7 @@ def test_tied_weights_occur_once_and_stay_tied():
     assert model.module.first.weight[0, 1] == 1
 
 
-def test_float_buffers_travel_and_counters_start_again():
+def test_float_buffers_are_part_of_the_vector_and_counters_restart():
     model = FlatModel(create(CnnFedcs(), (1, 8, 8), 10, 0), (1, 8, 8))
     assert model.size == model.n_parameters + 896
     start = model.vector.clone()
@@ -75,7 +75,7 @@ def test_float_buffers_travel_and_counters_start_again():
     assert all(counter == 0 for counter in counters)
 
 
-def test_buffers_that_are_no_state_do_not_travel():
+def test_buffers_outside_the_state_dict_are_not_part_of_the_vector():
     class WithConstant(nn.Linear):
         def __init__(self):
             super().__init__(2, 2)
@@ -92,7 +92,7 @@ def test_read_only_arrays_can_be_loaded():
     assert model.vector.tolist() == [1.0] * 6
 
 
-def test_state_dict_loads_into_the_plain_module():
+def test_the_state_dict_loads_into_the_plain_module():
     model = FlatModel(create(CnnFedcs(), (1, 8, 8), 10, 0), (1, 8, 8))
     plain = create(CnnFedcs(), (1, 8, 8), 10, 99)
     plain.load_state_dict(model.state_dict())
@@ -100,5 +100,5 @@ def test_state_dict_loads_into_the_plain_module():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_dtype_is_as_asked(dtype):
+def test_the_vector_has_the_requested_dtype(dtype):
     assert FlatModel(nn.Linear(2, 2), (2,), dtype).vector.dtype == dtype

@@ -14,7 +14,7 @@ IMAGE = (2, 9, 11)
 
 
 def stack(*layers, image=IMAGE):
-    """Ends in four classes, whatever the shape before."""
+    """Return these modules followed by a layer with four classes, whatever the shape before it."""
     features = nn.Sequential(*layers, nn.Flatten())
     width = features(torch.zeros(1, *image)).shape[1]
     return nn.Sequential(features, nn.Linear(width, 6), nn.ReLU(), nn.Linear(6, 4))
@@ -36,7 +36,7 @@ STACKS = {
 def batch(size=6, image=IMAGE, dtype=torch.float64):
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.standard_normal((size, *image))).to(dtype)
-    x[:2] = 0.0  # an even image: all places of a pool hold the same
+    x[:2] = 0.0  # a constant image: all positions of a pool hold the same value
     return x, torch.from_numpy(rng.integers(0, 4, size))
 
 
@@ -52,14 +52,14 @@ def flat(tensors):
 
 
 def by_position(model, gradient):
-    """A gradient in the vector's order, cut into tensors as the module's parameters are."""
+    """Split a gradient in the vector's order into tensors shaped like the module's parameters."""
     places = [parameter.detach() for parameter in model.module.parameters()]
-    return [gradient.as_strided(place.shape, place.stride(), place.storage_offset()) for place in places]
+    return [gradient.as_strided(view.shape, view.stride(), view.storage_offset()) for view in places]
 
 
 @pytest.mark.parametrize("name", STACKS)
 @pytest.mark.parametrize("adjustment", [None, torch.tensor([-1.0, 0.5, 2.0, -torch.inf], dtype=torch.float64)])
-def test_gradients_by_hand_are_those_of_autograd(name, adjustment):
+def test_gradients_by_hand_equal_those_of_autograd(name, adjustment):
     model = model_of(STACKS[name]())
     assert isinstance(model.gradients, ByHand)
     loss_of = CrossEntropy(adjustment)
@@ -75,7 +75,7 @@ def test_gradients_by_hand_are_those_of_autograd(name, adjustment):
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_descending_is_a_step_against_the_gradient(name):
+def test_descending_takes_a_step_against_the_gradient(name):
     model = model_of(STACKS[name]())
     x, y = batch()
     before = model.vector.clone()
@@ -85,7 +85,7 @@ def test_descending_is_a_step_against_the_gradient(name):
     torch.testing.assert_close(model.vector, wanted, **DOUBLE)
 
 
-def test_descending_by_autograd_is_the_same_step():
+def test_descending_with_autograd_takes_the_same_step():
     module = nn.Sequential(nn.Flatten(), nn.Linear(198, 5), nn.Tanh(), nn.Linear(5, 4))
     model = model_of(module)
     assert isinstance(model.gradients, Autograd)
@@ -140,7 +140,7 @@ def partly_frozen():
         lambda: create(CnnFedcs(channels=(4,), pool_after=(), hidden=()), IMAGE, 4, 0),
     ],
 )
-def test_what_is_no_plain_stack_is_left_to_autograd(make):
+def test_a_module_that_is_not_a_plain_stack_uses_autograd(make):
     module = make().double()
     model = FlatModel(module, IMAGE, torch.float64)
     assert isinstance(model.gradients, Autograd)
@@ -149,5 +149,5 @@ def test_what_is_no_plain_stack_is_left_to_autograd(make):
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_a_module_without_weights_of_its_own_is_left_to_autograd():
+def test_a_module_without_weights_uses_autograd():
     assert isinstance(make_gradients(nn.Flatten(), (4,), torch.empty(0)), Autograd)

@@ -22,7 +22,7 @@ def data(n=N, seed=0):
 
 
 def network(activation=nn.Tanh):
-    """With Tanh autograd differentiates it; with ReLU it is a stack that is differentiated by hand."""
+    """Return a small network: with Tanh it uses autograd, with ReLU it is a stack with gradients by hand."""
     generator = torch.Generator().manual_seed(1)
     module = nn.Sequential(nn.Linear(5, 7), activation(), nn.Linear(7, 3)).double()
     with torch.no_grad():
@@ -41,7 +41,7 @@ def trained(training, seed=3, rows=None, module=None):
 
 
 def reference(training, activation, seed=3):
-    """The same by torch.optim, autograd on a loss that holds the proximal term, and clip_grad_norm_."""
+    """Train with torch.optim, autograd on a loss with the proximal term, and clip_grad_norm_."""
     x, y = map(torch.from_numpy, data())
     module = network(activation)
     received = [parameter.detach().clone() for parameter in module.parameters()]
@@ -93,13 +93,13 @@ def reference(training, activation, seed=3):
         {"steps": 2, "full_batch": True},
     ],
 )
-def test_training_equals_torch_optim(options, activation):
+def test_training_equals_that_of_torch_optim(options, activation):
     training = Training(**{"lr": 0.1, "batch_size": 5, "epochs": 2, **options})
     model, _, _ = trained(training, module=network(activation))
     torch.testing.assert_close(model.vector, reference(training, activation), **double_precision(training))
 
 
-def test_loss_is_the_mean_before_each_step_over_examples():
+def test_the_reported_loss_is_the_mean_over_examples_before_each_step():
     x, y = map(torch.from_numpy, data())
     _, _, statistics = trained(Training(lr=1e-300, batch_size=5, statistics={"squared_loss"}))
     losses = F.cross_entropy(network()(x), y, reduction="none")
@@ -107,7 +107,7 @@ def test_loss_is_the_mean_before_each_step_over_examples():
     assert statistics["squared_loss"] == pytest.approx((losses**2).mean().item(), rel=1e-12)
 
 
-def test_gradient_statistics_are_those_of_the_received_model():
+def test_gradient_statistics_refer_to_the_received_model():
     x, y = map(torch.from_numpy, data())
 
     def gradient(rows):
@@ -123,7 +123,7 @@ def test_gradient_statistics_are_those_of_the_received_model():
     assert statistics["gradient_norm"] == pytest.approx(float(whole.norm()), rel=1e-12)
 
 
-def test_asking_for_statistics_changes_no_bit_of_the_model():
+def test_requesting_statistics_does_not_change_the_model():
     module = nn.Sequential(nn.Linear(5, 7), nn.BatchNorm1d(7), nn.Dropout(0.5), nn.Linear(7, 3)).double()
     state = {name: value.clone() for name, value in module.state_dict().items()}
     plain = trained(Training(batch_size=5), module=module)[0].vector.clone()
@@ -134,7 +134,7 @@ def test_asking_for_statistics_changes_no_bit_of_the_model():
     assert statistics.keys() == everything | {"loss"}
 
 
-def test_dropout_depends_on_the_visits_generator_alone():
+def test_dropout_depends_only_on_the_visits_generator():
     def once(seed, pollution):
         torch.manual_seed(pollution)
         module = nn.Sequential(nn.Linear(5, 3), nn.Dropout(0.5)).double()
@@ -150,7 +150,7 @@ def test_dropout_depends_on_the_visits_generator_alone():
     assert not torch.equal(once(1, 10), once(2, 10))
 
 
-def test_rows_choose_the_clients_examples():
+def test_rows_select_the_clients_examples():
     rows = np.array([3, 4, 5, 9, 11, 2, 1])
     training = Training(batch_size=3)
     model, received, _ = trained(training, rows=rows)
@@ -161,7 +161,7 @@ def test_rows_choose_the_clients_examples():
 
 
 @pytest.mark.parametrize("size", [1, 2, 9, 10, 11])
-def test_ragged_sizes_use_every_example_once_an_epoch(size):
+def test_uneven_batch_sizes_use_every_example_once_per_epoch(size):
     seen = []
 
     class Spy(nn.Linear):
@@ -182,7 +182,7 @@ def test_ragged_sizes_use_every_example_once_an_epoch(size):
 
 
 @pytest.mark.parametrize(("steps", "examples"), [(1, 10), (3, 23), (4, 33), (6, 46), (7, 56)])
-def test_examples_of_a_number_of_steps(steps, examples):
+def test_examples_per_visit_follow_from_the_number_of_steps(steps, examples):
     assert Training(batch_size=10, steps=steps).examples_per_visit(23) == examples
 
 
@@ -191,7 +191,7 @@ def test_a_client_without_examples_is_an_error():
         trained(Training(), rows=np.array([], dtype=np.int64))
 
 
-def test_frozen_and_unused_parameters():
+def test_frozen_and_unused_parameters_keep_their_values():
     class Partly(nn.Module):
         def __init__(self):
             super().__init__()
@@ -206,7 +206,7 @@ def test_frozen_and_unused_parameters():
     assert changed == [True] * 18 + [False] * 6 + [False] * 18
 
 
-def test_logit_adjusted_training_with_a_flat_prior_is_plain():
+def test_logit_adjusted_training_with_equal_class_shares_equals_cross_entropy():
     plain, _, _ = trained(Training(batch_size=5))
     adjusted, _, _ = trained(Training(batch_size=5, loss="logit-adjusted", prior=(1.0, 1.0, 1.0)))
     skewed, _, _ = trained(Training(batch_size=5, loss="logit-adjusted", prior=(8.0, 1.0, 1.0)))
@@ -218,12 +218,12 @@ def test_logit_adjusted_training_with_a_flat_prior_is_plain():
     ("prior", "message"),
     [((), "is empty"), ((1.0, 1.0), "an example of class 2"), ((1.0, 0.0, 1.0), "class 1 has share 0")],
 )
-def test_priors_that_do_not_fit_are_refused(prior, message):
+def test_priors_that_do_not_match_the_labels_are_rejected(prior, message):
     with pytest.raises(ConfigError, match=message):
         trained(Training(loss="logit-adjusted", prior=prior))
 
 
-def test_channels_last_gives_the_plain_result_up_to_rounding():
+def test_channels_last_training_agrees_up_to_rounding():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 3, 32, 32)), rng.integers(0, 10, 20)
     results = []
@@ -250,6 +250,6 @@ def test_channels_last_gives_the_plain_result_up_to_rounding():
         {"learning_rate": 0.1},
     ],
 )
-def test_bad_settings_are_refused(options):
+def test_invalid_settings_are_rejected(options):
     with pytest.raises((ValidationError, TypeError)):
         Training(**options)

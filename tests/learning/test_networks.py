@@ -44,7 +44,7 @@ def parameters(network, shape, n_classes):
         (ResNet18(), (1, 28, 28), 62, 11_172_810 + 52 * 513),
     ],
 )
-def test_default_networks_have_the_papers_sizes(network, shape, n_classes, count):
+def test_default_networks_have_the_sizes_of_the_papers(network, shape, n_classes, count):
     assert parameters(network, shape, n_classes) == count
 
 
@@ -56,7 +56,7 @@ def test_default_networks_have_the_papers_sizes(network, shape, n_classes, count
         (CnnFedcs(), (1, 28, 28), 14.4),  # and Fashion-MNIST
     ],
 )
-def test_networks_have_the_megabytes_that_the_papers_print(network, shape, megabytes):
+def test_networks_have_the_megabytes_printed_in_the_papers(network, shape, megabytes):
     assert round(4 * parameters(network, shape, 10) / 1e6, 1) == megabytes
 
 
@@ -67,7 +67,7 @@ def test_every_named_network_maps_a_batch_to_logits(name):
     assert create(NETWORKS[name](), shape, 7, 0)(inputs).shape == (2, 7)
 
 
-def test_initial_weights_depend_on_the_seed_alone_and_leave_the_callers_random_state():
+def test_initial_weights_depend_only_on_the_seed_and_do_not_change_the_global_random_state():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -78,7 +78,7 @@ def test_initial_weights_depend_on_the_seed_alone_and_leave_the_callers_random_s
     assert not torch.equal(first[0].weight, other[0].weight)
 
 
-def test_images_that_are_too_small_are_refused_with_what_would_fit():
+def test_images_that_are_too_small_are_rejected_with_the_minimum_size():
     with pytest.raises(
         ConfigError,
         match=r"padding = 'valid': images of 8 x 8 are too small; 'valid' needs at least 16 x 16, 'same' 4 x 4",
@@ -88,19 +88,19 @@ def test_images_that_are_too_small_are_refused_with_what_would_fit():
     assert create(LeNet(padding="same"), (1, 4, 4), 10, 0)(torch.zeros(1, 1, 4, 4)).shape == (1, 10)
 
 
-def test_shapes_of_the_wrong_kind_are_refused():
+def test_inputs_of_the_wrong_rank_are_rejected():
     with pytest.raises(ConfigError, match="needs images"):
         create(LeNet(), (784,), 10, 0)
     with pytest.raises(ConfigError, match="needs sequences"):
         create(CharLstm(), (1, 28, 28), 10, 0)
 
 
-def test_pooling_after_a_layer_that_is_not_there_is_refused():
+def test_pooling_after_a_missing_layer_is_rejected():
     with pytest.raises(ValueError, match="no convolution 3; channels defines 2"):
         Cnn(channels=(8, 8), pool_after=(3,))
 
 
-def test_pooling_before_relu_gives_the_same_as_after():
+def test_pooling_before_relu_equals_pooling_after_it():
     module = create(LeNet(), (1, 28, 28), 10, 0)
     x = torch.randn(3, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     first, second = module[0], module[3]
@@ -108,7 +108,7 @@ def test_pooling_before_relu_gives_the_same_as_after():
     assert torch.equal(module[-1](features), module(x))
 
 
-def test_one_bias_lstm_equals_pytorchs_with_the_second_bias_zero():
+def test_a_lstm_with_one_bias_equals_pytorchs_with_the_second_bias_zero():
     one, two = create(CharLstm(bias_vectors=1), (6,), 11, 0), create(CharLstm(), (6,), 11, 0)
     with torch.no_grad():
         for name, value in two.state_dict().items():
@@ -127,7 +127,7 @@ class Fixed(nn.Linear):
         super().__init__(4, 2)
 
 
-def test_user_networks_get_the_shape_where_they_take_it(monkeypatch):
+def test_user_networks_get_the_input_shape_if_they_accept_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_networks", sys.modules[__name__])
     assert create(UserNetwork("my_networks:Shaped"), (2, 3), 5, 0).weight.shape == (5, 6)
     assert create(UserNetwork("my_networks:Fixed"), (4,), 2, 0).weight.shape == (2, 4)
@@ -139,7 +139,7 @@ def test_user_networks_get_the_shape_where_they_take_it(monkeypatch):
         create(UserNetwork("no_such_module:Net"), (4,), 2, 0)
 
 
-def test_dropout_is_in_training_alone_and_after_every_hidden_layer():
+def test_dropout_acts_only_in_training_and_follows_every_hidden_layer():
     module = create(CnnHam10000(), (3, 32, 32), 7, 0)
     assert [part.p for part in module.modules() if isinstance(part, nn.Dropout)] == [0.5]
     inputs = torch.ones(4, 3, 32, 32)
@@ -153,7 +153,7 @@ def test_dropout_is_in_training_alone_and_after_every_hidden_layer():
         Cnn(dropout=1.0)
 
 
-def test_batch_norm_without_running_statistics_has_nothing_but_weights_to_send():
+def test_batch_norm_without_running_statistics_adds_only_weights_to_the_vector():
     with_them = FlatModel(create(CnnFedcs(), (3, 32, 32), 10, 0), (3, 32, 32))
     without = FlatModel(create(CnnFedcs(running_statistics=False), (3, 32, 32), 10, 0), (3, 32, 32))
     assert without.size == without.n_parameters == with_them.n_parameters
@@ -161,10 +161,10 @@ def test_batch_norm_without_running_statistics_has_nothing_but_weights_to_send()
     without.module.eval()
     few, more = torch.rand(2, 3, 32, 32), torch.rand(2, 3, 32, 32)
     together = without.module(torch.cat([few, more]))[:2]
-    assert not torch.allclose(together, without.module(few))  # normalised by the batch it is in
+    assert not torch.allclose(together, without.module(few))  # normalised over its batch
 
 
-def test_residual_networks_normalise_within_an_example():
+def test_residual_networks_normalise_each_example_by_itself():
     module = create(ResNet18(channels=(4, 8)), (1, 8, 8), 3, 0)
     inputs = torch.rand(3, 1, 8, 8)
     torch.testing.assert_close(module(inputs)[:1], module(inputs[:1]))

@@ -1,4 +1,4 @@
-"""Settings of PyTorch are what training needs for a while, and then what they were."""
+"""PyTorch's settings are changed for training and restored afterwards."""
 
 import os
 import warnings
@@ -24,7 +24,7 @@ def settings():
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_devices_settings_are_set_and_put_back(fails):
+def test_settings_of_a_device_are_set_and_restored(fails):
     torch.set_float32_matmul_precision("high")
     try:
         before = settings()
@@ -44,7 +44,7 @@ def test_a_devices_settings_are_set_and_put_back(fails):
         torch.set_float32_matmul_precision("highest")
 
 
-def test_a_users_workspaces_stay(monkeypatch):
+def test_a_users_cublas_workspace_setting_is_kept(monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
     fix_cublas_workspaces()
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
@@ -53,7 +53,7 @@ def test_a_users_workspaces_stay(monkeypatch):
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 
 
-def test_a_seed_gives_the_same_draws_and_leaves_the_generator_as_it_was():
+def test_a_seed_gives_the_same_draws_and_the_generator_is_restored():
     state = torch.get_rng_state()
     with torch_seed(3, torch.device("cpu")):
         first = torch.rand(3)

@@ -1,4 +1,4 @@
-"""What cannot be recorded is seen, with its name, in forward and backward passes."""
+"""Operations that cannot be recorded are detected and named, in forward and backward passes."""
 
 import pytest
 import torch
@@ -34,16 +34,16 @@ class ReadsInBackward(torch.autograd.Function):
         (lambda: torch.autograd.grad(ReadsInBackward.apply(X).sum(), X), "_local_scalar_dense"),
     ],
 )
-def test_an_obstacle_is_named(function, reason):
+def test_operations_that_cannot_be_recorded_are_named(function, reason):
     assert reason in obstacle(function)
 
 
-def test_rows_by_number_and_masks_that_keep_shapes_are_none():
+def test_indexing_and_masking_with_fixed_shapes_can_be_recorded():
     rows = torch.tensor([0, 2])
     assert obstacle(lambda: torch.autograd.grad(X[rows].masked_fill(X[rows] > 0, 0.0).sum(), X)) is None
 
 
-def test_dropout_of_nothing_is_none():
+def test_dropout_with_probability_zero_can_be_recorded():
     attention = nn.MultiheadAttention(6, 2, dropout=0.0)
     recurrent = nn.LSTM(6, 3, num_layers=2)
 

@@ -21,24 +21,26 @@ def models(count: int, size: int = 37, seed: int = 1) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 11])
-def test_median_and_trimmed_mean_agree_with_numpy_and_scipy_and_keep_the_type(count: int) -> None:
+def test_median_and_trimmed_mean_agree_with_numpy_and_scipy_and_keep_the_dtype(count: int) -> None:
     given_models = models(count)
     stacked = np.stack(given_models)
-    found = median(given_models)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, np.median(stacked, axis=0))
+    result = median(given_models)
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, np.median(stacked, axis=0))
     for trim in (0.0, 0.1, 0.34, 0.49):
         cut = int(trim * count)
         by_hand = np.sort(stacked.astype(np.float64), axis=0)[cut : count - cut].mean(axis=0)
-        found = trimmed_mean(given_models, trim)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, by_hand, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found, stats.trim_mean(stacked, trim, axis=0), rtol=1e-6, atol=1e-7)
+        result = trimmed_mean(given_models, trim)
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, by_hand, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, stats.trim_mean(stacked, trim, axis=0), rtol=1e-6, atol=1e-7)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(3, 12), st.integers(0, 2**32), st.sampled_from(["median", "trimmed-mean"]))
-def test_a_minority_of_liars_stays_within_what_honest_clients_sent(count: int, seed: int, aggregation: str) -> None:
+def test_with_a_minority_of_attackers_the_result_lies_within_the_honest_models(
+    count: int, seed: int, aggregation: str
+) -> None:
     rng = np.random.default_rng(seed)
     honest = models(count, seed=seed)
     liars = int(rng.integers(0, (count - 1) // 2 + 1))
@@ -46,15 +48,15 @@ def test_a_minority_of_liars_stays_within_what_honest_clients_sent(count: int, s
     order = rng.permutation(count)
     base = np.zeros(37, dtype=np.float32)
     trim = min(0.49, (liars + 0.01) / count)
-    found = robust_average(
+    result = robust_average(
         [sent[i] for i in order], [1e9] * count, base, aggregation=aggregation, trim=trim, clip_norm=None
     )
     lowest, highest = np.min(honest[liars:], axis=0), np.max(honest[liars:], axis=0)
-    assert np.all(found >= lowest - 1e-5)
-    assert np.all(found <= highest + 1e-5)
+    assert np.all(result >= lowest - 1e-5)
+    assert np.all(result <= highest + 1e-5)
 
 
-def test_a_change_is_shortened_to_the_norm_and_keeps_its_direction() -> None:
+def test_a_change_is_scaled_to_the_norm_and_keeps_its_direction() -> None:
     base, model = models(2)
     length = float(np.linalg.norm((model - base).astype(np.float64)))
     assert clipped(model, base, length * 1.01) is model
@@ -64,11 +66,11 @@ def test_a_change_is_shortened_to_the_norm_and_keeps_its_direction() -> None:
     np.testing.assert_allclose((short - base) / 0.25, (model - base) / length, rtol=1e-4, atol=1e-5)
 
 
-def test_a_mean_of_clipped_changes_keeps_its_weights() -> None:
+def test_a_mean_of_clipped_changes_keeps_the_weights() -> None:
     base, *sent = models(4)
-    found = robust_average(sent, [1, 2, 5], base, **{**DEFAULTS, "clip_norm": 0.5})
+    result = robust_average(sent, [1, 2, 5], base, **{**DEFAULTS, "clip_norm": 0.5})
     changes = [(model - base) * min(1, 0.5 / np.linalg.norm(model - base)) for model in sent]
-    np.testing.assert_allclose(found, base + np.average(changes, axis=0, weights=[1, 2, 5]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, base + np.average(changes, axis=0, weights=[1, 2, 5]), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(robust_average(sent, [1, 2, 5], base, **DEFAULTS), average(sent, [1, 2, 5]))
 
 

@@ -1,4 +1,4 @@
-"""What lies where in a flat vector, and averages that stay within what they are averages of."""
+"""Sections of a flat vector, and averages that stay between their smallest and largest value."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def test_trainable_parameters_come_first_then_statistics_then_frozen_parameters(
     assert (weight == 3.0).all()
 
 
-def test_a_network_without_either_is_all_trainable() -> None:
+def test_a_network_without_statistics_or_frozen_parameters_is_all_trainable() -> None:
     model = FlatModel(create(Mlp((4,)), (8,), 3, 0), (8,))
     assert model.sections == Sections(model.size)
     assert model.sections.all_trainable
 
 
-def test_what_is_frozen_is_part_of_the_layout_that_clients_must_share() -> None:
+def test_frozen_parameters_are_part_of_the_layout_that_clients_must_share() -> None:
     ways = []
     for frozen in ((), (0,), (4,)):
         module = nn.Sequential(*(nn.Linear(4, 4) for _ in range(5)))
-        for place in frozen:
-            module[place].requires_grad_(False)
+        for layer in frozen:
+            module[layer].requires_grad_(False)
         ways.append(FlatModel(module, (4,)).layout)
     assert len(set(ways)) == 3
 
 
-def test_a_network_with_nothing_to_train_is_refused() -> None:
+def test_a_network_without_trainable_parameters_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"^model\.network: none of its 2 parameters has requires_grad = True$"):
         FlatModel(all_frozen((1, 8, 8), 10), (1, 8, 8))
 
 
 @pytest.mark.parametrize("as_tensor", [False, True])
-def test_what_a_module_does_to_its_frozen_parameters_does_not_last(as_tensor: bool) -> None:
+def test_changes_of_frozen_parameters_by_a_module_are_undone(as_tensor: bool) -> None:
     model = FlatModel(Moves(), (1, 8, 8))
     rng = np.random.default_rng(0)
     examples = Examples(rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20), False)
@@ -68,7 +68,7 @@ def test_what_a_module_does_to_its_frozen_parameters_does_not_last(as_tensor: bo
     assert not torch.equal(model.vector, received)
 
 
-def test_a_negative_variance_is_found() -> None:
+def test_a_negative_variance_is_detected() -> None:
     model = FlatModel(normalised((1, 8, 8), 10), (1, 8, 8))
     for vector in (model.vector.clone(), model.vector.numpy().copy()):
         assert not model.sections.has_negative_variance(vector)
@@ -82,7 +82,9 @@ def test_a_negative_variance_is_found() -> None:
     arrays.arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(0, 5)), elements=st.floats(0, 2**20, width=32)),
     st.data(),
 )
-def test_averages_stay_within_the_hull_and_keep_what_is_equal(vectors: np.ndarray, data: st.DataObject) -> None:
+def test_averages_stay_between_the_smallest_and_largest_value_and_keep_equal_values(
+    vectors: np.ndarray, data: st.DataObject
+) -> None:
     weights = data.draw(st.lists(st.floats(1e-3, 1e3), min_size=len(vectors), max_size=len(vectors)))
     vectors = np.concatenate([vectors, np.full((len(vectors), 1), np.float32(1 / 3))], axis=1)
     mean = within_hull(list(vectors), lambda models: average(models, weights))

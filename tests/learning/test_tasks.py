@@ -1,4 +1,4 @@
-"""What is learned beside classes: numbers and tokens; weights of classes; losses and optimisers of one's own."""
+"""Numeric and token labels, class weights, and users' losses and optimizers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_hand(outputs: int = 1) -> FlatModel:
 
 
 class Wrapped(nn.Module):
-    """The same stack where it cannot be seen: autograd's."""
+    """Hide a stack inside a module, so that autograd is used."""
 
     def __init__(self, stack: nn.Module) -> None:
         super().__init__()
@@ -66,16 +66,16 @@ def trained(model: FlatModel, examples: Examples, training: Training) -> tuple[T
 
 @pytest.mark.parametrize("loss", [None, "squared", "absolute"])
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_numbers_are_learned_alike_with_autograd_and_without(loss: str | None, outputs: int) -> None:
+def test_numbers_are_learned_the_same_way_with_and_without_autograd(loss: str | None, outputs: int) -> None:
     hand, auto = both_ways(outputs)
     training = Training(lr=0.05, epochs=3, loss=loss, statistics=frozenset({"squared_loss", "gradient_norm"}))
-    one, statistics = trained(hand, numbers(outputs=outputs), training)
-    two, others = trained(auto, numbers(outputs=outputs), training)
-    torch.testing.assert_close(one, two, **DOUBLE)
-    assert statistics == pytest.approx(others, rel=1e-10)
+    by_hand_vector, statistics = trained(hand, numbers(outputs=outputs), training)
+    autograd_vector, autograd_statistics = trained(auto, numbers(outputs=outputs), training)
+    torch.testing.assert_close(by_hand_vector, autograd_vector, **DOUBLE)
+    assert statistics == pytest.approx(autograd_statistics, rel=1e-10)
 
 
-def test_errors_of_numbers() -> None:
+def test_errors_of_numeric_labels_are_measured() -> None:
     outputs, labels = torch.tensor([[1.0], [4.0]]), torch.tensor([2.0, 2.0])
     assert RegressionLoss(squared=True)(outputs, labels).item() == 2.5
     assert RegressionLoss(squared=True)(outputs, labels, "none").tolist() == [1.0, 4.0]
@@ -85,22 +85,22 @@ def test_errors_of_numbers() -> None:
         RegressionLoss(squared=True)(torch.zeros(2, 3), labels)
 
 
-def test_the_measures_of_numbers_are_r2_and_mean_squared_and_absolute_errors() -> None:
+def test_numeric_labels_are_measured_by_r2_and_mean_squared_and_absolute_errors() -> None:
     examples, model = numbers(BATCH + 40), by_hand()
     r2, loss, mae = evaluate(model, examples)
     with torch.no_grad():
-        found = model.module(examples.span(0, len(examples))[0])[:, 0].numpy()
+        predicted = model.module(examples.span(0, len(examples))[0])[:, 0].numpy()
     truth = examples.labels.numpy()
-    assert loss == pytest.approx(np.mean((found - truth) ** 2), rel=1e-12)
-    assert mae == pytest.approx(np.mean(np.abs(found - truth)), rel=1e-12)
-    expected = 1 - np.sum((found - truth) ** 2) / np.sum((truth - truth.mean()) ** 2)
+    assert loss == pytest.approx(np.mean((predicted - truth) ** 2), rel=1e-12)
+    assert mae == pytest.approx(np.mean(np.abs(predicted - truth)), rel=1e-12)
+    expected = 1 - np.sum((predicted - truth) ** 2) / np.sum((truth - truth.mean()) ** 2)
     assert r2 == pytest.approx(max(expected, -1.0), rel=1e-12)
     result, _ = trained(model, examples, Training(lr=0.05, epochs=20))
     model.load(result)
     assert evaluate(model, examples)[0] > 0.9
 
 
-def test_numbers_that_are_all_the_same_have_no_r2() -> None:
+def test_equal_numeric_labels_have_no_r2() -> None:
     examples = Examples(np.ones((5, 4)), np.ones(5), False, F64)
     r2, loss, mae = evaluate(by_hand(), examples)
     assert math.isnan(r2) or r2 == -1.0
@@ -129,16 +129,16 @@ def test_tokens_are_learned_and_measured() -> None:
     accuracy, loss = evaluate(model, examples)
     assert accuracy == pytest.approx((logits.argmax(-1) == examples.labels).double().mean().item(), abs=1e-12)
     assert loss == pytest.approx(F.cross_entropy(logits.reshape(-1, 5), examples.labels.reshape(-1)).item(), rel=1e-12)
-    each = CrossEntropy()(logits, examples.labels, "none")
-    assert each.shape == (30,)
-    assert each.mean().item() == pytest.approx(loss, rel=1e-12)
+    losses = CrossEntropy()(logits, examples.labels, "none")
+    assert losses.shape == (30,)
+    assert losses.mean().item() == pytest.approx(loss, rel=1e-12)
     result, statistics = trained(model, examples, Training(lr=5.0, epochs=10))
     model.load(result)
     assert evaluate(model, examples)[0] == 1.0
     assert statistics["loss"] < loss
 
 
-def test_tokens_need_outputs_for_each() -> None:
+def test_token_labels_need_an_output_for_each_token() -> None:
     model = FlatModel(nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(28, 5)), (7,), F64)
     with pytest.raises(ConfigError, match=r"outputs of shape \(10, 5\) for labels of shape \(10, 7\)"):
         trained(model, tokens(), Training())
@@ -151,7 +151,7 @@ def classes() -> Examples:
     return Examples(rng.standard_normal((50, 4)), rng.integers(0, 3, 50), False, F64)
 
 
-def test_class_weights_are_those_of_pytorch() -> None:
+def test_class_weights_act_as_in_pytorch() -> None:
     hand, auto = both_ways(3)
     training = Training(lr=0.1, class_weights=(0.2, 1.0, 3.0), epochs=2)
     one, _ = trained(hand, classes(), training)
@@ -178,7 +178,7 @@ def test_class_weights_are_those_of_pytorch() -> None:
         (Training(class_weights="balanced"), classes, "the shares of classes are unknown; list the weights"),
     ],
 )
-def test_losses_that_do_not_go_with_the_labels(training: Training, examples: Any, says: str) -> None:
+def test_losses_that_do_not_match_the_labels_are_rejected(training: Training, examples: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         trained(by_hand(3), examples(), training)
 
@@ -191,20 +191,20 @@ def test_losses_that_do_not_go_with_the_labels(training: Training, examples: Any
         ({"optimizer": "mine:Best", "momentum": 0.9}, "optimizer = 'mine:Best': momentum"),
     ],
 )
-def test_settings_that_do_not_go_together(settings: dict[str, Any], says: str) -> None:
+def test_incompatible_settings_are_rejected(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Training(**settings)
 
 
 @pytest.fixture
 def mine(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """A user's module."""
+    """Register an empty user's module named `mine`."""
     module = types.ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", module)
     return module
 
 
-def test_a_loss_of_ones_own(mine: types.ModuleType) -> None:
+def test_a_users_loss_is_used_in_training(mine: types.ModuleType) -> None:
     mine.halved = lambda outputs, labels: 0.5 * F.cross_entropy(outputs, labels, reduction="none")  # type: ignore[attr-defined]
 
     class Halved:
@@ -224,7 +224,7 @@ def test_a_loss_of_ones_own(mine: types.ModuleType) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip_norm": 0.1, "proximal": 0.5}])
-def test_an_optimiser_of_ones_own_takes_pytorchs_steps(mine: types.ModuleType, settings: dict[str, Any]) -> None:
+def test_a_users_optimizer_takes_pytorchs_steps(mine: types.ModuleType, settings: dict[str, Any]) -> None:
     mine.momentum = lambda parameters, lr: torch.optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=0.01)  # type: ignore[attr-defined]
     ours = Training(lr=0.05, momentum=0.9, weight_decay=0.01, epochs=2, **settings)
     users = Training(lr=0.05, optimizer="mine:momentum", epochs=2, **settings)
@@ -235,7 +235,7 @@ def test_an_optimiser_of_ones_own_takes_pytorchs_steps(mine: types.ModuleType, s
         assert all(parameter.grad is None for parameter in model.module.parameters())
 
 
-def test_an_optimiser_of_ones_own_sees_the_layers(mine: types.ModuleType) -> None:
+def test_a_users_optimizer_gets_the_parameters_of_each_layer(mine: types.ModuleType) -> None:
     shapes: list[list[tuple[int, ...]]] = []
 
     def look(parameters: list[Tensor], lr: float) -> torch.optim.Optimizer:

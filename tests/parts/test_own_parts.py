@@ -1,4 +1,4 @@
-"""A user's own parts: found beside the configuration or as entry points, used, written down, and run."""
+"""A user's parts: imported from beside the configuration or as entry points, used, written back, and run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def fail(x):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A user's folder with a module of its own; what is imported from it is forgotten afterwards."""
+    """Create a user's folder with a module, and remove what is imported from it from sys.modules afterwards."""
     (tmp_path / "my_parts.py").write_text(MODULE)
     path, folders, modules = list(sys.path), list(plugins._folders), set(sys.modules)
     yield tmp_path
@@ -145,7 +145,7 @@ step = 0.5
 """
 
 
-def test_everything_may_be_ones_own_and_lies_beside_the_configuration(folder: Path) -> None:
+def test_every_part_can_be_a_users_module_beside_the_configuration(folder: Path) -> None:
     config = load(configured(folder, OWN))
     summary, _, model = run(config)
     assert summary["commits"] == 2
@@ -161,14 +161,14 @@ def test_everything_may_be_ones_own_and_lies_beside_the_configuration(folder: Pa
     assert np.array_equal(run(again)[2], model)
 
 
-def test_ones_own_parts_are_part_of_what_a_run_depends_on(folder: Path) -> None:
+def test_a_users_parts_are_hashed_with_the_run(folder: Path) -> None:
     config = load(configured(folder, OWN))
     before = code_sha256(config)
     (folder / "my_parts.py").write_text(MODULE + "\n# changed\n")
     assert code_sha256(config) != before
 
 
-def test_nothing_is_imported_beside_the_configuration_that_a_run_left(folder: Path) -> None:
+def test_modules_beside_a_run_folders_configuration_are_not_imported(folder: Path) -> None:
     path = configured(folder, OWN)
     (folder / "run.sqlite").touch()
     with pytest.raises(ConfigError, match=r"training.loss = 'my_parts:loss': cannot import 'my_parts'.*beside"):
@@ -179,7 +179,7 @@ def test_nothing_is_imported_beside_the_configuration_that_a_run_left(folder: Pa
     assert str(folder) not in sys.path
 
 
-def test_two_modules_of_one_name_are_not_mixed_up(folder: Path) -> None:
+def test_modules_of_the_same_name_are_kept_apart(folder: Path) -> None:
     load(configured(folder, OWN))
     other = folder / "other"
     other.mkdir()
@@ -190,14 +190,14 @@ def test_two_modules_of_one_name_are_not_mixed_up(folder: Path) -> None:
         load(configured(other, OWN))
 
 
-def test_a_module_may_lie_in_a_folder_beside_the_configuration(folder: Path) -> None:
+def test_a_module_can_be_in_a_folder_beside_the_configuration(folder: Path) -> None:
     (folder / "own_nets").mkdir()
     (folder / "own_nets" / "wide.py").write_text(MODULE)
     config = load(configured(folder, '[model]\nnetwork = "own_nets.wide:Net"\n[strategy]\nname = "fedavg"\n'))
     assert len(config.network.build((1, 8, 8), 10)) == 4  # type: ignore[arg-type]
 
 
-def test_a_module_of_ones_own_hides_nothing(folder: Path) -> None:
+def test_a_users_module_shadows_no_installed_one(folder: Path) -> None:
     (folder / "string.py").write_text(MODULE)
     with pytest.raises(ConfigError, match=r"strategy.name = 'string:Every': 'string' was imported from .*; rename it"):
         load(configured(folder, '[strategy]\nname = "string:Every"\n'))
@@ -228,13 +228,13 @@ def test_errors_name_the_key_and_the_part(folder: Path, changes: dict[str, Any],
         run(config.with_changes(changes))
 
 
-def test_a_module_that_is_broken_is_named(folder: Path) -> None:
+def test_a_module_that_fails_to_import_is_named(folder: Path) -> None:
     (folder / "other_parts.py").write_text("def broken(:\n")
     with pytest.raises(ConfigError, match=r"strategy.name = 'other_parts:X': cannot import 'other_parts': SyntaxError"):
         load(configured(folder, '[strategy]\nname = "other_parts:X"\n'))
 
 
-def test_a_link_of_ones_own(folder: Path) -> None:
+def test_a_users_link_is_used(folder: Path) -> None:
     (folder / "other_parts.py").write_text(
         "from dataclasses import dataclass\n"
         "from fedtempo.fleet.links import LINKS\n"
@@ -254,7 +254,7 @@ def test_a_link_of_ones_own(folder: Path) -> None:
 
 @pytest.fixture
 def installed(folder: Path) -> None:
-    """An installed package whose entry points are the module's parts."""
+    """Fake an installed package whose entry points are the module's parts."""
     points = {
         "strategies": {"every": "my_parts:Every", "lost": "my_parts:Lost"},
         "networks": {"net": "my_parts:Net"},
@@ -273,7 +273,7 @@ def installed(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_entry_points_are_parts_like_ours() -> None:
+def test_entry_points_are_used_like_built_in_parts() -> None:
     config = parse(
         {
             **TABLES,
@@ -332,21 +332,21 @@ def natural(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("natural")
-def test_clients_that_the_data_name_are_the_clients() -> None:
+def test_clients_named_by_the_data_set_become_the_clients() -> None:
     config = parse({**TABLES, "data": NATURAL})
     world = build_world(config)
     assert [client.name for client in world.clients] == ["north", "south", "coast"]
     assert [client.num_examples for client in world.clients] == [20, 30, 40]
     assert sorted(np.concatenate(world.owned).tolist()) == list(range(90))
-    for owner, own in enumerate(world.owned):
-        assert set(world.dataset.train_owners[own].tolist()) == {owner}  # type: ignore[index]
+    for owner, rows in enumerate(world.owned):
+        assert set(world.dataset.train_owners[rows].tolist()) == {owner}  # type: ignore[index]
     summary, records, _ = run(config)
     assert records.facts["client_names"] == ["north", "south", "coast"]
     assert summary["data"]["task"] == "classes"
 
 
 @pytest.mark.usefixtures("natural")
-def test_what_a_configuration_says_comes_before_the_data() -> None:
+def test_the_configuration_takes_precedence_over_the_data_set() -> None:
     base = parse({**TABLES, "data": NATURAL})
     assert isinstance(dealt_by(base, load_data(base))[0], ByOwner)
     iid = base.with_changes({"data.partition": "iid"})
@@ -393,7 +393,7 @@ def number_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("number_data")
-def test_numbers_from_data_to_summary() -> None:
+def test_a_run_on_numbers_works_from_data_to_summary() -> None:
     config = parse(regression()).with_changes({"run.max_commits": 6, "training.lr": 0.05, "run.target_accuracy": 0.8})
     summary, records, _ = run(config)
     assert summary["data"]["task"] == "numbers"
@@ -404,16 +404,16 @@ def test_numbers_from_data_to_summary() -> None:
     skewed = {"data.partition": "one-label", "data.examples_per_client": 20, "data.clients": 10}
     world = build_world(config.with_changes(skewed))
     values = world.dataset.train_y
-    assert all(values[own].std() < values.std() for own in world.owned)
-    assert sum(values[own].std() for own in world.owned) / 10 < 0.25 * values.std()
-    with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make asks for numbers"):
+    assert all(values[rows].std() < values.std() for rows in world.owned)
+    assert sum(values[rows].std() for rows in world.owned) / 10 < 0.25 * values.std()
+    with pytest.raises(ConfigError, match=r"training.loss = 'cross-entropy': number_data:make needs numbers"):
         run(config.with_changes({"training.loss": "cross-entropy"}))
-    with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make asks for numbers"):
+    with pytest.raises(ConfigError, match=r"training.class_weights: number_data:make has numbers, not classes"):
         run(config.with_changes({"training.class_weights": [1.0]}))
 
 
 @pytest.mark.usefixtures("number_data")
-def test_tokens_from_data_to_summary() -> None:
+def test_a_run_on_tokens_works_from_data_to_summary() -> None:
     tables = {**TABLES, "data": {"source": "number_data:tokens", "clients": 2}}
     network = {"network": "char-lstm", "hidden": 16, "n_layers": 1, "every_step": True}
     config = parse({**tables, "model": network}).with_changes(
@@ -424,12 +424,14 @@ def test_tokens_from_data_to_summary() -> None:
     assert summary["final_accuracy"] > 0.5
     with pytest.raises(ConfigError, match="has no classes to deal by; it can be 'iid' or 'by-owner'"):
         run(config.with_changes({"data.partition": "one-label"}))
-    with pytest.raises(ConfigError, match=r"training.loss = 'logit-adjusted': number_data:tokens asks for tokens"):
+    with pytest.raises(
+        ConfigError, match=r"training.loss = 'logit-adjusted': number_data:tokens has tokens, not classes"
+    ):
         run(config.with_changes({"training.loss": "logit-adjusted"}))
 
 
 @pytest.mark.usefixtures("number_data")
-def test_data_sets_of_pytorch() -> None:
+def test_pytorch_data_sets_are_read() -> None:
     data = load_data(parse({**TABLES, "data": {"source": "number_data:pairs"}}))
     assert data.train_x.shape == (5, 1, 2, 2)
     assert data.train_x[3].max() == 3.0
@@ -438,7 +440,7 @@ def test_data_sets_of_pytorch() -> None:
         load_data(parse({**TABLES, "data": {"source": "number_data:pairs", "options": {"n": 9}}}))
 
 
-def test_balanced_weights_come_from_what_clients_tell() -> None:
+def test_balanced_weights_follow_from_the_clients_label_counts() -> None:
     config = parse({**TABLES, "data": {"clients": 4, "tell_labels": True}}).with_changes(
         {"training.class_weights": "balanced", "data.label_pseudo_count": 0.0}
     )
@@ -452,7 +454,7 @@ def test_balanced_weights_come_from_what_clients_tell() -> None:
         run(config.with_changes({"training.class_weights": [1.0, 2.0]}))
 
 
-def test_a_server_does_not_choose_what_a_client_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_cannot_make_a_client_import_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {"name": "a", "insecure": True, "data": {"source": "digits", "part": 0, "clients": 20}}
     imported: list[str] = []
     monkeypatch.setattr(plugins.importlib, "import_module", lambda name: imported.append(name))
@@ -464,7 +466,7 @@ def test_a_server_does_not_choose_what_a_client_imports(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("number_data")
-def test_a_client_counts_and_shares_by_classes_and_may_transform_its_data(
+def test_a_client_can_transform_its_data_but_shares_labels_only_of_classes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(folder)
@@ -473,11 +475,11 @@ def test_a_client_counts_and_shares_by_classes_and_may_transform_its_data(
     for name in ("tell_labels", "share_examples"):
         with pytest.raises(ConfigError, match=f"{name} = true: needs classes, but number_data:make has numbers"):
             Answers(parse_client({**tables, name: True}))
-    own = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
-    assert own.x.max() == 0.5
+    transformed = parse_client({**tables, "data": {"source": "digits", "transform": "my_parts:halve"}}).data.read()
+    assert transformed.x.max() == 0.5
 
 
-def test_data_files_lie_beside_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_files_are_found_beside_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez(folder / "own.npz", train_x=np.zeros((4, 2)), train_y=[0, 1, 0, 1], test_x=np.ones((2, 2)), test_y=[0, 1])
     path = configured(folder, '[data]\nsource = "npz:own.npz"\nclients = 2\n[strategy]\nname = "fedavg"\n')
     monkeypatch.chdir(folder.parent)
@@ -487,7 +489,7 @@ def test_data_files_lie_beside_the_configuration(folder: Path, monkeypatch: pyte
     assert load(path, ["data.source=npz:own.npz"]).data.source == "npz:own.npz"
 
 
-def test_names_fit_their_arrays() -> None:
+def test_tasks_must_match_their_arrays() -> None:
     data = from_arrays("a", np.zeros((2, 1)), [0.5, 1.5], np.zeros((1, 1)), [1.0])
     assert (data.task, data.n_classes) == ("numbers", 1)
     tokens = from_arrays("a", np.full((2, 3), 7), np.zeros((2, 3), int), np.zeros((1, 3), int), np.zeros((1, 3), int))

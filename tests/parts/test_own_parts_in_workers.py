@@ -1,4 +1,4 @@
-"""Parts of one's own, of every kind: the same bits wherever they are trained."""
+"""A user's parts of every kind give the same bits on every executor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["folder"]
 
 
 @pytest.fixture
-def own(folder: Path) -> Config:
+def users_config(folder: Path) -> Config:
     return load(configured(folder, OWN))
 
 
@@ -25,11 +25,11 @@ def hashes(config: Config, **executor: object) -> tuple[str, str, float]:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_on_worker_processes(method: str, own: Config) -> None:
-    assert hashes(own, kind="processes", workers=2, start_method=method) == hashes(own, kind="inline")
+def test_worker_processes_give_the_same_bits(method: str, users_config: Config) -> None:
+    assert hashes(users_config, kind="processes", workers=2, start_method=method) == hashes(users_config, kind="inline")
 
 
 @pytest.mark.ray
-def test_on_ray(own: Config) -> None:
+def test_ray_actors_give_the_same_bits(users_config: Config) -> None:
     pytest.importorskip("ray")
-    assert hashes(own, kind="ray", workers=2) == hashes(own, kind="inline")
+    assert hashes(users_config, kind="ray", workers=2) == hashes(users_config, kind="inline")

@@ -1,4 +1,4 @@
-"""Errors in a user's code: their lines, then one line that names the key; none of fedtempo's."""
+"""Errors in a user's code show the user's lines, then one line that names the key, and no lines of fedtempo."""
 
 from __future__ import annotations
 
@@ -249,37 +249,37 @@ def must_tell(error: UserCodeError, case: tuple[str, str, str, str, str]) -> Non
     key, name, says, mark, function = case
     places: dict[Any, str] = {"fleet.link": "fleet", ("training.loss", "backward"): "training"}
     expected = places.get(key) or places.get((key, name)) or f"{key} = 'mine:{name}'"
-    place = f"mine.py:{LINE[mark]} in {function}"
+    where_raised = f"mine.py:{LINE[mark]} in {function}"
     line = str(error)
     assert "\n" not in line
     assert line.startswith(f"{expected}: {says}")
-    assert f"({place})" in line
-    assert f"{place}\n    {SOURCE[mark]}" in error.frames
+    assert f"({where_raised})" in line
+    assert f"{where_raised}\n    {SOURCE[mark]}" in error.frames
     assert "fedtempo/" not in error.frames
     assert "Traceback" not in error.frames
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}={case[1]}")
-def test_their_lines_then_one_line(case: tuple[str, str, str, str, str]) -> None:
-    with pytest.raises(UserCodeError) as told:
+def test_the_users_lines_are_shown_then_one_line_with_the_key(case: tuple[str, str, str, str, str]) -> None:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({case[0]: {"kind": "mine:Link"} if case[1] == "Link" else f"mine:{case[1]}"}))
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
     cause = "ExceptionGroup" if case[1] == "InGroup" else case[2].partition(":")[0]
-    assert type(told.value.__cause__).__name__ == cause
+    assert type(raised.value.__cause__).__name__ == cause
 
 
 @pytest.mark.parametrize("case", TRAINED, ids=lambda case: f"{case[0]}={case[1]}")
-def test_in_worker_processes(case: tuple[str, str, str, str, str]) -> None:
-    with pytest.raises(UserCodeError) as told:
+def test_errors_in_worker_processes_are_shown_with_the_users_lines(case: tuple[str, str, str, str, str]) -> None:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({case[0]: f"mine:{case[1]}", "executor.kind": "processes", "executor.workers": 1}))
-    must_tell(told.value, case)
-    if case[1] != "NotMade":  # it is made here first
-        assert "Traceback" in str(told.value.__cause__)
-        assert f'mine.py", line {LINE[case[3]]}' in str(told.value.__cause__)
+    must_tell(raised.value, case)
+    if case[1] != "NotMade":  # it is first constructed in this process
+        assert "Traceback" in str(raised.value.__cause__)
+        assert f'mine.py", line {LINE[case[3]]}' in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize("case", [case for case in TRAINED if "optim" not in case[0]], ids=lambda case: case[1])
-def test_on_a_device(case: tuple[str, str, str, str, str]) -> None:
+def test_errors_on_a_device_are_shown_with_the_users_lines(case: tuple[str, str, str, str, str]) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
     key, name, *_ = case
@@ -291,34 +291,34 @@ def test_on_a_device(case: tuple[str, str, str, str, str]) -> None:
             trained = executor.train(executor.initial(), 0, 1, training).result()
             executor.evaluate(trained.location).result()
 
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         visit()
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
 
 
-def test_in_an_actor_of_a_cluster() -> None:
+def test_errors_in_ray_actors_are_shown_with_the_users_lines() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
     job = Job(Logistic(), 10, x, y, [np.arange(20)], x, y, 1)
     model = job.model()
     actor = Actor(*pack(job, model.channels_last))
     case = next(case for case in TRAINED if case[1] == "loss")
-    with pytest.raises(UserCodeError) as told:
+    with pytest.raises(UserCodeError) as raised:
         actor.train(model.vector.numpy().copy(), 0, 1, Training(loss="mine:loss"))
-    must_tell(told.value, case)
+    must_tell(raised.value, case)
 
 
-def test_a_network_that_does_not_fit_is_named_although_none_of_its_lines_is_at_fault() -> None:
+def test_a_network_of_the_wrong_shape_is_named_even_if_the_error_is_raised_in_pytorch() -> None:
     with pytest.raises(UserCodeError, match=r"^model\.network = 'mine:unfit': RuntimeError: mat1 and mat2 shapes"):
         run(configured({"model.network": "mine:unfit"}))
 
 
-def test_an_object_that_cannot_be_made_is_named() -> None:
+def test_a_part_that_cannot_be_constructed_is_named() -> None:
     with pytest.raises(UserCodeError, match=rf"^strategy: KeyError: 0 \(mine\.py:{LINE['late']} in __post_init__\)$"):
         configured({"strategy.name": "mine:Late"})
 
 
-def test_several_errors_at_once_are_counted() -> None:
+def test_several_errors_are_counted() -> None:
     with pytest.raises(UserCodeError, match=r"LookupError: first \(.*\) \(and 1 more error\)$"):
         run(configured({"strategy.name": "mine:InGroup"}))
 
@@ -336,15 +336,17 @@ def test_several_errors_at_once_are_counted() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["inline", "none"])
-def test_weights_that_are_none_name_strategy_commit_and_values(kind: str, weights: list[float], says: str) -> None:
+def test_invalid_weights_are_reported_with_strategy_commit_and_values(
+    kind: str, weights: list[float], says: str
+) -> None:
     config = configured({"strategy.name": "mine:Weighs", "executor.kind": kind})
     strategy = plugins.imported("mine:Weighs", "strategy.name")(tuple(weights))
-    with pytest.raises(StrategyError) as told:
+    with pytest.raises(StrategyError) as raised:
         run(replace(config, strategy=strategy))
-    line = str(told.value)
+    line = str(raised.value)
     assert line.startswith(f"strategy.name = 'mine:Weighs': average after commit 1 (t = 2 s): {says}")
     assert line.endswith(f"(mine.py:{LINE['weighs']} in run)")
-    assert told.value.frames.endswith(SOURCE["weighs"])
+    assert raised.value.frames.endswith(SOURCE["weighs"])
 
 
 @pytest.mark.parametrize(
@@ -358,13 +360,13 @@ def test_weights_that_are_none_name_strategy_commit_and_values(kind: str, weight
     ],
     ids=["strategy", "source", "network", "configuration", "configuration, late"],
 )
-def test_what_a_run_did_before_an_error_stays(changes: dict[str, Any], stays: bool, folder: Path) -> None:
+def test_an_error_after_the_run_began_keeps_its_folder(changes: dict[str, Any], stays: bool, folder: Path) -> None:
     with pytest.raises(ConfigError):
         Run(configured(changes)).begin(folder / "out")
     assert (folder / "out").exists() == stays
 
 
-def test_a_share_that_is_not_finite_is_told_likewise() -> None:
+def test_a_nonfinite_share_is_reported_in_the_same_way() -> None:
     says = rf"'mine:Mixes': mix after commit 0 \(t = 0 s\): beta = nan; .*mine\.py:{LINE['mixes']} in run"
     with pytest.raises(StrategyError, match=says):
         run(configured({"strategy.name": "mine:Mixes"}))
@@ -378,8 +380,8 @@ def test_weights_of_statistics_are_checked() -> None:
         play(script)
 
 
-def test_errors_of_ours_pass_as_they_are() -> None:
-    for error in (ConfigError("a.b = 3: give 4"), RunError("it cannot go on"), UserCodeError("told already")):
+def test_fedtempos_errors_are_passed_on_unchanged() -> None:
+    for error in (ConfigError("a.b = 3: give 4"), RunError("it cannot go on"), UserCodeError("already reported")):
 
         async def script(fed: Federation, error: Exception = error) -> None:
             async with asyncio.TaskGroup() as tasks:
@@ -389,9 +391,9 @@ def test_errors_of_ours_pass_as_they_are() -> None:
 
                 tasks.create_task(fails())
 
-        with pytest.raises(type(error)) as told:
+        with pytest.raises(type(error)) as raised:
             play(script)
-        assert told.value is error
+        assert raised.value is error
 
     async def lost(fed: Federation) -> None:
         raise ClientUnavailable(fed.clients[1], "it left")
@@ -405,8 +407,8 @@ def test_errors_of_ours_pass_as_they_are() -> None:
     assert play(interrupted)[0].ended == "interrupted"
 
 
-def test_an_error_of_ours_alone_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A strategy of ours in which no user's code had a hand: that is a bug of ours, and shown as one."""
+def test_an_error_in_fedtempos_code_alone_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in a built-in strategy without any user code is a bug of fedtempo, and is shown as one."""
     monkeypatch.setattr("fedtempo.strategies.fedavg.uniform_sample", lambda clients, count, rng: {}[0])
     monkeypatch.setattr(user_code, "_is_users", lambda file: False)
     with pytest.raises(KeyError):
@@ -420,14 +422,16 @@ def test_an_error_of_ours_alone_keeps_its_traceback(monkeypatch: pytest.MonkeyPa
         ("def broken(:\n", r"SyntaxError: .* \(other\.py:1 in <module>\)$"),
     ],
 )
-def test_a_module_that_cannot_be_imported(folder: Path, text: str, says: str) -> None:
+def test_a_module_that_cannot_be_imported_is_named(folder: Path, text: str, says: str) -> None:
     (folder / "other.py").write_text(text)
-    with pytest.raises(ConfigError, match=rf"^strategy\.name = 'other:X': cannot import 'other': {says}") as told:
+    with pytest.raises(ConfigError, match=rf"^strategy\.name = 'other:X': cannot import 'other': {says}") as raised:
         configured({"strategy.name": "other:X"})
-    assert told.value.frames.endswith(text.strip().splitlines()[-1])
+    assert raised.value.frames.endswith(text.strip().splitlines()[-1])
 
 
-def test_an_installed_package_that_is_named_counts_as_the_users(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_named_in_the_configuration_counts_as_user_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed = folder / "site-packages"
     installed.mkdir()
     (installed / "plugged.py").write_text(
@@ -440,15 +444,15 @@ def test_an_installed_package_that_is_named_counts_as_the_users(folder: Path, mo
         run(configured({"data.transform": "plugged:transform"}))
 
 
-def test_errors_cross_processes_whole() -> None:
-    with pytest.raises(UserCodeError) as told:
+def test_errors_survive_pickling() -> None:
+    with pytest.raises(UserCodeError) as raised:
         run(configured({"strategy.name": "mine:Divides"}))
-    copy = pickle.loads(pickle.dumps(told.value))  # noqa: S301
-    assert (str(copy), copy.frames, type(copy)) == (str(told.value), told.value.frames, UserCodeError)
+    copy = pickle.loads(pickle.dumps(raised.value))  # noqa: S301
+    assert (str(copy), copy.frames, type(copy)) == (str(raised.value), raised.value.frames, UserCodeError)
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_the_command_prints_their_lines_and_one_of_ours(
+def test_the_command_prints_the_users_lines_and_one_line_of_fedtempos(
     debug: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "run.toml").write_text(configured({"strategy.name": "mine:Divides"}).dump())
@@ -464,9 +468,9 @@ def test_the_command_prints_their_lines_and_one_of_ours(
     assert line in printed
     assert ("Traceback" in printed) == bool(debug)
     if not debug:
-        told = printed[printed.index("mine.py:") :].splitlines()
-        assert told[0].endswith("in run")
-        assert told[2:] == [f"mine.py:{LINE['share']} in share", f"    {SOURCE['share']}", line]
+        lines = printed[printed.index("mine.py:") :].splitlines()
+        assert lines[0].endswith("in run")
+        assert lines[2:] == [f"mine.py:{LINE['share']} in share", f"    {SOURCE['share']}", line]
 
 
 @pytest.mark.parametrize(
@@ -477,12 +481,14 @@ def test_the_command_prints_their_lines_and_one_of_ours(
     ],
     ids=["loss", "network"],
 )
-def test_a_client_of_a_deployment_tells_the_server_in_one_line(
+def test_a_client_of_a_deployment_reports_its_users_error_in_one_line(
     tables: dict[str, Any], changes: dict[str, Any], case: tuple[str, str, str, str, str], tmp_path: Path
 ) -> None:
-    own: dict[str, Any] = {"insecure": True, "networks": ["mine:Forward"], "training": ["mine:loss"]}
+    client_settings: dict[str, Any] = {"insecure": True, "networks": ["mine:Forward"], "training": ["mine:loss"]}
     data = {"source": "digits", "clients": 2, "examples_per_client": 20}
-    clients = [Answers(parse_client({"name": f"c{i}", "data": {**data, "part": i}, **own})) for i in range(2)]
+    clients = [
+        Answers(parse_client({"name": f"c{i}", "data": {**data, "part": i}, **client_settings})) for i in range(2)
+    ]
     refusals: list[str] = []
 
     def heard(call: Call, reply: Reply) -> Reply:

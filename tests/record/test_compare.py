@@ -26,7 +26,7 @@ def summary(seed, time, accuracy=0.8, target=0.8, **other):
     }
 
 
-def test_comparison_worked_out_by_hand():
+def test_a_comparison_equals_one_worked_out_by_hand():
     result = comparison(
         {
             "fast": [summary(1, 10.0, 0.8), summary(2, 14.0, 0.9), summary(3, 12.0, 0.7)],
@@ -52,7 +52,7 @@ def test_comparison_worked_out_by_hand():
         "ratio_to_first": 1.0,
     }
     assert slow["time_to_target_s"]["mean"] == 54.0
-    # Of 48 s, 60 s and a seed that never did, the middle one took 60 s.
+    # The median of 48 s, 60 s and never is 60 s.
     assert slow["time_to_target_s"]["median"] == 60.0
     assert slow["time_to_target_s"]["ratio_to_first"] == 5.0
     assert slow["time_to_target_s"]["reached"] == 2
@@ -67,14 +67,14 @@ def test_comparison_worked_out_by_hand():
     assert json.loads(to_json(result)) == result
 
 
-def test_one_seed_has_no_spread_and_a_first_that_never_arrives_gives_no_ratio():
+def test_a_single_seed_has_no_spread_and_an_unreached_target_of_the_first_gives_no_ratio():
     result = comparison({"a": [summary(1, None)], "b": [summary(1, 5.0, horizon_s=50.0)]})
     assert result["horizon_s"] is None
     assert result["strategies"]["b"]["final_accuracy"]["std"] is None
     assert result["strategies"]["b"]["time_to_target_s"]["ratio_to_first"] is None
 
 
-def test_nothing_to_compare_and_different_targets_are_refused():
+def test_empty_comparisons_and_different_targets_are_rejected():
     for empty in ({}, {"a": []}):
         with pytest.raises(ConfigError, match="at least one run"):
             comparison(empty)

@@ -1,4 +1,4 @@
-"""Tables for other tools keep their types, and what is absent stays absent."""
+"""Exported tables keep their types and missing values."""
 
 import json
 
@@ -25,7 +25,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("to", ["parquet", "csv"])
-def test_tables_come_back(run, to, tmp_path):
+def test_exported_tables_read_back_unchanged(run, to, tmp_path):
     paths = export(run, to, tmp_path / "tables")
     read = pyarrow.parquet.read_table if to == "parquet" else pyarrow.csv.read_csv
     tables = {path.stem: read(path).to_pydict() for path in paths}
@@ -42,7 +42,7 @@ def test_tables_come_back(run, to, tmp_path):
     assert tables["notes"] == {"name": ["clusters"], "value": ["[0, 1]"]}
 
 
-def test_unknown_format_and_unwritable_folder(run, tmp_path):
+def test_an_unknown_format_and_an_unwritable_folder_are_rejected(run, tmp_path):
     with pytest.raises(ConfigError, match="to = 'xlsx': must be parquet or csv"):
         export(run, "xlsx", tmp_path)
     (tmp_path / "file").write_text("")

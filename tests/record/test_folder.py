@@ -11,7 +11,7 @@ from fedtempo.record import Recorder, RunFolder, default_name, write_json
 from fedtempo.record.folder import unused
 
 
-def test_a_new_folder_says_what_made_it(tmp_path):
+def test_a_new_folder_records_the_environment_of_its_run(tmp_path):
     with RunFolder.create(tmp_path / "deep" / "run", seed=5) as folder:
         facts = json.loads(folder.environment.read_text())
     assert facts["seed"] == 5
@@ -23,7 +23,7 @@ def test_a_new_folder_says_what_made_it(tmp_path):
         assert facts["processor"]
 
 
-def test_git_revision_is_that_of_the_current_directory(tmp_path, monkeypatch):
+def test_the_git_revision_is_that_of_the_current_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*run, "init", "-q"], check=True)
@@ -43,7 +43,7 @@ def test_a_finished_run_is_never_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("summary", [None, {"ended": "interrupted"}])
-def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
+def test_an_unfinished_run_must_be_resumed_and_is_not_replaced(tmp_path, summary):
     with RunFolder.create(tmp_path) as folder:
         folder.config.write_text("")
         Recorder(tmp_path).close()
@@ -55,7 +55,7 @@ def test_an_unfinished_run_is_resumed_not_replaced(tmp_path, summary):
         assert resumed == folder
 
 
-def test_other_folders_are_left_alone(tmp_path):
+def test_unrelated_folders_are_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(ConfigError, match="is not empty and holds no run"):
         RunFolder.create(tmp_path)
@@ -68,7 +68,7 @@ def test_other_folders_are_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_broken_summary_is_named(tmp_path):
+def test_a_damaged_summary_is_named(tmp_path):
     with RunFolder.create(tmp_path) as folder:
         folder.config.write_text("")
         folder.summary.write_text("{")
@@ -76,14 +76,14 @@ def test_a_broken_summary_is_named(tmp_path):
         RunFolder.resume(tmp_path)
 
 
-def test_default_name_is_one_folder_name():
+def test_the_default_name_is_a_single_folder_name():
     name = default_name("my_module:Strategy/../x", 4)
     assert name.endswith("-my_module-Strategy-x-seed4")
     assert "/" not in name
     assert default_name("::", 1).endswith("-run-seed1")
 
 
-def test_a_second_run_of_the_same_second_gets_a_number(tmp_path: Path) -> None:
+def test_a_second_run_within_one_second_gets_a_number(tmp_path: Path) -> None:
     assert unused(tmp_path / "run") == tmp_path / "run"
     (tmp_path / "run").mkdir()
     (tmp_path / "run-2").mkdir()

@@ -1,4 +1,4 @@
-"""Run folders of others: what they hold is data. Nothing is imported, nothing outside is read, nothing hangs."""
+"""Run folders from others are treated as data: nothing is imported, nothing outside is read, nothing hangs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ ATTACK = """</script></style><img src=x onerror="document.title = 'taken'">"""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "run"
     fake_run(folder, "hybrid", 1, n_clients=20, horizon=200.0)
     return folder
 
 
 @pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "run"))
+def folder(finished_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_run, tmp_path / "run"))
 
 
 def change(folder: Path, *statements: str) -> None:
@@ -60,7 +60,7 @@ def fedtempo(*arguments: object) -> int:
     return 0
 
 
-def test_a_report_and_an_export_import_nothing_that_a_folder_names(
+def test_reports_and_exports_import_nothing_that_a_folder_names(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -95,7 +95,7 @@ def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path, 
     assert load_run(folder).facts["strategy"] == "hybrid"
 
 
-def test_what_is_no_plain_file_or_too_large_is_not_read(
+def test_a_file_that_is_not_plain_or_is_too_large_is_rejected(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "config.toml").unlink()
@@ -109,7 +109,7 @@ def test_what_is_no_plain_file_or_too_large_is_not_read(
         load_run(folder)
 
 
-def test_what_is_written_into_a_folder_stays_in_it(folder: Path, tmp_path: Path) -> None:
+def test_files_written_into_a_folder_stay_in_it(folder: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.write_text("mine")
     (folder / "report.html").symlink_to(theirs)
@@ -126,13 +126,13 @@ def test_what_is_written_into_a_folder_stays_in_it(folder: Path, tmp_path: Path)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_comparison_with_a_link_among_its_runs_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_comparison_with_a_link_among_its_runs_is_rejected(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison" / "a").symlink_to(folder)
     assert fedtempo("report", tmp_path / "comparison") == 2
 
 
-def test_a_schema_that_computes_is_refused_before_it_does(folder: Path) -> None:
+def test_a_schema_with_views_or_generated_columns_is_rejected_unread(folder: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS name, i AS value FROM n"
     change(folder, "DROP TABLE notes", f"CREATE VIEW notes AS {endless}")
     with pytest.raises(ConfigError, match="notes is not a plain table"):
@@ -166,7 +166,7 @@ def test_a_schema_that_computes_is_refused_before_it_does(folder: Path) -> None:
         ("privacy", {"epsilon": "small"}, "privacy.epsilon"),
     ],
 )
-def test_facts_that_cannot_be_are_named(folder: Path, name: str, value: object, complaint: str) -> None:
+def test_impossible_facts_are_named(folder: Path, name: str, value: object, complaint: str) -> None:
     set_fact(folder, name, value)
     with pytest.raises(ConfigError, match=f"holds no readable run: .*{complaint}"):
         load_run(folder)
@@ -189,7 +189,7 @@ def test_facts_that_cannot_be_are_named(folder: Path, name: str, value: object, 
         (f"UPDATE facts SET value = '{'[' * 100_000}' WHERE name = 'seed'", "recursion"),
     ],
 )
-def test_tables_that_cannot_be_are_named(folder: Path, statement: str, complaint: str) -> None:
+def test_impossible_rows_are_named(folder: Path, statement: str, complaint: str) -> None:
     change(folder, statement)
     with pytest.raises(ConfigError, match=f"holds no readable run: .*{complaint}"):
         load_run(folder)
@@ -205,20 +205,20 @@ def test_tables_that_cannot_be_are_named(folder: Path, statement: str, complaint
         ("environment.json", '"me"', "it holds str; must be a table"),
     ],
 )
-def test_files_beside_it_that_are_not_what_they_should_be(folder: Path, name: str, text: str, complaint: str) -> None:
+def test_malformed_files_beside_the_database_are_named(folder: Path, name: str, text: str, complaint: str) -> None:
     (folder / name).write_text(text)
     with pytest.raises(ConfigError, match=rf"{name} cannot be read: .*({complaint})"):
         load_run(folder)
 
 
-def test_a_summary_that_lies_changes_no_report(folder: Path, tmp_path: Path) -> None:
+def test_a_false_summary_does_not_change_a_report(folder: Path, tmp_path: Path) -> None:
     write_report(tmp_path / "before.html", [load_run(folder)])
     (folder / "summary.json").write_text('{"strategy": 7, "final_accuracy": "<b>"}')
     write_report(tmp_path / "after.html", [load_run(folder)])
     assert (tmp_path / "before.html").read_bytes() == (tmp_path / "after.html").read_bytes()
 
 
-def test_every_string_of_a_folder_is_text_on_the_page(folder: Path, tmp_path: Path) -> None:
+def test_every_string_of_a_folder_is_escaped_on_the_page(folder: Path, tmp_path: Path) -> None:
     for name in ("strategy", "label", "version"):
         set_fact(folder, name, ATTACK)
     set_fact(folder, "data", {"source": ATTACK})

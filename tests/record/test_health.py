@@ -1,4 +1,4 @@
-"""What goes wrong in a run without ending it: counted, said once, and part of summaries and comparisons."""
+"""Problems that do not end a run are counted, logged once, and shown in summaries and comparisons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAW = "its parameters are not finite"
 
 
 def health(*losses: float, versions_apart: int = 1) -> tuple[Health, list[str]]:
-    """Evaluated at each second, version after version."""
+    """Feed the losses of successive versions, evaluated once a second; return the health and its messages."""
     said: list[str] = []
     watched = Health(said.append)
     for second, loss in enumerate(losses):
@@ -32,7 +32,7 @@ def health(*losses: float, versions_apart: int = 1) -> tuple[Health, list[str]]:
 def recorded(
     losses: list[float], *, folder=None, commits: int = 2, visits: int = 2, seed: int = 1, label: str = "demo"
 ):
-    """A run of so many visits and commits, evaluated each second, and over at the last evaluation."""
+    """Record a run with these numbers of visits and commits, evaluated once a second until its end."""
     said: list[str] = []
     recorder = Recorder(folder, say=said.append)
     facts = {"strategy": label, "seed": seed, "n_clients": 2, "horizon_s": 10.0, "target_accuracy": 0.6}
@@ -52,7 +52,7 @@ def recorded(
 
 
 @pytest.mark.parametrize("bad", [NAN, math.inf, -math.inf])
-def test_an_evaluation_that_is_not_finite_is_counted_and_said_once(bad):
+def test_a_nonfinite_evaluation_is_counted_and_logged_once(bad):
     watched, said = health(2.3, bad, 1.0, bad)
     assert said == watched.warnings == ["training diverged: the loss of version 1 is not finite (t = 1 s)"]
     fact = watched.as_fact()
@@ -60,14 +60,14 @@ def test_an_evaluation_that_is_not_finite_is_counted_and_said_once(bad):
     assert fact["diverged"] == "evaluation"
 
 
-def test_a_run_that_recovers_did_not_diverge_and_is_still_counted():
+def test_a_run_that_recovers_did_not_diverge_but_its_evaluation_is_counted():
     watched, said = health(2.3, NAN, 1.0)
     assert watched.diverged is None
     assert watched.as_fact()["not_finite"]["evaluations"] == 1
     assert len(said) == 1
 
 
-def test_a_loss_far_above_the_initial_one_is_divergence_and_one_below_the_factor_is_not():
+def test_a_loss_far_above_the_initial_one_is_divergence():
     assert health(2.0, 2.0 * LOSS_FACTOR, 1.0)[1] == []
     watched, said = health(2.0, 2.0 * LOSS_FACTOR + 1)
     assert watched.diverged == "loss"
@@ -75,10 +75,10 @@ def test_a_loss_far_above_the_initial_one_is_divergence_and_one_below_the_factor
         "training diverged: the loss of version 1 is 41, more than 20 times that of the initial model, 2 (t = 1 s)"
     ]
     assert health(2.0, 2.0 * LOSS_FACTOR + 1, 2.0)[0].diverged is None
-    assert health(0.0, 1.0)[0].diverged is None  # there is nothing to compare with
+    assert health(0.0, 1.0)[0].diverged is None  # no initial loss to compare with
 
 
-def test_ten_updates_in_a_row_that_are_not_finite_are_divergence_until_one_is_accepted_or_committed():
+def test_ten_consecutive_nonfinite_updates_are_divergence_unless_one_is_accepted_or_committed():
     for recovers in (Health.served, Health.committed):
         said: list[str] = []
         watched = Health(said.append)
@@ -99,26 +99,26 @@ def test_ten_updates_in_a_row_that_are_not_finite_are_divergence_until_one_is_ac
         ]
 
 
-def test_a_model_stands_still_if_versions_measure_exactly_the_same():
+def test_a_model_is_stuck_if_all_versions_have_exactly_the_same_measures():
     watched, said = health(2.3, 1.5, 1.5, 1.5, versions_apart=5)
     assert watched.as_fact()["still_since_s"] == 1.0
     assert said == ["the model stands still since t = 1 s: versions 5 to 15 have exactly the same loss"]
     assert watched.diverged is None
-    # Fewer commits, fewer evaluated versions, the last digit of the loss, a move at the end.
+    # Too few commits, too few evaluated versions, a different last digit, a change at the end.
     assert health(2.3, 1.5, 1.5, 1.5, versions_apart=4)[1] == []
     assert health(2.3, 1.5, 1.5, versions_apart=10)[1] == []
     assert health(1.5, math.nextafter(1.5, 2), 1.5, math.nextafter(1.5, 2), versions_apart=20)[1] == []
     assert health(1.5, 1.5, 1.5, 1.4, versions_apart=20)[0].as_fact()["still_since_s"] is None
 
 
-def test_a_version_that_is_evaluated_again_and_again_does_not_stand_still():
+def test_repeated_evaluations_of_one_version_do_not_count_as_stuck():
     watched = Health()
     for second in range(100):
         watched.evaluation(float(second), 1, 0.5, 1.5)
     assert watched.warnings == []
 
 
-def test_final_values_are_of_the_last_evaluation_and_what_is_not_finite_is_no_result():
+def test_final_values_are_those_of_the_last_evaluation_and_null_if_not_finite():
     summary, _, said = recorded([2.3, 1.0, 0.5, 0.4, NAN])
     assert (summary["final_accuracy"], summary["final_loss"]) == (None, None)
     assert (summary["best_accuracy"], summary["diverged"]) == (0.7, "evaluation")
@@ -127,7 +127,7 @@ def test_final_values_are_of_the_last_evaluation_and_what_is_not_finite_is_no_re
     assert recorded([2.3, NAN, 0.5, NAN])[0]["time_to_target_s"] is None
 
 
-def test_a_model_that_is_not_finite_at_the_end_diverged():
+def test_a_final_model_that_is_not_finite_is_divergence():
     said: list[str] = []
     watched = Health(said.append)
     watched.finish(10.0, visits=5, commits=5, model=np.array([1.0, np.inf], dtype=np.float32))
@@ -135,7 +135,7 @@ def test_a_model_that_is_not_finite_at_the_end_diverged():
     assert said == ["training diverged: the final model has parameters that are not finite"]
 
 
-def test_a_run_that_trained_nobody_says_so_once():
+def test_a_run_without_training_is_reported_once():
     said: list[str] = []
     watched = Health(said.append)
     watched.expect(2.0, 7.0)
@@ -151,11 +151,11 @@ def test_a_run_that_trained_nobody_says_so_once():
     assert len(said) == 1
 
 
-def test_a_folder_of_an_earlier_version_tells_from_its_evaluations(tmp_path):
+def test_divergence_in_older_folders_is_derived_from_evaluations(tmp_path):
     _, records, _ = recorded([2.3, 1.0, NAN], folder=tmp_path)
     assert load_run(tmp_path).facts["health"]["diverged"] == "evaluation"
     facts = {name: value for name, value in records.facts.items() if name != "health"}
-    # It had recorded an accuracy for outputs that are no numbers.
+    # Older versions recorded an accuracy even if the outputs were NaN.
     evaluations = {**records.evaluations, "accuracy": np.array([0.1, 0.2, 0.9])}
     old = type(records)(records.visits, records.commits, evaluations, (), facts)
     summary = summarise(old)
@@ -167,14 +167,16 @@ GOOD, BAD = [2.3, 1.0, 0.5, 0.4], [2.3, 1.0, NAN, NAN]
 
 
 def compared(**runs: list[list[float]]):
-    made = {
-        label: [recorded(losses, seed=seed, label=label) for seed, losses in enumerate(each, start=1)]
-        for label, each in runs.items()
+    runs_by_label = {
+        label: [recorded(losses, seed=seed, label=label) for seed, losses in enumerate(seeds, start=1)]
+        for label, seeds in runs.items()
     }
-    return comparison({label: [summary for summary, _, _ in each] for label, each in made.items()}), made
+    return comparison(
+        {label: [summary for summary, _, _ in seeds] for label, seeds in runs_by_label.items()}
+    ), runs_by_label
 
 
-def test_a_comparison_counts_the_runs_that_diverged_and_never_crowns_one_without_saying_so():
+def test_a_comparison_counts_diverged_runs_and_qualifies_a_winner_that_has_some():
     table, _ = compared(steady=[GOOD] * 3, wild=[BAD, BAD, GOOD])
     assert table["strategies"]["wild"]["failed"] == {"diverged": 2, "untrained": 0, "stood_still": 0, "of": 3}
     title, _ = words.headline(table)
@@ -185,7 +187,7 @@ def test_a_comparison_counts_the_runs_that_diverged_and_never_crowns_one_without
     assert "failed" not in [column.title for column in comparison_columns(compared(a=[GOOD], b=[GOOD])[0])]
 
 
-def test_a_mean_over_the_survivors_wins_nothing():
+def test_a_mean_over_surviving_runs_never_wins():
     runs, _ = compared(steady=[GOOD] * 2, wild=[BAD, GOOD])
     for fields, mean in zip(runs["strategies"].values(), (0.6, 0.9)):
         fields["time_to_target_s"]["median"] = None
@@ -197,7 +199,7 @@ def test_a_mean_over_the_survivors_wins_nothing():
     assert columns["final accuracy"].best == {0}
 
 
-def test_a_page_lists_warnings_and_its_curves_do_not_hide_who_diverged(tmp_path):
+def test_a_page_lists_warnings_and_its_curves_show_diverged_runs(tmp_path):
     folders = []
     for seed, losses in enumerate((GOOD, BAD), start=1):
         folders.append(tmp_path / str(seed))
@@ -213,7 +215,7 @@ def test_a_page_lists_warnings_and_its_curves_do_not_hide_who_diverged(tmp_path)
     assert np.isnan(band.mean[2:]).all()
 
 
-def test_a_run_says_in_its_table_what_went_wrong():
+def test_the_table_of_a_run_shows_what_went_wrong():
     rows = dict(run_rows(recorded(BAD)[0]))
     assert rows["failed"] == "diverged: the last loss is not finite; not finite: 2 evaluations, first at 2 s"
     assert rows["final accuracy"] == "–"

@@ -1,4 +1,4 @@
-"""A journal comes back as it was written, up to its last checkpoint; no flipped bit is ever believed."""
+"""A journal reads back as written up to its last checkpoint, and any flipped bit is detected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IDENTITY = {"label": "fedavg", "configuration": {"training": {"lr": 0.1}}}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A journal of three checkpoints that was resumed once."""
+    """Write a journal of three checkpoints that was resumed once."""
     path = tmp_path / "journal.jsonl"
     journal = Journal.create(path, IDENTITY)
     journal.checkpoint([{"n": 1, "out": 0.1}, {"n": 3, "out": "x\n"}], 4, [2, 4], 1.5)
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_comes_back_as_it_was_written(path: Path) -> None:
+def test_a_journal_reads_back_as_written(path: Path) -> None:
     journal = Journal.resume(path)
     assert journal.identity == IDENTITY == read_identity(path)
     assert {n: row["out"] for n, row in journal.rows.items()} == {
@@ -40,8 +40,8 @@ def test_it_comes_back_as_it_was_written(path: Path) -> None:
     assert (journal.resumed, journal.checkpoints) == (2, 3)
 
 
-def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # it takes longer than all the rest
+def test_a_truncated_journal_keeps_all_whole_checkpoints(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)  # takes longer than all other tests here
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
     seals = [end for end in ends if content[:end].splitlines()[-1].startswith(b'{"seal"')]
@@ -59,15 +59,15 @@ def test_wherever_it_is_cut_off_what_is_whole_remains(path: Path, monkeypatch: p
         Journal.resume(path)
 
 
-def test_a_flipped_bit_anywhere_is_named(path: Path) -> None:
+def test_any_flipped_bit_is_reported(path: Path) -> None:
     content = path.read_bytes()
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :])
         with pytest.raises(RunError, match=r"journal\.jsonl (is damaged: |is written in format)"):
             Journal.resume(path)
 
 
-def test_a_write_that_fails_leaves_the_last_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_last_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal.resume(path)
     before = path.read_bytes()
 
@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(path: Path, monkeypatch: 
     assert 7 not in Journal.resume(path).rows
 
 
-def test_a_journal_of_another_format_is_not_read(path: Path) -> None:
+def test_a_journal_of_another_format_is_rejected(path: Path) -> None:
     Journal.create(path, IDENTITY)
     later = Journal(path)
     path.write_bytes(later._sealed([], {"seal": "begun", "format": 2, "identity": {}}))

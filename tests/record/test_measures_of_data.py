@@ -1,4 +1,4 @@
-"""What is measured has one name, from the data to progress, tables, pages, logs, trackers and advice."""
+"""A measure has the same name in progress, tables, pages, logs, trackers and advice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RUN = {"horizon": 30.0, "target_accuracy": 0.5}
 
 
 def tables(folder: Path, task: str) -> dict[str, Any]:
-    """A small run on a table of houses (numbers or classes), or on a text (tokens)."""
+    """Return the configuration of a small run on a table of houses (numbers or classes) or on a text (tokens)."""
     rng = np.random.default_rng(5)
     model: dict[str, Any] = {"network": "mlp", "hidden": [8]}
     if task == "tokens":
@@ -80,20 +80,22 @@ def config(folder: Path, task: str) -> Config:
         ("numbers", NUMBERS, ["final RMSE", "final MAE"]),
     ],
 )
-def test_a_run_is_told_with_the_name_of_its_measure(
+def test_a_run_reports_the_name_of_its_measure(
     task: str, measure: Any, beside: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[Point] = []
-    points = Points(3, horizon_s=30.0, max_commits=None, evaluates=True, take=told.append)
+    points_seen: list[Point] = []
+    points = Points(3, horizon_s=30.0, max_commits=None, evaluates=True, take=points_seen.append)
     screen = Console(file=io.StringIO(), force_terminal=True, width=140)
     with caplog.at_level(logging.INFO, "fedtempo.run"), shown(screen, config(tmp_path, task)) as watch:
         seen = []
 
-        def both(sim: Any, evaluations: Any) -> None:
+        def watch_and_keep(sim: Any, evaluations: Any) -> None:
             watch(sim, evaluations)
             seen.append(evaluations)
 
-        summary = Run(config(tmp_path, task), watch=both, observers=[points, RunLog()]).begin(tmp_path / "run")
+        summary = Run(config(tmp_path, task), watch=watch_and_keep, observers=[points, RunLog()]).begin(
+            tmp_path / "run"
+        )
     assert seen[0].measure == measure
     assert summary["measure"] == measure.key
     rows = dict(run_rows(summary))
@@ -104,7 +106,7 @@ def test_a_run_is_told_with_the_name_of_its_measure(
     ]
     assert {*expected, *beside} <= rows.keys()
     assert rows[f"final {measure.name}"].endswith("%") == measure.as_share
-    evaluated = next(point for point in told if "evaluation/loss" in point.values)
+    evaluated = next(point for point in points_seen if "evaluation/loss" in point.values)
     assert f"evaluation/{measure.key}" in evaluated.values
     records = load_run(tmp_path / "run")
     assert np.isnan(records.evaluations["mae"]).all() == (task != "numbers")
@@ -125,7 +127,7 @@ def test_a_run_is_told_with_the_name_of_its_measure(
         assert "ccuracy" not in json.dumps(state.detail(None, 0, 0, 0)["log"])
 
 
-def test_progress_says_what_is_measured(tmp_path: Path) -> None:
+def test_progress_names_the_measure(tmp_path: Path) -> None:
     screen = io.StringIO()
     with shown(Console(file=screen, force_terminal=True, width=140), config(tmp_path, "numbers")) as watch:
         slow = config(tmp_path, "numbers").with_changes({"run.horizon": 300.0})
@@ -134,7 +136,7 @@ def test_progress_says_what_is_measured(tmp_path: Path) -> None:
     assert "accuracy" not in screen.getvalue()
 
 
-def test_numbers_have_their_mean_absolute_error(tmp_path: Path) -> None:
+def test_numeric_labels_have_a_mean_absolute_error(tmp_path: Path) -> None:
     result = Experiment(**tables(tmp_path, "numbers")).run()
     curve = result.curve()
     assert list(curve) == ["time", "version", "accuracy", "loss", "mae"]
@@ -145,7 +147,7 @@ def test_numbers_have_their_mean_absolute_error(tmp_path: Path) -> None:
     assert by_processes.curve().equals(curve)
 
 
-def test_a_comparison_a_tuning_and_advice_say_what_is_measured(
+def test_comparisons_tunings_and_advice_name_the_measure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tomli_w
@@ -154,21 +156,23 @@ def test_a_comparison_a_tuning_and_advice_say_what_is_measured(
     path.write_text(tomli_w.dumps(tables(tmp_path, "numbers")))
     monkeypatch.setenv("COLUMNS", "160")
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         monkeypatch.setattr("sys.argv", ["fedtempo", *arguments])
         with pytest.raises(SystemExit) as ended:
             app.main()
         assert not ended.value.code
         return capsys.readouterr().out
 
-    compared = said(
+    compared = output_of(
         "compare", str(path), "--strategies", "fedavg,sequential", "--seeds", "1,2", "--out", f"{tmp_path}/both"
     )
     assert "an R² of" in compared
     assert "final R²" in " ".join(compared.split())
-    tuned = said("tune", str(path), "--strategies", "fedavg", "--lr", "0.02:0.01", "--factor", "2", "--workers", "1")
+    tuned = output_of(
+        "tune", str(path), "--strategies", "fedavg", "--lr", "0.02:0.01", "--factor", "2", "--workers", "1"
+    )
     assert "mean of the best R²" in " ".join(tuned.split())
-    advised = said("advise", str(path), "--strategies", "fedavg,sequential", "--budget", "8", "--workers", "1")
+    advised = output_of("advise", str(path), "--strategies", "fedavg,sequential", "--budget", "8", "--workers", "1")
     assert " R² " in advised
     for text in (compared, tuned, advised):
         assert "ccuracy" not in text
@@ -179,7 +183,7 @@ def test_a_comparison_a_tuning_and_advice_say_what_is_measured(
     ].replace("target_accuracy", "")
 
 
-def test_pictures_of_numbers_have_no_percentages(tmp_path: Path) -> None:
+def test_figures_of_numeric_labels_have_no_percentages(tmp_path: Path) -> None:
     result = Experiment(**tables(tmp_path, "numbers")).run()
     figure = charts.accuracy(result.shown_runs, 0.5)
     assert figure.layout.yaxis.tickformat == ".2~f"
@@ -188,7 +192,7 @@ def test_pictures_of_numbers_have_no_percentages(tmp_path: Path) -> None:
     assert figures.panels({"all": result.shown_runs}, tmp_path / "panels.svg") is None
 
 
-def test_words_for_each_measure() -> None:
+def test_each_measure_is_formatted_in_words() -> None:
     assert words.score(0.9721, CLASSES) == "97.2%"
     assert words.score(-0.2, NUMBERS) == "-0.200"
     assert words.score(None, NUMBERS) == "–"
@@ -200,7 +204,7 @@ def test_words_for_each_measure() -> None:
     assert words.mean_score(0.862, 0.006, CLASSES) == "86.2 ± 0.6%"
 
 
-def test_journals_hold_the_error_and_read_what_had_none() -> None:
+def test_journals_hold_the_absolute_error_and_older_journals_without_it_are_read() -> None:
     event_log = EventLog(None, None)
     row = event_log._event(OperationEnded(3, Evaluation(0.5, 1.25, 0.75)))
     assert event_log._read_event(row) == OperationEnded(3, Evaluation(0.5, 1.25, 0.75))
@@ -208,7 +212,7 @@ def test_journals_hold_the_error_and_read_what_had_none() -> None:
     assert earlier == OperationEnded(3, Evaluation(0.5, 1.25, None))
 
 
-def test_a_folder_of_an_earlier_version_is_read_and_written_again(tmp_path: Path) -> None:
+def test_a_folder_of_an_earlier_version_is_read_and_written_back(tmp_path: Path) -> None:
     import sqlite3
 
     from fedtempo.record import Recorder

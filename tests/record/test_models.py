@@ -1,4 +1,4 @@
-"""A model's file is what its name says, or an error."""
+"""A model's file has the content that its name, a hash, promises, or reading it is an error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fedtempo.errors import RunError
 from fedtempo.record.models import ModelFiles, model_sha256
 
 
-def test_a_model_has_its_name_when_it_is_surely_on_the_disk(
+def test_a_model_gets_its_name_only_after_it_is_synced(
     models: ModelFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = models.add(np.arange(5, dtype=np.float32))
     assert models.names() == set()
-    assert ModelFiles(tmp_path / "models").add(np.arange(5, dtype=np.float32)) == name  # what is half there is no model
+    assert ModelFiles(tmp_path / "models").add(np.arange(5, dtype=np.float32)) == name  # unsynced files do not count
     synced = []
     monkeypatch.setattr("os.fsync", lambda _: synced.append(models.names()))
     models.sync()
@@ -31,7 +31,7 @@ def models(tmp_path: Path) -> ModelFiles:
     return ModelFiles(tmp_path / "models")
 
 
-def test_a_model_comes_back_to_the_bit(models: ModelFiles) -> None:
+def test_a_model_is_read_back_to_the_bit(models: ModelFiles) -> None:
     model = np.array([0.0, -0.0, np.nan, np.inf, 1e-45, 0.1], dtype=np.float32)
     name = models.add(model)
     models.sync()
@@ -40,22 +40,22 @@ def test_a_model_comes_back_to_the_bit(models: ModelFiles) -> None:
     assert models.names() == {name}
 
 
-def test_no_flipped_byte_is_believed(models: ModelFiles) -> None:
+def test_any_flipped_byte_is_detected(models: ModelFiles) -> None:
     model = np.arange(5, dtype=np.float32)
     path = models.path(models.add(model))
     models.sync()
     content = path.read_bytes()
     named = 0
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
         with contextlib.suppress(RunError):
-            np.testing.assert_array_equal(models.read(path.stem), model)  # what does not matter was hit
+            np.testing.assert_array_equal(models.read(path.stem), model)  # the flipped byte had no meaning
             continue
         named += 1
     assert named >= model.nbytes
 
 
-def test_only_what_is_kept_stays(models: ModelFiles, tmp_path: Path) -> None:
+def test_only_models_to_keep_remain(models: ModelFiles, tmp_path: Path) -> None:
     models.keep(set())
     assert not (tmp_path / "models").exists()
     names = [models.add(np.full(3, value, dtype=np.float32)) for value in (1, 2, 3)]

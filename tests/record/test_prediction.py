@@ -1,4 +1,4 @@
-"""A simulation beside the deployment that it stands for."""
+"""A simulation compared with the deployment that it predicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def written(folder: Path, visit_s: float, target_at: int | None, strategy: str = "fedavg") -> Path:
-    """A run of one client with three visits, a commit after each; the target is reached with one of them."""
+    """Record a run of one client with three visits and a commit after each; one of them reaches the target."""
     folder.mkdir()
     recorder = Recorder(folder)
     facts = {"strategy": strategy, "seed": 1, "n_clients": 1, "target_accuracy": 0.85, "elapsed_s": 4 * visit_s}
@@ -36,44 +36,44 @@ def written(folder: Path, visit_s: float, target_at: int | None, strategy: str =
     return folder
 
 
-def test_measures_of_both_and_their_difference(tmp_path: Path) -> None:
+def test_both_measures_and_their_difference_are_shown(tmp_path: Path) -> None:
     simulated, deployed = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 2)
-    found = {each.name: each for each in prediction(load_run(simulated), load_run(deployed))}
-    between = found["time between commits, mean, s"]
+    by_name = {measure.name: measure for measure in prediction(load_run(simulated), load_run(deployed))}
+    between = by_name["time between commits, mean, s"]
     assert (between.predicted, between.real, between.error) == (2.0, 2.5, pytest.approx(0.25))
-    assert found["time of a visit, mean, s"].error == pytest.approx(0.25)
-    assert found["busy ratio, mean"].error == pytest.approx(0.0)
-    assert found["busy ratio, mean"].real == pytest.approx(0.75)
-    target = found["time to target, s"]
+    assert by_name["time of a visit, mean, s"].error == pytest.approx(0.25)
+    assert by_name["busy ratio, mean"].error == pytest.approx(0.0)
+    assert by_name["busy ratio, mean"].real == pytest.approx(0.75)
+    target = by_name["time to target, s"]
     assert (target.predicted, target.real) == (2.0, 5.0)
 
 
-def test_what_one_of_them_does_not_have_has_no_error(tmp_path: Path) -> None:
-    found = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
-    assert found[-1] == Predicted("time to target, s", 2.0, None)
-    assert found[-1].error is None
+def test_a_measure_that_one_run_lacks_has_no_error(tmp_path: Path) -> None:
+    measures = prediction(load_run(written(tmp_path / "a", 2.0, 1)), load_run(written(tmp_path / "b", 2.0, None)))
+    assert measures[-1] == Predicted("time to target, s", 2.0, None)
+    assert measures[-1].error is None
 
 
-def test_other_runs_are_refused(tmp_path: Path) -> None:
+def test_runs_of_other_configurations_are_rejected(tmp_path: Path) -> None:
     one, other = written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.0, 1, strategy="hybrid")
     with pytest.raises(ConfigError, match="strategy is 'fedavg' in the simulation but 'hybrid' in the deployment"):
         prediction(load_run(one), load_run(other))
 
 
-def test_the_command_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_both_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fleet_compare(written(tmp_path / "a", 2.0, 1), written(tmp_path / "b", 2.5, 1))
     assert "+25.0%" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not (RESULTS / "prediction.json").exists(), reason="it has not been measured")
-def test_the_committed_table_says_what_the_committed_numbers_do() -> None:
-    told = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
-    assert page(read(told)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
+def test_the_committed_table_agrees_with_the_committed_numbers() -> None:
+    committed = json.loads((RESULTS / "prediction.json").read_text(encoding="utf-8"))
+    assert page(read(committed)) in (RESULTS / "prediction.md").read_text(encoding="utf-8")
 
 
-def test_numbers_survive_their_file() -> None:
-    found = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
-    told = json.loads(json.dumps(facts(found, [0.1, 2.0])))
-    assert read(told) == found
-    assert "| fedavg | time to target, s | 10 | 11 | +10.0% |" in page(read(told))
-    assert "| fedavg | busy ratio, mean | - | 0.5 | - |" in page(found)
+def test_numbers_survive_a_round_trip_through_their_file() -> None:
+    measures = {"fedavg": [Predicted("time to target, s", 10.0, 11.0), Predicted("busy ratio, mean", None, 0.5)]}
+    read_back = json.loads(json.dumps(facts(measures, [0.1, 2.0])))
+    assert read(read_back) == measures
+    assert "| fedavg | time to target, s | 10 | 11 | +10.0% |" in page(read(read_back))
+    assert "| fedavg | busy ratio, mean | - | 0.5 | - |" in page(measures)

@@ -1,4 +1,4 @@
-"""Rows go in one by one and come out whole, whatever the batches; the hash sees what happened and nothing else."""
+"""Rows are recorded one by one and read back whole, whatever the batches; the hash covers events and nothing else."""
 
 import sqlite3
 import time
@@ -55,7 +55,7 @@ def recorded(rows, commits=(), flush_after=()):
 
 
 @given(visit_rows(), st.sets(st.integers(0, 11)))
-def test_batches_change_neither_hash_nor_rows(rows, flush_after):
+def test_batch_sizes_change_neither_hash_nor_rows(rows, flush_after):
     digest, records = recorded(rows)
     again, _ = recorded(rows, flush_after=flush_after)
     assert digest == again
@@ -74,16 +74,16 @@ ROW = VisitRow(0, 3, None, 1, 0.0, 0.0, 0.5, 2.0, 2.5, "done", 100, 0.7)
     ("position", "value"),
     [(0, 1), (1, 4), (2, 0), (3, 2), (4, 0.1), (5, 0.1), (6, None), (7, 2.1), (8, 2.6), (9, "cut")],
 )
-def test_hash_sees_every_part_of_an_event(position, value):
+def test_the_hash_depends_on_every_part_of_an_event(position, value):
     assert recorded([ROW])[0] != recorded([(*ROW[:position], value, *ROW[position + 1 :])])[0]
 
 
 @pytest.mark.parametrize(("position", "value"), [(10, 7), (11, 0.1), (11, None), (4, -0.0)])
-def test_hash_does_not_see_results_of_training(position, value):
+def test_the_hash_does_not_depend_on_results_of_training(position, value):
     assert recorded([ROW])[0] == recorded([(*ROW[:position], value, *ROW[position + 1 :])])[0]
 
 
-def test_hash_sees_commits_but_not_evaluations_notes_or_facts():
+def test_the_hash_depends_on_commits_but_not_on_evaluations_notes_or_facts():
     digest, _ = recorded([ROW], [(1, 2.5, 0)])
     assert len({digest, recorded([ROW])[0], recorded([ROW], [(1, 2.5, 1)])[0]}) == 3
     recorder = Recorder(None)
@@ -96,7 +96,7 @@ def test_hash_sees_commits_but_not_evaluations_notes_or_facts():
     recorder.close()
 
 
-def test_a_closed_run_is_read_back(tmp_path):
+def test_a_closed_run_can_be_read(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.fact("n_clients", 4)
     recorder.visit(ROW)
@@ -136,7 +136,7 @@ def test_a_closed_run_is_read_back(tmp_path):
     assert (run.summary, run.config, run.environment) == (None, {}, {})
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_scalars_are_stored_as_numbers():
     row = (np.int64(0), np.int32(3), np.uint8(2), *ROW[3:5], np.float64(0.25), np.float32(0.5), *ROW[7:])
     digest, records = recorded([row], [(np.int64(1), np.float64(2.5), np.int64(4))])
     plain = (0, 3, 2, *ROW[3:5], 0.25, 0.5, *ROW[7:])
@@ -145,7 +145,7 @@ def test_numbers_of_numpy_are_numbers():
     assert records.commits["staleness"].tolist() == [4]
 
 
-def test_a_run_is_readable_while_it_is_written(tmp_path):
+def test_a_run_can_be_read_while_it_is_written(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
     recorder.flush()
@@ -155,7 +155,7 @@ def test_a_run_is_readable_while_it_is_written(tmp_path):
     assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
 
 
-def test_a_closed_run_is_one_file_after_it_was_read_too(tmp_path):
+def test_a_closed_run_is_a_single_file_even_after_it_was_read(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
     recorder.close()
@@ -163,7 +163,7 @@ def test_a_closed_run_is_one_file_after_it_was_read_too(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.sqlite"]
 
 
-def test_a_run_that_somebody_reads_is_closed_at_once(tmp_path):
+def test_closing_does_not_wait_for_a_reader(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
     recorder.flush()
@@ -179,7 +179,7 @@ def test_a_run_that_somebody_reads_is_closed_at_once(tmp_path):
     assert load_run(tmp_path).visits["number"].tolist() == [0, 1]
 
 
-def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
+def test_rows_are_written_without_a_flush(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path)
     for number in range(6_000):
         recorder.visit(ROW._replace(number=number))
@@ -191,7 +191,7 @@ def test_rows_reach_the_disk_without_being_asked(tmp_path, monkeypatch):
     recorder.close()
 
 
-def test_where_visits_are_rare_each_is_in_the_file_soon(tmp_path, monkeypatch):
+def test_rare_visits_are_written_soon(tmp_path, monkeypatch):
     now = 0.0
     monkeypatch.setattr("fedtempo.record.recorder.time.monotonic", lambda: now)
     recorder = Recorder(tmp_path)
@@ -202,7 +202,7 @@ def test_where_visits_are_rare_each_is_in_the_file_soon(tmp_path, monkeypatch):
     recorder.close()
 
 
-def test_a_resumed_run_begins_an_empty_record_and_leaves_other_tables(tmp_path):
+def test_a_resumed_run_starts_an_empty_record_and_leaves_other_tables(tmp_path):
     first = Recorder(tmp_path)
     first.visit(ROW)
     first.fact("seed", 1)
@@ -222,12 +222,12 @@ def test_a_resumed_run_begins_an_empty_record_and_leaves_other_tables(tmp_path):
     other.close()
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_names_the_file(tmp_path):
+def test_a_missing_folder_is_an_error_that_names_the_file(tmp_path):
     with pytest.raises(RunError, match=r"missing.run\.sqlite could not be opened"):
         Recorder(tmp_path / "missing")
 
 
-def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path):
+def test_a_file_that_is_not_a_database_is_an_error_that_names_it(tmp_path):
     (tmp_path / "run.sqlite").write_text("not a database at all, but long enough to look at" * 20)
     with pytest.raises(RunError, match=r"run\.sqlite could not be opened"):
         Recorder(tmp_path)
@@ -235,7 +235,7 @@ def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path):
         load_run(tmp_path)
 
 
-def test_a_full_disk_is_an_error_that_names_the_file_and_close_still_closes(tmp_path):
+def test_a_full_disk_is_an_error_that_names_the_file_and_the_recorder_still_closes(tmp_path):
     recorder = Recorder(tmp_path)
     pages = recorder._connection.execute("PRAGMA page_count").fetchone()[0]
     recorder._connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -249,7 +249,7 @@ def test_a_full_disk_is_an_error_that_names_the_file_and_close_still_closes(tmp_
         recorder._connection.execute("SELECT 1")
 
 
-def test_a_visit_costs_microseconds(tmp_path):
+def test_recording_a_visit_takes_microseconds(tmp_path):
     recorder = Recorder(tmp_path)
     rows = [ROW._replace(number=number) for number in range(50_000)]
     began = time.process_time()
@@ -261,7 +261,7 @@ def test_a_visit_costs_microseconds(tmp_path):
 
 
 @pytest.mark.parametrize("make", ["nothing", "folder", "file"])
-def test_what_is_no_run_folder_is_refused(tmp_path: Path, make):
+def test_a_path_that_is_not_a_run_folder_is_rejected(tmp_path: Path, make):
     path = tmp_path / "run"
     if make == "folder":
         path.mkdir()
@@ -271,14 +271,14 @@ def test_what_is_no_run_folder_is_refused(tmp_path: Path, make):
         load_run(path)
 
 
-def test_a_broken_file_beside_the_database_is_named(tmp_path):
+def test_a_damaged_file_beside_the_database_is_named(tmp_path):
     Recorder(tmp_path).close()
     (tmp_path / "config.toml").write_text("[run\n")
     with pytest.raises(ConfigError, match=r"config\.toml cannot be read"):
         load_run(tmp_path)
 
 
-def test_a_finished_run_is_readable_where_nothing_can_be_written(tmp_path, monkeypatch):
+def test_a_finished_run_can_be_read_from_a_read_only_folder(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path)
     recorder.visit(ROW)
     recorder.close()

@@ -1,4 +1,4 @@
-"""A run's running totals: what its tables give, however its rows were batched, and at a memory that does not grow."""
+"""Running totals equal those of the tables, however rows are batched, with constant memory."""
 
 import tracemalloc
 from unittest import mock
@@ -29,7 +29,7 @@ visits = st.tuples(
 
 
 def recorded(some, batches=(), commits=(), **settings):
-    """A recorder that holds these visits, written after each number of rows in `batches`."""
+    """Return the records of these visits, flushed after each number of rows in `batches`."""
     recorder = Recorder(None, **settings)
     for name, value in {"strategy": "demo", "seed": 1, "n_clients": 6, "elapsed_s": 100.0, "ended": "horizon"}.items():
         recorder.fact(name, value)
@@ -44,7 +44,7 @@ def recorded(some, batches=(), commits=(), **settings):
 
 
 @given(st.lists(visits, max_size=20), st.sets(st.integers(0, 20)), st.lists(st.integers(0, 7), max_size=5))
-def test_a_running_summary_is_that_of_the_tables(rows, batches, commits):
+def test_a_running_summary_equals_that_of_the_tables(rows, batches, commits):
     recorder, other = recorded(rows, batches, commits), recorded(rows, (), commits)
     running = recorder.summary()
     assert running == other.summary() == summarise(recorder.records())
@@ -53,7 +53,7 @@ def test_a_running_summary_is_that_of_the_tables(rows, batches, commits):
 
 
 @given(st.lists(visits, max_size=20))
-def test_totals_are_what_the_measures_say(rows):
+def test_totals_equal_the_measures(rows):
     recorder = recorded(rows)
     records = recorder.records()
     recorder.close()
@@ -67,40 +67,40 @@ def test_totals_are_what_the_measures_say(rows):
     assert totals.most_alive == groups_alive(records)[1].max()
 
 
-def spans_of(some):
-    """Starts and ends of the groups of some visits (group, start, end)."""
-    found = {}
-    for number, (group, start, end) in enumerate(some):
+def spans_of(visits):
+    """Return starts and ends of the groups of visits given as (group, start, end)."""
+    spans = {}
+    for number, (group, start, end) in enumerate(visits):
         name = ("alone", number) if group is None else group
-        known = found.get(name, (start, end))
-        found[name] = min(known[0], start), max(known[1], end)
-    return np.array(list(found.values())).reshape(-1, 2).T
+        span = spans.get(name, (start, end))
+        spans[name] = min(span[0], start), max(span[1], end)
+    return np.array(list(spans.values())).reshape(-1, 2).T
 
 
 @given(st.lists(st.tuples(groups, times, times), max_size=40), st.integers(0, 6), st.integers(1, 9))
-def test_spans_that_are_settled_count_as_if_they_were_held(some, held, batch):
-    """Against the definition: group after group, the most at any start."""
-    some = sorted(((group, start, start + length) for group, start, length in some), key=lambda visit: visit[2])
-    alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in some]
-    happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(some)])
+def test_settled_spans_count_like_open_ones(visits, held, batch):
+    """Compare with the definition: the largest number of active groups at any start."""
+    visits = sorted(((group, start, start + length) for group, start, length in visits), key=lambda visit: visit[2])
+    alive, numbers = ActiveGroups(), [-1 if group is None else group for group, _, _ in visits]
+    happens = sorted([(start, 1, i) for i, (_, start, _) in enumerate(visits)])
     with mock.patch.object(module, "HELD", held):
-        for first in range(0, len(some), batch):
+        for first in range(0, len(visits), batch):
             rows = slice(first, first + batch)
-            until = some[rows][-1][2]
-            while happens and happens[0][0] <= until:  # all that had started when the last of these ended
+            until = visits[rows][-1][2]
+            while happens and happens[0][0] <= until:  # everything that had started when the last of these ended
                 start, _, i = happens.pop(0)
                 if numbers[i] >= 0:
                     alive.begun(numbers[i], start)
-            _, started, finished = zip(*some[rows])
+            _, started, finished = zip(*visits[rows])
             alive.add(np.array(numbers[rows]), np.array(started), np.array(finished))
-    starts, ends = spans_of(some)
+    starts, ends = spans_of(visits)
     most = max((int(((starts <= at) & (at < ends)).sum()) for at in starts), default=0)
     assert alive.most(1e9) == most
     assert alive.seconds(1e9) == pytest.approx((ends - starts).sum(), rel=1e-14)
     alive.close()
 
 
-def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(monkeypatch):
+def test_a_group_that_returns_after_it_was_settled_was_active_throughout(monkeypatch):
     monkeypatch.setattr(module, "HELD", 10)
     alive = ActiveGroups()
     alive.add(np.array([7]), np.array([1.0]), np.array([2.0]))
@@ -113,7 +113,7 @@ def test_a_group_that_comes_again_long_after_it_was_settled_lived_all_the_while(
 
 
 @pytest.mark.parametrize("group", ["none", "new", "few"])
-def test_memory_does_not_grow_with_visits(group, monkeypatch):
+def test_memory_of_running_totals_does_not_grow_with_visits(group, monkeypatch):
     monkeypatch.setattr(module, "HELD", 20_000)
     tally, some = Tally(), np.arange(5_000)
     most = []

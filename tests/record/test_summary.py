@@ -1,4 +1,4 @@
-"""The summary of a run that was worked out by hand, and the laws that its measures obey."""
+"""A run's summary worked out by hand, and properties of its measures."""
 
 import json
 import math
@@ -40,7 +40,7 @@ def records(visits=VISITS, commits=(), evaluations=(), **facts):
     return result
 
 
-def test_summary_worked_out_by_hand():
+def test_a_summary_equals_one_worked_out_by_hand():
     evaluations = [(float(t), 0, a, 1.0) for t, a in enumerate([0.1, 0.85, 0.5, 0.8, 0.8, 0.8, 0.7])]
     summary = summarise(
         records(
@@ -76,7 +76,7 @@ def test_summary_worked_out_by_hand():
         "examples_trained": 150,
         # Client 0: 2.5 + 1.5 s of 10; client 1: 3.5 + 4.0 s; clients 2 and 3 were never held.
         "busy_ratio": {"mean": pytest.approx(0.2875), "min": 0.0, "max": 0.75, "per_client": [0.4, 0.75, 0.0, 0.0]},
-        # Group 7 lives on [0, 6], visit 2 as a group of its own on [2.5, 4], group 8 on [6, 10].
+        # Group 7 is active in [0, 6], visit 2 forms a separate group in [2.5, 4], group 8 is active in [6, 10].
         "active_groups": {"mean": pytest.approx(1.15), "max": 2},
         "staleness": {"mean": 1.5, "max": 3},
         "bytes": {"down": 0, "up": 0, "relay": 0},
@@ -90,7 +90,7 @@ def test_summary_worked_out_by_hand():
     }
 
 
-def test_a_run_without_training_or_events_has_nulls_and_strict_json(tmp_path):
+def test_a_run_without_training_or_events_has_nulls_in_strict_json(tmp_path):
     nan = float("nan")
     summary = summarise(records(visits=[], evaluations=[(0.0, 0, nan, nan), (5.0, 0, nan, nan)], target_accuracy=0.5))
     assert summary["final_accuracy"] is summary["best_accuracy"] is summary["time_to_target_s"] is None
@@ -107,7 +107,7 @@ def test_a_run_without_training_or_events_has_nulls_and_strict_json(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 
-def test_a_run_without_an_end_counts_as_interrupted_up_to_its_latest_event():
+def test_a_run_without_an_end_counts_as_interrupted_at_its_last_event():
     unfinished = records(commits=[(1, 11.0, 0)], ended="interrupted", elapsed_s=None)
     assert elapsed_s(unfinished) == 11.0
     assert busy_ratios(unfinished)[0] == pytest.approx(4 / 11)
@@ -131,20 +131,20 @@ def test_a_missing_fact_is_named(missing):
     recorder.close()
 
 
-def test_an_unknown_ending_is_refused():
+def test_an_unknown_ending_is_rejected():
     with pytest.raises(RunError, match="fact ended = 'bored': must be one of horizon, target"):
         summarise(records(ended="bored"))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 9), st.floats(0, 5)), max_size=20))
-def test_groups_alive_integrates_to_their_lives_and_peaks_where_a_scan_says(spans):
+def test_active_groups_integrate_to_their_lifetimes_and_agree_with_a_direct_count(spans):
     visits = [
         (i, 0, None if group == 5 else group, 0, start, start, start, start, start + length, "done", 1, None)
         for i, (group, start, length) in enumerate(spans)
     ]
-    made = records(visits)
-    starts, ends = group_spans(made)
-    times, counts = groups_alive(made)
+    recorded = records(visits)
+    starts, ends = group_spans(recorded)
+    times, counts = groups_alive(recorded)
     assert times[0] == 0
     assert (np.diff(times) > 0).all()
     assert counts[-1] == 0
@@ -154,7 +154,7 @@ def test_groups_alive_integrates_to_their_lives_and_peaks_where_a_scan_says(span
 
 
 @given(st.floats(0, 1), st.integers(0, 4), st.integers(3, 6))
-def test_three_evaluations_at_exactly_the_target_reach_it(target, before, after):
+def test_three_evaluations_exactly_at_the_target_reach_it(target, before, after):
     accuracies = [0.0] * before + [target] * after
     reached = time_to_target(range(before + after), accuracies, target)
     assert reached is not None
@@ -162,7 +162,7 @@ def test_three_evaluations_at_exactly_the_target_reach_it(target, before, after)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.floats(0.01, 1))
-def test_time_to_target_is_the_first_window_of_three(accuracies, target):
+def test_time_to_target_is_the_start_of_the_first_three_evaluations_that_reach_it(accuracies, target):
     times = [2.5 * i for i in range(len(accuracies))]
     windows = [accuracies[i : i + 3] for i in range(len(accuracies) - 2)]
     expected = [time for time, window in zip(times, windows) if math.fsum(window) >= 3 * target]
@@ -171,13 +171,13 @@ def test_time_to_target_is_the_first_window_of_three(accuracies, target):
     assert first_time_at_target(times, accuracies, target) == (single[0] if single else None)
 
 
-def test_two_evaluations_sustain_nothing_and_nan_never_does():
+def test_two_evaluations_or_nan_do_not_reach_the_target():
     assert not sustained([0.9, 0.9], 0.5)
     assert not sustained([0.9, float("nan"), 0.9], 0.5)
     assert sustained([0.4, 0.9, 0.9], 0.7)
 
 
-def test_plain_values():
+def test_values_are_converted_to_plain_json_types():
     value = {"a": np.float32(0.5), 2: (np.int64(3), {"x"}), "b": np.array([1.0, np.inf]), "c": np.bool_(True)}
     assert plain(value) == {"a": 0.5, "2": [3, ["x"]], "b": [1.0, None], "c": True}
     assert to_json(float("-inf")) == "null"
@@ -185,7 +185,7 @@ def test_plain_values():
         plain(object())
 
 
-def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path):
+def test_an_unwritable_file_is_named_and_nothing_is_left(tmp_path):
     with pytest.raises(RunError, match=r"missing.summary\.json could not be written"):
         write_json(tmp_path / "missing" / "summary.json", {})
     (tmp_path / "summary.json").mkdir()

@@ -1,4 +1,4 @@
-"""Runs for the tests of this folder, made once."""
+"""Runs for the tests of this folder, created once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def fakes():
-    """The module fake_runs."""
+    """Return the module fake_runs."""
     spec = importlib.util.spec_from_file_location("fake_runs", Path(__file__).parent / "fake_runs.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -19,7 +19,7 @@ def fakes():
 
 @pytest.fixture(scope="session")
 def runs(fakes, tmp_path_factory):
-    """Three seeds of each strategy."""
+    """Return runs of three seeds for each strategy."""
     return fakes.fake_runs(tmp_path_factory.mktemp("runs"))
 
 

@@ -1,4 +1,4 @@
-"""Runs that look real, without training: four strategies over one fleet of clients, each in a run folder of its own."""
+"""Realistic runs without training: four strategies over one fleet of clients, each in a separate run folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRANSFER_S = 0.2
 
 
 class FakeRun:
-    """Clients of unequal speed, each of which does one visit at a time."""
+    """Clients of unequal speed that perform one visit at a time."""
 
     def __init__(self, strategy: str, seed: int, n_clients: int, horizon: float) -> None:
         self.rng = np.random.default_rng([seed, *strategy.encode()])
@@ -57,7 +57,7 @@ class FakeRun:
         return ready
 
     def hopping(self, at_once: int) -> None:
-        """Groups of one client a cluster; a new one begins where one ends."""
+        """Run groups of one client per cluster; a new group begins when one ends."""
         heap = [(0.0, slot, slot, 0, ()) for slot in range(at_once)]
         self.groups = at_once
         while heap:
@@ -103,7 +103,7 @@ def fake_run(
     client_names: list[str] | None = None,
     rows: bool = True,
 ) -> Run:
-    """Write a finished run of `strategy` (of SPEEDS) into `folder` and read it back."""
+    """Write a finished run of `strategy` (a key of SPEEDS) into `folder` and read it back."""
     fake = FakeRun(strategy, seed, n_clients, horizon)
     match strategy:
         case "fedhusky":
@@ -114,7 +114,7 @@ def fake_run(
             fake.rounds(1, n_clients)
         case "fedavg":
             fake.rounds(10, 1)
-    place = RunFolder.create(folder, seed)
+    run_folder = RunFolder.create(folder, seed)
     recorder = Recorder(folder, rows=rows)
     facts = {
         "strategy": strategy,
@@ -148,17 +148,17 @@ def fake_run(
     if strategy in ("fedhusky", "hybrid"):
         recorder.note("clusters", fake.cluster)
     recorder.close()
-    place.config.write_text(
+    run_folder.config.write_text(
         f"[run]\nseed = {seed}\nhorizon = {horizon}\n\n"
         '[fleet]\ncompute = { kind = "uniform", low = 1.0, high = 10.0 }\n\n'
         f'[strategy]\nname = "{strategy}"\n'
     )
-    write_json(place.summary, summarise(load_run(folder)))
+    write_json(run_folder.summary, summarise(load_run(folder)))
     return load_run(folder)
 
 
 def fake_runs(folder: Path, strategies: tuple[str, ...] = tuple(SPEEDS), seeds: int = 3, **options) -> list[Run]:
-    """A run for each strategy and seed from 1."""
+    """Write a run for each strategy and each seed from 1."""
     return [
         fake_run(folder / f"{strategy}-{seed}", strategy, seed, **options)
         for strategy in strategies

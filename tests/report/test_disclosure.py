@@ -1,4 +1,4 @@
-"""The table of what leaves clients."""
+"""The table of data that leaves clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_each_kind_of_data_is_listed_with_its_bytes() -> None:
     for label, records in runs.items():
         moved = records.facts["bytes"]
         assert left[label]["parameters"] + left[label]["examples"] == moved["up"] + moved["relay"]
-        # A visit tells its mean loss; those that only upload examples train on none and tell nothing.
+        # A visit reports its mean loss; visits that only upload examples do not train and report nothing.
         trained = (records.visits["outcome"] == "done") & (records.visits["examples"] > 0)
         assert left[label]["statistics"] == 8 * trained.sum()
     assert left["hybrid-fl"]["examples"] > 0
@@ -44,7 +44,7 @@ def test_each_kind_of_data_is_listed_with_its_bytes() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("dp_accounting") is None, reason="needs dp-accounting")
-def test_how_it_is_protected_is_said() -> None:
+def test_the_protection_of_each_kind_is_stated() -> None:
     _, records, _ = run(configured("fedavg", SHARES | {"server.privacy": PRIVACY, "data.label_noise_epsilon": 0.5}))
     text = leaving({"a <b>": records})
     spent = records.facts["privacy"]
@@ -56,7 +56,7 @@ def test_how_it_is_protected_is_said() -> None:
     assert cells(text)["statistics of a visit"] == ["nothing"]
 
 
-def test_a_record_that_does_not_tell_has_no_table() -> None:
+def test_a_record_without_facts_about_data_has_no_table() -> None:
     recorder = Recorder(None)
     records = recorder.records()
     recorder.close()

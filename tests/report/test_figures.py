@@ -1,4 +1,4 @@
-"""Pictures for papers are files of the kind asked for."""
+"""Figures for papers are written in the requested format."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from fedtempo.report import figures
 
 
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_each_picture_is_written(by_strategy, tmp_path, kind, begins):
+def test_each_figure_is_written(by_strategy, tmp_path, kind, begins):
     group = {label: by_strategy[label][:2] for label in ("fedhusky", "hybrid")}
     figures.accuracy(group, tmp_path / f"accuracy.{kind}", target=0.8)
     figures.busy(group, tmp_path / f"busy.{kind}")
@@ -19,7 +19,7 @@ def test_each_picture_is_written(by_strategy, tmp_path, kind, begins):
     assert all(path.read_bytes().startswith(begins) for path in files)
 
 
-def test_a_picture_says_what_it_shows(by_strategy, tmp_path):
+def test_a_figure_shows_its_labels(by_strategy, tmp_path):
     odd = {"a $ b $ <c>": by_strategy["fedhusky"][:1]}
     for draw in (figures.accuracy, figures.busy, figures.alive, figures.calendars):
         draw(odd, tmp_path / "picture.svg")
@@ -27,7 +27,7 @@ def test_a_picture_says_what_it_shows(by_strategy, tmp_path):
         assert "a $ b $ &lt;c&gt;" in text or "a $ b $ " in text
 
 
-def test_what_cannot_be_drawn(fakes, by_strategy, tmp_path):
+def test_figures_without_content_are_rejected(fakes, by_strategy, tmp_path):
     untrained = fakes.fake_run(tmp_path / "run", "fedavg", 1, horizon=50.0, trained=False)
     with pytest.raises(ConfigError, match="nothing to draw"):
         figures.accuracy({"fedavg": [untrained]}, tmp_path / "a.png")

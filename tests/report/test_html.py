@@ -1,4 +1,4 @@
-"""The page is one safe file that holds what it shows."""
+"""The page is a single safe file that contains everything it shows."""
 
 import html.parser
 import json
@@ -19,7 +19,7 @@ ATTACK = """</script><script>document.title = "taken"</script><img src=x onerror
 
 
 class Page(html.parser.HTMLParser):
-    """Elements, text outside scripts and styles, and the figures' data."""
+    """A parsed page: its elements, its text outside scripts and styles, and the data of its figures."""
 
     VOID = ("meta",)
 
@@ -57,13 +57,13 @@ def page(runs, tmp_path_factory):
     return Page(path.read_text(encoding="utf-8"))
 
 
-def test_the_page_is_whole_and_needs_nothing_else(page):
+def test_the_page_is_complete_and_loads_nothing_else(page):
     assert not page.open
     assert [tag for tag, attrs in page.tags if tag in ("link", "iframe", "img") or "src" in attrs] == []
     assert sum("plotly.js v" in script for script in page.scripts) == 1
 
 
-def test_the_page_says_what_came_of_it(page):
+def test_the_page_states_the_results(page):
     assert "fedhusky reaches 80% accuracy after" in page.text
     assert "sooner than hybrid" in page.text
     assert "sequential and fedavg do not reach it." in page.text
@@ -91,19 +91,19 @@ def test_every_axis_has_a_title(page):
         assert "title" in layout["yaxis"] or "ticktext" in layout["yaxis"]
 
 
-def test_every_picture_has_a_text(fakes, tmp_path):
+def test_every_figure_has_an_alternative_text(fakes, tmp_path):
     runs = [fakes.fake_run(tmp_path / name, name, 1, n_clients=20, horizon=100.0) for name in ("fedavg", "hybrid")]
     write_report(tmp_path / "report.html", runs)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     charts = re.findall(r'<div [^>]*class="chart"[^>]*>', text)
     assert len(charts) == len(Page(text).figures) > 5
-    told = [re.search('role="img" aria-label="([^"]+)"', chart) for chart in charts]
-    assert all(told)
-    accuracy = next(each[1] for each in told if each[1].startswith("Accuracy over time."))
+    labels = [re.search('role="img" aria-label="([^"]+)"', chart) for chart in charts]
+    assert all(labels)
+    accuracy = next(label[1] for label in labels if label[1].startswith("Accuracy over time."))
     assert re.search(r"At the end: fedavg \d+\.\d%, hybrid \d+\.\d%\.$", accuracy)
 
 
-def test_names_from_data_and_configuration_are_text(fakes, tmp_path):
+def test_names_from_data_and_configuration_are_escaped(fakes, tmp_path):
     fakes.fake_run(
         tmp_path / "run", "fedhusky", 1, n_clients=20, horizon=200.0, label=ATTACK, client_names=[ATTACK] * 20
     )
@@ -117,7 +117,7 @@ def test_names_from_data_and_configuration_are_text(fakes, tmp_path):
     assert not page.open
     assert sum(tag == "script" for tag, _ in page.tags) == len(page.figures) + 2
     assert page.text.count(ATTACK) >= 4
-    # Plotly reads text as HTML: in every text that it shows the name is escaped once more.
+    # Plotly reads text as HTML, so every name that it shows is escaped once more.
     for figure in page.figures:
         for trace in figure["data"]:
             shown = json.dumps([value for name, value in trace.items() if name != "legendgroup"])
@@ -126,7 +126,7 @@ def test_names_from_data_and_configuration_are_text(fakes, tmp_path):
         assert "<img" not in json.dumps(figure["layout"])
 
 
-def test_a_run_without_training_is_about_schedules(fakes, tmp_path):
+def test_the_page_of_runs_without_training_is_about_schedules(fakes, tmp_path):
     runs = [
         fakes.fake_run(tmp_path / name, name, 1, horizon=300.0, trained=False, target=None)
         for name in ("fedhusky", "fedavg")
@@ -152,7 +152,7 @@ def test_an_unfinished_run_and_an_empty_one_have_a_page(fakes, tmp_path):
     assert not Page((tmp_path / "empty.html").read_text(encoding="utf-8")).open
 
 
-def test_many_clients_and_classes_stay_small(fakes, tmp_path):
+def test_the_page_for_many_clients_and_classes_is_small(fakes, tmp_path):
     run = fakes.fake_run(tmp_path / "run", "fedavg", 1, n_clients=3_000, horizon=200.0)
     facts = dict(run.facts) | {"label_histograms": [[1] * 80] * 3_000}
     object.__setattr__(run, "facts", facts)
@@ -162,7 +162,7 @@ def test_many_clients_and_classes_stay_small(fakes, tmp_path):
     assert any(trace["type"] == "heatmap" for figure in page.figures for trace in figure["data"])
 
 
-def test_colours_follow_the_comparison(by_strategy, tmp_path):
+def test_colours_agree_with_the_comparison(by_strategy, tmp_path):
     order = ["hybrid", "fedhusky"]
     compared = comparison({label: [run.summary for run in by_strategy[label]] for label in order})
     write_report(tmp_path / "r.html", [*by_strategy["fedhusky"], *by_strategy["hybrid"]], compared)
@@ -173,14 +173,14 @@ def test_colours_follow_the_comparison(by_strategy, tmp_path):
     assert set(rows) == set(chips)
 
 
-def test_what_cannot_be_reported(runs, fakes, tmp_path):
+def test_a_report_without_runs_or_without_its_folder_is_an_error(runs, fakes, tmp_path):
     with pytest.raises(ConfigError, match="at least one run"):
         write_report(tmp_path / "r.html", [])
     with pytest.raises(RunError, match=r"r\.html could not be written"):
         write_report(tmp_path / "missing" / "r.html", runs[:1])
 
 
-def test_a_notebook_escapes_what_is_not_markup():
+def test_notebook_html_escapes_everything_but_markup():
     text = notebook_html("a < b", lines=["&"], text="</pre>", head=["<i>"], rows=[["<td>", Markup("<b>c</b>")]])
     assert "<h4>a &lt; b</h4>" in text
     assert "<li>&amp;</li>" in text

@@ -1,4 +1,4 @@
-"""The numbers behind the pictures, against cases worked out by hand."""
+"""The data behind the figures, compared with cases worked out by hand."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from fedtempo.report.series import (
 
 
 def records(visits=(), commits=(), evaluations=(), clusters=None, n_clients=4, elapsed_s=10.0):
-    """visits: (client, group, started, finished) or (client, group, started, finished, outcome)."""
+    """Record visits given as (client, group, started, finished) or (client, group, started, finished, outcome)."""
     recorder = Recorder(None)
     recorder.fact("n_clients", n_clients)
     recorder.fact("elapsed_s", elapsed_s)
@@ -37,7 +37,7 @@ def records(visits=(), commits=(), evaluations=(), clusters=None, n_clients=4, e
     return result
 
 
-def test_evaluations_at_equal_times_are_averaged_as_they_are():
+def test_evaluations_at_equal_times_are_averaged_directly():
     band = evaluation_curve(
         [records(evaluations=[(0.0, 0.1), (5.0, 0.3)]), records(evaluations=[(0.0, 0.2), (5.0, 0.7)])], "accuracy"
     )
@@ -47,7 +47,7 @@ def test_evaluations_at_equal_times_are_averaged_as_they_are():
     assert band.high.tolist() == [0.2, 0.7]
 
 
-def test_evaluations_at_unequal_times_hold_until_the_next_and_end_with_their_run():
+def test_evaluations_at_unequal_times_hold_until_the_next_one_and_end_with_their_run():
     early = records(evaluations=[(0.0, 0.0), (2.0, 1.0)], elapsed_s=5.0)
     late = records(evaluations=[(1.0, 0.5)], elapsed_s=10.0)
     band = evaluation_curve([early, late], "accuracy", points=11)
@@ -59,21 +59,21 @@ def test_runs_without_training_have_no_curve():
     assert evaluation_curve([records(evaluations=[(0.0, float("nan"))]), records()], "accuracy") is None
 
 
-def test_alive_curve_is_the_mean_of_each_part():
+def test_the_curve_of_active_groups_is_the_mean_of_each_interval():
     run = records([(0, 1, 0.0, 2.0), (1, 1, 2.0, 5.0), (2, 2, 4.0, 10.0)])
     band = alive_curve([run], points=5)
     assert band.x.tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
-    # Group 1 lives on [0, 5], group 2 on [4, 10].
+    # Group 1 is active in [0, 5], group 2 in [4, 10].
     assert band.mean.tolist() == pytest.approx([1.0, 1.0, 1.5, 1.0, 1.0])
 
 
-def test_alive_curve_of_a_short_run_ends_with_it():
+def test_the_curve_of_active_groups_ends_with_a_short_run():
     short, long = records([(0, 1, 0.0, 4.0)], elapsed_s=4.0), records([(0, 1, 0.0, 8.0)], elapsed_s=8.0)
     assert alive_curve([short, long], points=4).mean.tolist() == pytest.approx([1, 1, 1, 1])
     assert np.isnan(alive_curve([records(elapsed_s=0.0)], points=2).mean).all()
 
 
-def test_ranks_are_sorted_and_thinned(runs):
+def test_ranked_busy_ratios_are_sorted_and_thinned(runs):
     exact = ranked_busy_ratios([runs[0]])
     assert exact.x.tolist() == list(range(1, 51))
     assert exact.mean.tolist() == sorted(busy_ratios(runs[0]), reverse=True)
@@ -84,7 +84,7 @@ def test_ranks_are_sorted_and_thinned(runs):
     assert (thin.mean <= thin.high).all()
 
 
-def test_staleness_in_bins_of_whole_width():
+def test_staleness_is_counted_in_bins_of_whole_width():
     edges, shares, width = staleness_shares([records(commits=[0, 0, 1, 5])])
     assert (edges.tolist(), shares.tolist(), width) == ([0, 1, 2, 3, 4, 5], [0.5, 0.25, 0, 0, 0, 0.25], 1)
     edges, shares, width = staleness_shares([records(commits=[0, 3, 119])], bins=60)
@@ -94,7 +94,7 @@ def test_staleness_in_bins_of_whole_width():
     assert staleness_shares([records()])[0].size == 0
 
 
-def test_clients_are_spread_over_speed():
+def test_clients_are_selected_evenly_over_speed():
     run = records([(c, None, 0.0, length) for c, length in enumerate([3.0, 1.0, 2.0])] + [(3, None, 0.0, 9.0, "cut")])
     assert visit_seconds(run)[:3].tolist() == [3.0, 1.0, 2.0]
     assert np.isnan(visit_seconds(run)[3])
@@ -113,7 +113,7 @@ def test_a_calendar_holds_the_visits_of_its_clients():
     assert calendar(run, [2, 0], most=1).row.tolist() == [1]
 
 
-def test_places_of_clusters():
+def test_cluster_positions_are_counted():
     visits = [(0, 1, 0.0, 1.0), (2, 1, 1.0, 2.0), (3, 2, 0.5, 1.0), (1, 2, 3.0, 4.0), (1, 1, 5.0, 6.0, "cancelled")]
     run = records(visits, clusters=[0, 0, 1, 1])
     # Group 1 is client 0 then 2, group 2 is client 3 then 1: each cluster is first once and second once.

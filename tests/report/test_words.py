@@ -1,4 +1,4 @@
-"""What a reader is told."""
+"""Headlines, tables and numbers in words."""
 
 import io
 
@@ -15,7 +15,7 @@ from fedtempo.report.table import comparison_table, run_table
     ("value", "text"),
     [(None, "–"), (0.123, "0.12 s"), (4.24, "4.2 s"), (4.0, "4 s"), (212.5, "212 s"), (1254.0, "1,254 s")],
 )
-def test_seconds(value, text):
+def test_seconds_are_written_in_suitable_units(value, text):
     assert words.seconds(value) == text
 
 
@@ -30,11 +30,11 @@ def test_seconds(value, text):
         (0.01, "100× sooner"),
     ],
 )
-def test_ratio(value, text):
+def test_ratios_are_written_in_words(value, text):
     assert words.ratio(value) == text
 
 
-def test_other_words():
+def test_sizes_shares_lists_and_deviations_are_written_in_words():
     assert words.size(1_700_000) == "1.7 MB"
     assert words.size(2e15) == "2,000 TB"
     assert words.size(None) == "–"
@@ -73,7 +73,7 @@ def summaries(times, accuracy=0.5, target=0.8, busy=0.5):
     ]
 
 
-def test_headline_names_the_soonest_and_by_how_much():
+def test_the_headline_names_the_fastest_strategy_and_its_lead():
     title, details = words.headline(
         comparison(
             {
@@ -92,14 +92,14 @@ def test_headline_names_the_soonest_and_by_how_much():
     ]
 
 
-def test_headline_of_a_tie_of_one_that_reaches_and_of_one_run():
+def test_the_headline_covers_ties_single_winners_and_single_runs():
     assert words.headline(comparison({"a": summaries([10.0]), "b": summaries([10.0])}))[0].endswith("as soon as b")
     alone = words.headline(comparison({"a": summaries([10.0]), "b": summaries([None])}))
     assert alone == ("a reaches 80% accuracy after 10 s; no other strategy does", [])
     assert words.headline(comparison({"a": summaries([10.0])}))[0] == "a reaches 80% accuracy after 10 s"
 
 
-def test_headline_where_none_reaches_or_nothing_was_aimed_at():
+def test_the_headline_covers_unreached_and_absent_targets():
     both = {"a": summaries([None], 0.5), "b": summaries([None], 0.6)}
     assert words.headline(comparison(both))[0] == (
         "No strategy reaches 80% accuracy within 100 s; b ends highest, at 60.0%"
@@ -112,7 +112,7 @@ def test_headline_where_none_reaches_or_nothing_was_aimed_at():
     assert words.headline(comparison({"a": free["a"]}))[0] == "a ends at 50.0% accuracy"
 
 
-def test_headline_where_only_some_seeds_reach_it_does_not_say_that_none_does():
+def test_the_headline_covers_targets_that_only_some_seeds_reach():
     some = {"a": summaries([10.0, None], 0.84), "b": summaries([None, None], 0.6)}
     assert words.headline(comparison(some)) == (
         "No strategy reaches 80% accuracy within 100 s with most seeds; a ends highest, at 84.0%",
@@ -124,7 +124,7 @@ def test_headline_where_only_some_seeds_reach_it_does_not_say_that_none_does():
     )
 
 
-def test_headline_without_training_is_about_busy_clients():
+def test_the_headline_of_runs_without_training_is_about_busy_clients():
     idle = {"a": summaries([None], None, None, 0.2), "b": summaries([None], None, None, 0.634)}
     assert words.headline(comparison(idle)) == (
         "b keeps clients busy the most: 63.4% of the time",
@@ -132,7 +132,7 @@ def test_headline_without_training_is_about_busy_clients():
     )
 
 
-def test_columns_say_which_is_best_and_how_each_compares_with_the_first():
+def test_columns_mark_the_best_and_compare_each_with_the_first():
     columns = {
         column.title: column
         for column in comparison_columns(
@@ -151,7 +151,7 @@ def test_columns_say_which_is_best_and_how_each_compares_with_the_first():
     assert columns["moved"].cells == ("1.5 kB", "1.5 kB")
 
 
-def test_columns_of_runs_without_training_leave_out_accuracy():
+def test_columns_of_runs_without_training_omit_accuracy():
     titles = [
         c.title for c in comparison_columns(comparison({"a": summaries([None], None), "b": summaries([None], None)}))
     ]
@@ -165,7 +165,7 @@ def printed(table, width):
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_table_fits_the_terminal_and_breaks_no_cell(by_strategy, width):
+def test_the_table_fits_the_terminal_and_breaks_no_cell(by_strategy, width):
     compared = comparison({label: [run.summary for run in group] for label, group in by_strategy.items()})
     text = printed(comparison_table(compared, width), width)
     for column in comparison_columns(compared)[:3]:
@@ -174,7 +174,7 @@ def test_table_fits_the_terminal_and_breaks_no_cell(by_strategy, width):
     assert len(text.splitlines()) <= 4 + 5 + len(by_strategy)
 
 
-def test_tables_print_names_as_they_are(by_strategy):
+def test_tables_print_names_literally(by_strategy):
     name = "[red]x[/red]"
     group = [run.summary for run in by_strategy["fedhusky"]]
     assert name in printed(comparison_table(comparison({name: group, "y": group})), 100)

@@ -1,4 +1,4 @@
-"""Configurations: what is read, completed, written back, and refused with one clear line."""
+"""Configurations are read, completed, written back, or rejected with one clear line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINIMAL: dict[str, Any] = {
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    """The minimal tables with dotted keys (written with __) replaced."""
+    """Return the minimal tables with dotted keys (written with __) replaced."""
     tables = {name: dict(table) for name, table in MINIMAL.items()}
     for key, value in changes.items():
         section, _, name = key.partition("__")
@@ -44,7 +44,7 @@ def test_a_minimal_configuration_is_completed_with_defaults() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_configuration_that_comes_with_us_is_read_and_written_back_the_same(path: Path, tmp_path: Path) -> None:
+def test_every_shipped_configuration_is_read_and_written_back_unchanged(path: Path, tmp_path: Path) -> None:
     config = load(path)
     again = tmp_path / "again.toml"
     again.write_text(config.dump())
@@ -66,7 +66,7 @@ def test_nested_parts_are_built_and_written_with_their_kind() -> None:
     assert fleet["compute"]["speed"] == {"kind": "uniform", "low": 1.0, "high": 10.0}
 
 
-def test_assignments_are_toml_or_else_text() -> None:
+def test_assigned_values_are_toml_or_else_text() -> None:
     assert assignment("strategy.zeta=0.5") == ("strategy.zeta", 0.5)
     assert assignment("strategy.name=fedavg") == ("strategy.name", "fedavg")
     assert assignment('data.partition={ kind = "iid" }') == ("data.partition", {"kind": "iid"})
@@ -74,14 +74,14 @@ def test_assignments_are_toml_or_else_text() -> None:
         assignment("horizon")
 
 
-def test_a_new_strategy_starts_from_its_own_defaults(tmp_path: Path) -> None:
+def test_changing_the_strategy_discards_the_settings_of_the_previous_one(tmp_path: Path) -> None:
     path = tmp_path / "c.toml"
     path.write_text((ROOT / "configs/fedhusky.toml").read_text())
     assert load(path, ["strategy.name=fedavg"]).strategy == FedAvg()
     assert load(path, ["strategy.pace=0.9"]).strategy == FedHusky(clusters="labels", pace=0.9)
 
 
-def test_competitors_take_their_own_settings() -> None:
+def test_compared_strategies_have_separate_settings() -> None:
     tables = changed(
         compare={},
         training__lr=0.1,
@@ -99,7 +99,7 @@ def test_competitors_take_their_own_settings() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Mine:
-    """A strategy of a user, a plain dataclass."""
+    """A user's strategy, a plain dataclass."""
 
     share: float = 0.5
 
@@ -108,12 +108,12 @@ class Mine:
 
 
 class NoDataclass:
-    """No configuration can be read into this."""
+    """A class that no configuration can be read into."""
 
 
 @dataclasses.dataclass(frozen=True)
 class NoStrategy:
-    """Has fields, but does nothing."""
+    """A dataclass with fields but without `run`."""
 
 
 def test_a_users_strategy_is_named_by_its_module() -> None:
@@ -162,13 +162,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tables", "message"), REFUSED, ids=[message[:50] for _, message in REFUSED])
-def test_what_is_not_usable_is_refused_in_one_line(tables: dict[str, Any], message: str) -> None:
+def test_unusable_configurations_are_rejected_in_one_line(tables: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         parse(tables)
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_no_toml_say_so(tmp_path: Path) -> None:
+def test_files_that_are_not_toml_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load(tmp_path / "missing.toml")
     broken = tmp_path / "broken.toml"
@@ -180,7 +180,7 @@ def test_files_that_are_no_toml_say_so(tmp_path: Path) -> None:
         load(broken)
 
 
-def test_changes_leave_the_configuration_itself_alone() -> None:
+def test_changes_do_not_modify_the_original_configuration() -> None:
     config = parse(MINIMAL)
     other = config.with_changes({"run.seed": 7, "training.lr": 0.5})
     assert (config.run.seed, other.run.seed, other.training.lr) == (1, 7, 0.5)
@@ -188,7 +188,7 @@ def test_changes_leave_the_configuration_itself_alone() -> None:
     assert config.given == MINIMAL
 
 
-def test_flat_keys_end_at_values() -> None:
+def test_flat_keys_end_at_plain_values() -> None:
     speeds = {"site1": 1.0, "site.2": 2.0}
     assert flat("fleet", {"compute": {"speed": speeds}}) == {"fleet.compute.speed": speeds}
     assert flat("compare", {"slow": {"strategy": {"name": "fedavg"}, "fleet": {"compute": {"speed": speeds}}}}) == {

@@ -26,18 +26,18 @@ def test_options_reach_the_source_and_are_written_back() -> None:
 
 
 @pytest.mark.parametrize("name", ["share", "source"])
-def test_an_option_that_the_source_does_not_have_is_named(name: str) -> None:
+def test_an_unknown_option_of_a_source_is_named(name: str) -> None:
     config = parse(TABLES).with_changes({"data.options": {name: [0.1]}})
     with pytest.raises(ConfigError, match=rf"data.source = 'digits': .*no option {name!r} \(it has test_share\)"):
         build_world(config)
 
 
-def test_options_are_a_table() -> None:
+def test_options_must_be_a_table() -> None:
     with pytest.raises(ConfigError, match=r"data.options = 'test_share'"):
         parse({**TABLES, "data": {"options": "test_share"}})
 
 
-def test_a_users_function_gets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_function_receives_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data_with_options.py").write_text(
         "import numpy as np\n"
         "def make(sizes):\n"

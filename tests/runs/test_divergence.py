@@ -1,4 +1,4 @@
-"""Runs that fail without an error: what is said while they go on, and what stands in what they leave."""
+"""Runs that fail without an error: warnings in progress, and traces in their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ran(changes: dict[str, Any]) -> dict[str, Any]:
     return run(parse(TABLES).with_changes(changes))[0]
 
 
-def test_a_step_size_of_a_million_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_divergence_from_a_step_size_of_a_million_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     summary, records, _ = run(parse(TABLES).with_changes({"training.lr": 1e6, "data.clients": 50}))
     assert summary["diverged"] == "evaluation"
     assert (summary["final_accuracy"], summary["final_loss"]) == (None, None)
@@ -45,7 +45,7 @@ def test_a_step_size_of_a_million_is_named(caplog: pytest.LogCaptureFixture) -> 
     assert np.isnan(records.evaluations["accuracy"][1:]).all()
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said == [f"fedavg, seed 1: {line}" for line in summary["warnings"]]
-    assert [line[16:40] for line in said] == [  # once for each kind
+    assert [line[16:40] for line in said] == [  # once per kind
         "an update of client 0 wa",
         "10 updates in a row were",
         "training diverged: the l",
@@ -57,25 +57,25 @@ def test_a_step_size_of_a_million_is_named(caplog: pytest.LogCaptureFixture) -> 
     ("lr", "diverged"),
     [(1e3, "loss"), (1e30, "updates"), (0.1, None), (5.0, None)],
 )
-def test_what_counts_as_divergence(lr: float, diverged: str | None) -> None:
+def test_nonfinite_and_exploding_losses_count_as_divergence(lr: float, diverged: str | None) -> None:
     assert ran({"training.lr": lr})["diverged"] == diverged
 
 
-def test_a_step_that_is_lost_in_rounding_leaves_the_model_where_it_was() -> None:
-    # With one client a round, since the average of ten equal models may be off by a rounding.
+def test_updates_lost_in_rounding_are_reported_as_a_stuck_model() -> None:
+    # One client per round, because the average of ten equal models may differ by a rounding error.
     summary = ran({"training.lr": 1e-30, "strategy.clients_per_round": 1})
     assert (summary["diverged"], summary["still_since_s"]) == (None, 0.0)
     assert summary["warnings"] == ["the model stands still since t = 0 s: versions 0 to 10 have exactly the same loss"]
 
 
-def test_server_steps_and_statistics_that_are_not_finite_count_whatever_the_executor() -> None:
+def test_nonfinite_server_steps_and_statistics_count_on_every_executor() -> None:
     changes = {"training.lr": 1e6, "executor.workers": 2}
     inline, processes = (ran({**changes, "executor.kind": kind}) for kind in ("inline", "processes"))
     assert inline.pop("wall_s") != processes.pop("wall_s")
     assert inline == processes
 
 
-def test_faults_of_the_fleet_are_no_divergence() -> None:
+def test_injected_faults_are_not_divergence() -> None:
     summary = ran({"fleet.faults.nan": 1.0})
     assert (summary["diverged"], summary["not_finite"]["updates"]) == (None, 0)
     assert summary["visits_lost"]["refused"] == 60
@@ -102,7 +102,7 @@ def test_faults_of_the_fleet_are_no_divergence() -> None:
         ),
     ],
 )
-def test_a_run_in_which_nobody_trains_says_so_once(
+def test_a_run_without_training_is_reported_once(
     changes: dict[str, Any], line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     summary = ran(changes)
@@ -110,18 +110,18 @@ def test_a_run_in_which_nobody_trains_says_so_once(
     assert [record.getMessage() for record in caplog.records] == [f"{summary['strategy']}, seed 1: {line}"]
 
 
-def test_a_run_that_is_gone_through_again_says_it_again_and_leaves_it_once(tmp_path: Path) -> None:
+def test_a_replayed_run_repeats_its_warnings_but_records_them_once(tmp_path: Path) -> None:
     summary = Experiment.from_tables(TABLES).with_({"training.lr": 1e6}).run(tmp_path / "run").summary
     assert summary["warnings"] == json.loads((tmp_path / "run" / "summary.json").read_text())["warnings"]
     assert len(summary["warnings"]) == 2
 
 
-def test_a_rate_that_diverged_ranks_below_all_that_did_not_and_is_shown() -> None:
+def test_a_diverged_learning_rate_ranks_last_and_is_shown() -> None:
     points = [{"training.lr": lr} for lr in (1e6, 1e3, 0.1, 1e-4)]
     base = parse(TABLES)
     placed = successive_halving(base, ["fedavg"], points, [1, 2], budget=4.0, workers=1)["fedavg"]
-    assert [place.trial.changes["training.lr"] for place in placed][:2] == [0.1, 1e-4]
-    assert [place.trial.diverged for place in placed] == [0, 0, 2, 2]
+    assert [entry.trial.changes["training.lr"] for entry in placed][:2] == [0.1, 1e-4]
+    assert [entry.trial.diverged for entry in placed] == [0, 0, 2, 2]
     table = tuning_table("fedavg", placed, [1, 2])
     assert [column.header for column in table.columns][-1] == "diverged"
     assert list(table.columns[-1].cells) == ["", "", "2 of 2", "2 of 2"]
@@ -129,7 +129,7 @@ def test_a_rate_that_diverged_ranks_below_all_that_did_not_and_is_shown() -> Non
     assert early.order > Trial("a", {}, (None,), (0.1,)).order
 
 
-def test_advice_ranks_a_strategy_that_diverged_last() -> None:
+def test_advice_ranks_a_diverged_strategy_last() -> None:
     class Ended:
         def __init__(self, **changed: Any) -> None:
             self.summary = {"time_to_target_s": 5.0, "best_accuracy": 0.9, "visits": 3, "diverged": None, **changed}
@@ -140,20 +140,20 @@ def test_advice_ranks_a_strategy_that_diverged_last() -> None:
     assert outcome(steady).order < outcome(wild).order
 
 
-def test_python_has_it_too() -> None:
+def test_the_python_api_reports_divergence() -> None:
     base = Experiment.from_tables({**TABLES, "compare": {"wild": {"strategy.name": "fedavg", "training.lr": 1e6}}})
-    found = base.compare("fedavg,wild", seeds=[1, 2])
-    assert found.headline.endswith("; wild: 2 of 2 runs diverged")
-    assert found.table()["diverged"].tolist() == [0, 2]
-    assert "2 of 2 runs diverged" in str(found)
-    assert "diverged: the last updates were all refused: not finite" in str(found["wild"][0])
+    comparison = base.compare("fedavg,wild", seeds=[1, 2])
+    assert comparison.headline.endswith("; wild: 2 of 2 runs diverged")
+    assert comparison.table()["diverged"].tolist() == [0, 2]
+    assert "2 of 2 runs diverged" in str(comparison)
+    assert "diverged: the last updates were all refused: not finite" in str(comparison["wild"][0])
 
 
-def test_logs_are_json_and_trackers_get_numbers(caplog: pytest.LogCaptureFixture) -> None:
+def test_json_logs_and_trackers_report_divergence(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "fedtempo.run"):
         RunLog().evaluation(2.0, 1, math.nan, math.inf, None)
-    told = json.loads(JsonLines().format(caplog.records[-1]))
-    assert (told["message"], told["accuracy"], told["loss"]) == ("version 1: the loss is not finite", None, None)
+    entry = json.loads(JsonLines().format(caplog.records[-1]))
+    assert (entry["message"], entry["accuracy"], entry["loss"]) == ("version 1: the loss is not finite", None, None)
     taken: list[Point] = []
     points = Points(2, horizon_s=10.0, max_commits=None, evaluates=True, take=taken.append)
     points.evaluation(0.0, 0, 0.1, 2.3, None)
@@ -166,7 +166,7 @@ def test_logs_are_json_and_trackers_get_numbers(caplog: pytest.LogCaptureFixture
     ]
 
 
-def test_a_rate_that_diverges_late_ranks_below_one_that_was_tried_for_less() -> None:
+def test_a_learning_rate_that_diverges_late_ranks_below_one_that_was_tried_less() -> None:
     far = Placed(Trial("a", {}, (1.0,), (0.9,), diverged=1), rung=1, horizon_s=10.0)
     near = Placed(Trial("a", {}, (None,), (0.1,)), rung=0, horizon_s=5.0)
     assert near.order < far.order

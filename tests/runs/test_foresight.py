@@ -1,4 +1,4 @@
-"""What is told of a run before it starts, and what is refused because it would not end."""
+"""Messages before a run starts, and rejection of runs that would not end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TABLES: dict[str, Any] = {
         ({"run.horizon": 1e308}, "horizon = 1e\\+308: must be at most 1e\\+30 s"),
     ],
 )
-def test_values_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_impossible_values_are_rejected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(TABLES).with_changes(changes)
 
@@ -57,17 +57,17 @@ def test_values_that_cannot_be_are_refused(changes: dict[str, Any], message: str
         ),
     ],
 )
-def test_runs_that_would_not_end_are_refused_before_they_start(changes: dict[str, Any], message: str) -> None:
+def test_endless_runs_are_rejected_before_they_start(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run(parse(TABLES).with_changes(changes))
 
 
-def test_a_long_run_is_told_of_and_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_is_announced_and_started(monkeypatch: pytest.MonkeyPatch) -> None:
     said = checked({"run.horizon": 1e6})
     assert len(said) == 1
     assert said[0].startswith("run.horizon = 1e+06: about 1e+07 visits, each of 1 s on the run's clock and ")
     assert said[0].endswith(" of real time, by a rough estimate")
-    # What ends at its target may end at any time: it is told of and never refused.
+    # A run with a target may end at any time: it is announced but never rejected.
     target = {"run.target_accuracy": 0.9, "run.stop_at_target": True}
     assert len(checked({"run.horizon": 1e9, "fleet.compute.speed": 0.001, **target})) == 1
 
@@ -89,8 +89,8 @@ def checked(changes: dict[str, Any]) -> list[str]:
     return said
 
 
-def test_the_schedule_says_how_many_visits_there_will_be() -> None:
-    """One client a round is a tenth of the visits of all, and a strategy that rests makes fewer still."""
+def test_the_number_of_visits_is_predicted_from_the_schedule() -> None:
+    """With one client per round there are a tenth of all visits, and with a strategy that pauses even fewer."""
     everybody, one = (launch._pace(parse(TABLES).with_changes(c), 1.0) for c in ({}, {"strategy.clients_per_round": 1}))
     assert everybody is not None
     assert one is not None
@@ -101,12 +101,12 @@ def test_the_schedule_says_how_many_visits_there_will_be() -> None:
     )
 
 
-def test_a_fleet_of_many_clients_of_which_few_train_is_no_long_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_large_fleet_of_which_few_clients_train_is_not_a_long_run(caplog: pytest.LogCaptureFixture) -> None:
     changes = {"strategy.clients_per_round": 1, "run.horizon": 2e4, "data.clients": 1000, "run.evaluate_every": 1e4}
     assert checked(changes) == []
 
 
-def test_what_is_large_and_possible_runs_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_large_but_feasible_runs_start_without_a_message(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         for changes in (
             {"training.batch_size": 2**31 - 1},
@@ -120,7 +120,7 @@ def test_what_is_large_and_possible_runs_without_a_word(caplog: pytest.LogCaptur
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_ordinary_runs_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_ordinary_runs_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError
 
@@ -129,7 +129,7 @@ def test_ordinary_runs_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(parse(TABLES))[0]["visits"] == 100
 
 
-def test_times_of_visits() -> None:
+def test_visit_times_are_predicted() -> None:
     config = parse(TABLES).with_changes(
         {
             "fleet.compute.speed": [float(i) for i in range(1, 11)],
@@ -149,5 +149,5 @@ def test_times_of_visits() -> None:
         (1e30, "about 3e+22 years"),
     ],
 )
-def test_durations(seconds: float, text: str) -> None:
+def test_durations_are_written_in_suitable_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -1,4 +1,4 @@
-"""What a run's bits depend on is what is hashed before it is resumed, or taken from the cache."""
+"""Everything that affects a run's bits is hashed before it is resumed or taken from the cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(*(module.__file__ for name, module in sys.modules.items() if name.startswi
 """
 
 
-def test_every_module_between_configuration_and_bits_is_hashed() -> None:
+def test_every_module_that_affects_results_is_hashed() -> None:
     root = Path(fedtempo.__file__).parent
     hashed = {path.relative_to(root).as_posix() for path in deciding_files()}
     needed: set[str] = set()
@@ -37,7 +37,7 @@ def test_every_module_between_configuration_and_bits_is_hashed() -> None:
     assert needed <= hashed
 
 
-def test_what_only_shows_or_compares_does_not_keep_a_run_from_being_resumed() -> None:
+def test_modules_that_only_display_or_compare_do_not_prevent_resuming() -> None:
     root = Path(fedtempo.__file__).parent
     rooms = {path.relative_to(root).parts[0] for path in deciding_files()}
     assert not rooms & {"api", "cli", "report", "studies"}

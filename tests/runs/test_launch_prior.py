@@ -1,4 +1,4 @@
-"""What clients tell of their labels, under noise or not, and the prior that the logit-adjusted loss takes from it."""
+"""Label counts reported by clients, with or without noise, and the prior of the logit-adjusted loss that they give."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def config(**changes: Any) -> Config:
     return parse(TABLES).with_changes({key.replace("__", "."): value for key, value in changes.items()})
 
 
-def test_the_prior_is_the_share_of_what_all_clients_tell_with_a_pseudo_count() -> None:
+def test_the_prior_is_the_share_of_reported_labels_with_a_pseudo_count() -> None:
     world = build_world(config())
     counts = np.sum(world.histograms, axis=0)
     assert counts[0] > counts[9] > 0
-    assert [client.label_histogram for client in world.clients] == [tuple(own) for own in world.histograms]
+    assert [client.label_histogram for client in world.clients] == [tuple(histogram) for histogram in world.histograms]
     for pseudo_count in (1.0, 0.0, 2.5):
         prior = training_of(config(data__label_pseudo_count=pseudo_count), world).prior
         np.testing.assert_allclose(prior, (counts + pseudo_count) / (counts + pseudo_count).sum(), rtol=1e-12)
 
 
-def test_a_prior_that_is_given_stays() -> None:
+def test_a_configured_prior_is_used() -> None:
     given = (0.1,) * 10
     assert training_of(config(training__prior=given), build_world(config())).prior == given
 
 
-def test_noise_is_what_epsilon_says_and_enters_all_that_is_told() -> None:
+def test_noise_follows_epsilon_and_is_added_to_every_reported_count() -> None:
     """Laplace noise of scale b has mean absolute value b; that of n draws has the deviation b / sqrt(n)."""
     noisy = config(
         data__label_noise_epsilon=0.05, data__clients=100, data__examples_per_client=10, data__partition="iid"
@@ -60,21 +60,21 @@ def test_noise_is_what_epsilon_says_and_enters_all_that_is_told() -> None:
     scale, deviation = 1 / 0.05, 1 / 0.05 / len(noise) ** 0.5
     assert abs(np.abs(noise).mean() - scale) < 5 * deviation
     assert abs(noise.mean()) < 5 * 2**0.5 * deviation
-    for client, told in zip(world.clients, world.told):
-        assert client.label_histogram == tuple(max(0, round(count)) for count in told)
+    for client, reported in zip(world.clients, world.told):
+        assert client.label_histogram == tuple(max(0, round(count)) for count in reported)
     counts = np.maximum(world.told.sum(axis=0), 0) + 1
     np.testing.assert_allclose(training_of(noisy, world).prior, counts / counts.sum(), rtol=1e-12)
     assert np.array_equal(build_world(noisy).told, world.told)
     assert not np.array_equal(build_world(noisy.with_changes({"run.seed": 2})).told, world.told)
 
 
-def test_noise_moves_nothing_else_of_the_world() -> None:
+def test_noise_changes_nothing_else_of_the_world() -> None:
     plain, noisy = build_world(config()), build_world(config(data__label_noise_epsilon=1.0))
     assert plain.histograms == noisy.histograms
     assert all(np.array_equal(a, b) for a, b in zip(plain.owned, noisy.owned))
 
 
-def test_where_clients_tell_nothing_there_is_no_prior() -> None:
+def test_without_reported_labels_there_is_no_prior() -> None:
     silent = config(data__tell_labels=False)
     with pytest.raises(ConfigError, match=r"training.loss = 'logit-adjusted'.*data.tell_labels = true"):
         run(silent)
@@ -86,7 +86,7 @@ def test_where_clients_tell_nothing_there_is_no_prior() -> None:
         config(data__tell_labels=False, data__label_noise_epsilon=1.0)
 
 
-def test_a_run_trains_with_the_prior_and_tells_what_it_was() -> None:
+def test_a_run_trains_with_the_prior_and_records_it() -> None:
     adjusted = config(data__label_noise_epsilon=2.0)
     _, records, model = run(adjusted)
     assert records.facts["label_noise_epsilon"] == 2.0
@@ -98,7 +98,7 @@ def test_a_run_trains_with_the_prior_and_tells_what_it_was() -> None:
 
 
 @pytest.mark.usefixtures("double")
-def test_with_equal_shares_the_adjusted_loss_is_cross_entropy() -> None:
+def test_with_equal_class_shares_the_adjusted_loss_is_cross_entropy() -> None:
     """Eq. 8 with a balanced prior adds the same number to all logits: the models agree up to rounding."""
     equal = config(training__prior=(1.0,) * 10)
     _, _, adjusted = run(equal)

@@ -44,14 +44,16 @@ ATTACK = {
         ({}, False),
         ({"aggregation": "median"}, True),
         ({"aggregation": "trimmed-mean", "trim": 0.1}, True),
-        ({"aggregation": "trimmed-mean", "trim": 0.01}, False),  # of 20 models none is left out
+        ({"aggregation": "trimmed-mean", "trim": 0.01}, False),  # trims none of 20 models
         ({"clip_norm": 1.0}, True),
     ],
 )
-def test_one_client_that_sends_a_million_times_its_model(server: dict[str, Any], works: bool) -> None:
+def test_robust_averages_withstand_a_client_that_scales_its_model_a_million_times(
+    server: dict[str, Any], works: bool
+) -> None:
     summary, _, model = run(configured(changes=ATTACK | {f"server.{name}": value for name, value in server.items()}))
     assert model is not None
-    assert (summary["visits_lost"]["refused"] == 0) == works  # what honest clients make of a wrecked model is no update
+    assert (summary["visits_lost"]["refused"] == 0) == works  # a wrecked model spoils honest updates
     assert (np.abs(model).max() < 100) == works
     assert ((summary["final_accuracy"] or 0.0) > 0.7) == works
     assert (summary["diverged"] is None) == works
@@ -59,7 +61,7 @@ def test_one_client_that_sends_a_million_times_its_model(server: dict[str, Any],
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
 @pytest.mark.parametrize("server", [{"aggregation": "median"}, {"aggregation": "trimmed-mean"}, {"clip_norm": 0.5}])
-def test_robust_averages_serve_every_strategy_that_averages_and_others_say_so(
+def test_robust_averages_work_with_averaging_strategies_and_are_rejected_by_others(
     name: str, server: dict[str, Any]
 ) -> None:
     changes = {f"server.{key}": value for key, value in server.items()} | {"run.horizon": 40.0, "executor.kind": "none"}
@@ -75,9 +77,9 @@ def test_robust_averages_serve_every_strategy_that_averages_and_others_say_so(
 
 @needs_accountant
 @pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
-def test_privacy_serves_rounds_of_single_visits_and_others_say_so(name: str) -> None:
+def test_privacy_works_with_rounds_of_single_visits_and_is_rejected_by_others(name: str) -> None:
     changes = {"server.privacy": PRIVACY, "run.horizon": 40.0}
-    if name in AVERAGES_CLIENTS - {"hybrid-fl", "fch"}:  # examples are uploaded; models are compared
+    if name in AVERAGES_CLIENTS - {"hybrid-fl", "fch"}:  # these upload examples or compare models
         summary, records, model = run(configured(name, changes))
         assert summary["commits"] >= 2
         assert summary["privacy"]["averages"] >= 1
@@ -91,13 +93,13 @@ def test_privacy_serves_rounds_of_single_visits_and_others_say_so(name: str) -> 
 
 
 @needs_accountant
-def test_private_runs_spend_by_the_client_that_took_part_most_and_repeat_bit_by_bit() -> None:
+def test_privacy_loss_follows_the_most_active_client_and_private_runs_are_reproducible() -> None:
     changes = {"server.privacy": PRIVACY, "strategy.clients_per_round": 5, "run.horizon": 60.0}
     first, records, _ = run(configured("fedavg", changes))
     again, _, _ = run(configured("fedavg", changes | {"executor.kind": "processes", "executor.workers": 2}))
     other, _, _ = run(configured("fedavg", changes | {"run.seed": 2}))
     assert first["model_sha256"] == again["model_sha256"] != other["model_sha256"]
-    # Visits of a round that the horizon cut are done, but in no average.
+    # Visits of the round cut by the horizon are done but part of no average.
     averaged = records.visits["base_version"] < records.commits["version"].max()
     done = records.visits["client"][averaged & (records.visits["outcome"] == "done")]
     assert first["privacy"]["averages"] == np.bincount(done).max()
@@ -105,7 +107,7 @@ def test_private_runs_spend_by_the_client_that_took_part_most_and_repeat_bit_by_
 
 
 @needs_accountant
-def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> None:
+def test_private_runs_hide_statistics_and_single_models_from_strategies() -> None:
     seen = []
 
     async def script(fed: Federation) -> None:
@@ -124,7 +126,7 @@ def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> N
         with pytest.raises(ConfigError, match="client 2 is 2 times in one average"):
             await fed.average([updates[2], updates[2]])
         fed.commit(await fed.average(updates))
-        fed.commit(await fed.mix(fed.model, await fed.average(updates[:2]), 0.5))  # of averages anything may be made
+        fed.commit(await fed.mix(fed.model, await fed.average(updates[:2]), 0.5))  # averages may be processed further
 
     _, records = play(script, server={"privacy": PRIVACY}, horizon=10.0)
     assert seen == [{}] * 4
@@ -132,7 +134,7 @@ def test_with_privacy_strategies_see_neither_statistics_nor_single_models() -> N
     assert records.facts["privacy"]["averages"] == 2
 
 
-def test_settings_that_exclude_each_other() -> None:
+def test_conflicting_settings_are_rejected() -> None:
     for key, value in (("aggregation", "median"), ("clip_norm", 1.0)):
         with pytest.raises(ConfigError, match=rf"{key} = .*with privacy"):
             configured(changes={"server.privacy": PRIVACY, f"server.{key}": value})

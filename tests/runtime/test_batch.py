@@ -1,4 +1,4 @@
-"""`train_all` where nothing can delay a visit: the same events, in the same order, as with a task for each visit."""
+"""`train_all` if nothing can delay a visit: the same events in the same order as with one task per visit."""
 
 import asyncio
 import math
@@ -69,7 +69,7 @@ def with_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(20 * part, 20 * part + 20) for part in range(5)])
-def test_the_same_events_as_with_tasks(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_the_same_as_with_tasks(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = [played(seed) for seed in seeds]
     with_tasks(monkeypatch)
     assert ours == [played(seed) for seed in seeds]
@@ -78,7 +78,7 @@ def test_the_same_events_as_with_tasks(seeds: range, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("at_visit", [1, 3, 4])
 @pytest.mark.parametrize("where", ["train", "result"])
 def test_an_error_cancels_the_other_visits(at_visit: int, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raised as a visit begins to compute, or as its update arrives."""
+    """The error is raised when a visit begins to compute, or when its update arrives."""
     calls = 0
     train = NoTraining.train
 
@@ -127,7 +127,7 @@ def test_an_error_cancels_the_other_visits(at_visit: int, where: str, monkeypatc
     assert ours == ran()
 
 
-def test_visits_that_take_no_time_end_as_they_begin() -> None:
+def test_visits_without_duration_end_when_they_begin() -> None:
     async def script(fed: Federation) -> None:
         with fed.preparation():
             updates = await fed.train_all(fed.clients, fed.model)
@@ -138,7 +138,7 @@ def test_visits_that_take_no_time_end_as_they_begin() -> None:
     play(script, horizon=None, max_commits=1)
 
 
-def test_no_client_is_left_busy_after_a_timeout() -> None:
+def test_no_client_stays_busy_after_a_timeout() -> None:
     async def script(fed: Federation) -> None:
         busy = asyncio.create_task(fed.train(fed.clients[0], fed.model))
         await asyncio.sleep(0)
@@ -153,7 +153,7 @@ def test_no_client_is_left_busy_after_a_timeout() -> None:
 
 
 @pytest.mark.parametrize(("link", "doing"), [((math.nan, 0.0), "receiving"), ((0.0, math.inf), "sending")])
-def test_a_time_that_is_none_ends_the_run(
+def test_a_transfer_time_that_is_not_finite_ends_the_run(
     link: tuple[float, float], doing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Links, "download_s", lambda *_: link[0])

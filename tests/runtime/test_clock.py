@@ -22,11 +22,11 @@ def test_time_jumps_and_real_time_does_not_pass() -> None:
 
     began = time.perf_counter()
     assert clock.run(main()) == 1e6
-    assert time.perf_counter() - began < 60.0  # of a million seconds, however busy the machine
+    assert time.perf_counter() - began < 60.0  # a million seconds pass, however busy the machine
 
 
 @given(st.lists(st.integers(0, 5), max_size=60))
-def test_timers_run_by_time_then_in_the_order_they_were_set(delays: list[int]) -> None:
+def test_timers_run_in_order_of_time_then_of_creation(delays: list[int]) -> None:
     ran: list[tuple[int, int]] = []
 
     async def main() -> None:
@@ -40,8 +40,8 @@ def test_timers_run_by_time_then_in_the_order_they_were_set(delays: list[int]) -
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=8), max_size=8), st.integers(0, 7))
-def test_timers_of_a_series_run_as_if_set_one_by_one(groups: list[list[int]], cancelled_at: int) -> None:
-    """Series and single timers take turns; all series are cancelled by a timer that was set last."""
+def test_timers_of_a_series_run_like_single_timers(groups: list[list[int]], cancelled_at: int) -> None:
+    """Interleave series and single timers, then cancel all series by the last timer."""
 
     def ran(*, series: bool) -> list[tuple[float, int]]:
         log: list[tuple[float, int]] = []
@@ -71,7 +71,7 @@ def test_timers_of_a_series_run_as_if_set_one_by_one(groups: list[list[int]], ca
     assert ran(series=True) == ran(series=False)
 
 
-def test_a_series_has_one_place_among_the_timers_and_leaves_it() -> None:
+def test_a_series_takes_one_entry_in_the_timer_heap() -> None:
     async def main() -> tuple[int, float]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, clock.VirtualLoop)
@@ -90,7 +90,7 @@ def test_a_series_has_one_place_among_the_timers_and_leaves_it() -> None:
     assert clock.run(main()) == (1, 1500.5)
 
 
-def test_ties_between_many_tasks_keep_their_order() -> None:
+def test_tasks_that_wake_at_the_same_time_keep_their_order() -> None:
     woken: list[int] = []
 
     async def sleeper(number: int) -> None:
@@ -108,7 +108,7 @@ def test_ties_between_many_tasks_keep_their_order() -> None:
     assert woken == [*range(1000), *range(1000)]
 
 
-def test_no_resolution_limits_time_at_any_magnitude() -> None:
+def test_timers_are_exact_at_any_magnitude_of_time() -> None:
     """At 1e9 s the spacing of floats is 1.2e-7 s: distinct timers stay distinct, and the loop never spins."""
     seen: list[float] = []
 
@@ -132,7 +132,7 @@ def test_a_sleep_too_short_to_move_a_large_time_still_ends() -> None:
     assert clock.run(main()) == 1e9
 
 
-def test_timeouts_and_cancellation_are_those_of_asyncio() -> None:
+def test_timeouts_and_cancellation_work_as_in_asyncio() -> None:
     cleaned: list[float] = []
 
     async def worker() -> None:
@@ -199,7 +199,7 @@ def test_deadlock_names_the_waiting_tasks() -> None:
         clock.run(main())
 
 
-def test_a_lock_that_is_never_released_is_a_deadlock_and_the_clock_can_be_used_again() -> None:
+def test_a_lock_that_is_never_released_is_a_deadlock_and_leaves_the_clock_usable() -> None:
     async def main() -> None:
         lock = asyncio.Lock()
         await lock.acquire()
@@ -215,7 +215,7 @@ def test_a_lock_that_is_never_released_is_a_deadlock_and_the_clock_can_be_used_a
     assert clock.run(fine()) == 5
 
 
-def test_a_hundred_thousand_tasks() -> None:
+def test_a_hundred_thousand_tasks_run() -> None:
     total = 0
 
     async def one(number: int) -> None:
@@ -233,7 +233,7 @@ def test_a_hundred_thousand_tasks() -> None:
     assert total == 100_000
 
 
-def test_cancelled_timers_do_not_pile_up() -> None:
+def test_cancelled_timers_do_not_accumulate() -> None:
     async def main() -> int:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, clock.VirtualLoop)
@@ -248,7 +248,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
     assert clock.run(main()) < 300
 
 
-def test_timers_that_ran_do_not_count_as_cancelled() -> None:
+def test_expired_timers_do_not_count_as_cancelled() -> None:
     """`asyncio.sleep` cancels its timer after it ran; counting those would rebuild the heap for nothing."""
 
     async def main() -> int:
@@ -262,7 +262,7 @@ def test_timers_that_ran_do_not_count_as_cancelled() -> None:
 
 
 @pytest.mark.parametrize("when", [float("inf"), float("nan")])
-def test_a_timer_needs_a_finite_time(when: float) -> None:
+def test_a_timer_with_an_infinite_or_nan_time_is_rejected(when: float) -> None:
     async def main() -> None:
         asyncio.get_running_loop().call_at(when, print)
 
@@ -271,12 +271,12 @@ def test_a_timer_needs_a_finite_time(when: float) -> None:
         assert isinstance(loop, clock.VirtualLoop)
         loop.call_each([1.0, when], print)
 
-    for each in (main, series):
+    for coroutine in (main, series):
         with pytest.raises(ValueError, match="finite time"):
-            clock.run(each())
+            clock.run(coroutine())
 
 
-def test_what_a_callback_raises_reaches_the_loops_handler_and_the_rest_goes_on() -> None:
+def test_errors_of_callbacks_reach_the_loops_handler_and_other_callbacks_still_run() -> None:
     heard, after = [], []
 
     def fail() -> None:
@@ -297,7 +297,7 @@ def test_what_a_callback_raises_reaches_the_loops_handler_and_the_rest_goes_on()
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-def test_what_ends_the_program_ends_the_clock(kind: type[BaseException]) -> None:
+def test_exceptions_that_end_the_program_end_the_clock(kind: type[BaseException]) -> None:
     def stop() -> None:
         raise kind
 
@@ -309,7 +309,7 @@ def test_what_ends_the_program_ends_the_clock(kind: type[BaseException]) -> None
         clock.run(main())
 
 
-def test_threads_are_refused_with_a_reason() -> None:
+def test_threads_are_rejected_with_a_reason() -> None:
     async def main() -> None:
         await asyncio.to_thread(time.sleep, 0)
 
@@ -317,7 +317,7 @@ def test_threads_are_refused_with_a_reason() -> None:
         clock.run(main())
 
 
-def test_it_runs_within_a_loop_that_runs_already_as_in_a_notebook() -> None:
+def test_the_clock_runs_inside_a_running_event_loop_as_in_a_notebook() -> None:
     async def inner() -> float:
         await asyncio.sleep(1e6)
         return asyncio.get_running_loop().time()

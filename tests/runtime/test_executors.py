@@ -80,7 +80,7 @@ def executor(request):
         yield executor
 
 
-def test_apply_replaces_locations_and_stores_vectors(executor):
+def test_apply_replaces_locations_with_vectors_and_stores_returned_vectors(executor):
     model = executor.initial()
 
     def look(first, second):
@@ -100,27 +100,27 @@ def test_apply_replaces_locations_and_stores_vectors(executor):
     assert (text, short.tolist(), total) == ("text", [0.0, 1.0, 2.0], float(vector.sum()))
 
 
-def test_a_location_is_not_the_array_that_was_returned(executor):
-    kept = []
+def test_a_location_does_not_alias_the_returned_array(executor):
+    arrays = []
 
     def keep(vector):
-        kept.append(vector + 1)
-        return kept[0]
+        arrays.append(vector + 1)
+        return arrays[0]
 
     location = executor.apply(keep, [executor.initial()])
     before = executor.vector(location).copy()
-    kept[0][:] = 0
+    arrays[0][:] = 0
     assert np.array_equal(executor.vector(location), before)
 
 
-def test_vectors_are_read_only_and_have_the_size_that_is_stated(executor):
+def test_vectors_are_read_only_and_have_the_declared_size(executor):
     vector = executor.vector(executor.initial())
     assert vector.nbytes == executor.size_bytes == 4 * (3072 * 4 + 4 + 4 * 10 + 10)
     with pytest.raises(ValueError, match="read-only"):
         vector[0] = 1
 
 
-def test_a_failing_visit_says_why_and_others_go_on(executor):
+def test_a_failing_visit_reports_its_error_and_other_visits_continue(executor):
     model = executor.initial()
     bad = executor.train(model, 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
     good = executor.train(model, 0, 1, TRAINING)
@@ -131,7 +131,7 @@ def test_a_failing_visit_says_why_and_others_go_on(executor):
     assert good.done()
 
 
-def test_an_evaluation_counts_right_answers(executor):
+def test_evaluations_count_correct_answers(executor):
     job = image_job(Mlp((4,)))
     model = job.model()
     logits = model.module(torch.from_numpy(job.test_x))
@@ -139,7 +139,7 @@ def test_an_evaluation_counts_right_answers(executor):
     assert executor.evaluate(executor.initial()).result().accuracy == pytest.approx(expected, abs=1e-12)
 
 
-def test_inline_leaves_pytorchs_settings_as_they_were():
+def test_inline_restores_pytorchs_settings():
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -151,7 +151,7 @@ def test_inline_leaves_pytorchs_settings_as_they_were():
         torch.set_num_threads(threads)
 
 
-def test_no_training_is_empty_and_immediate():
+def test_the_none_executor_returns_empty_results_immediately():
     with NoTraining(1_689_896) as executor:
         model = executor.initial()
         pending = executor.train(model, 3, 1, TRAINING)
@@ -165,7 +165,7 @@ def test_no_training_is_empty_and_immediate():
         assert executor.size_bytes == 1_689_896
 
 
-def test_no_training_takes_no_time():
+def test_the_none_executor_takes_no_time():
     with NoTraining(0) as executor:
         model, calls = executor.initial(), 100_000
         start = time.process_time()

@@ -46,7 +46,7 @@ def lives(process):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_the_work_of_a_killed_worker_is_done_again_with_the_same_bits(method):
+def test_the_work_of_a_killed_worker_is_repeated_with_the_same_bits(method):
     with Inline(job()) as inline:
         expected = [inline.train(inline.initial(), 0, visit, TRAINING).result() for visit in range(3)]
         tested = inline.evaluate(expected[2].location).result()
@@ -64,7 +64,7 @@ def test_the_work_of_a_killed_worker_is_done_again_with_the_same_bits(method):
             assert executor.facts()["workers_replaced"] == 1
 
 
-def test_an_operation_over_which_two_workers_die_fails_and_the_others_go_on():
+def test_an_operation_that_kills_two_workers_fails_and_other_operations_continue():
     with Processes(job(), 1) as executor:
         fatal = executor.train(executor.initial(), 0, 0, LONG)
         behind = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -78,7 +78,7 @@ def test_an_operation_over_which_two_workers_die_fails_and_the_others_go_on():
         assert executor.facts()["workers"] == 1
 
 
-def test_interrupts_are_the_parents_business():
+def test_workers_ignore_interrupts():
     with Processes(job(), 1) as executor:
         os.kill(executor.process_ids[0], signal.SIGINT)
         assert executor.train(executor.initial(), 0, 1, TRAINING).result().statistics
@@ -101,7 +101,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_end_with_their_parent_even_in_the_middle_of_a_visit(method, tmp_path):
+def test_workers_end_with_their_parent_even_during_a_visit(method, tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(ORPHANS.format(folder=str(Path(__file__).parent), method=method))
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
@@ -114,7 +114,7 @@ def test_workers_end_with_their_parent_even_in_the_middle_of_a_visit(method, tmp
     assert wait_until(lambda: not shared_memory(parent.pid))
 
 
-def test_slots_are_used_again():
+def test_slots_are_reused():
     with Processes(job(Mlp((50,))), 2) as executor:
         location = executor.initial()
         most = 0
@@ -126,7 +126,7 @@ def test_slots_are_used_again():
         assert executor.slots_in_use == 1
 
 
-def test_what_nobody_waits_for_is_dropped():
+def test_operations_without_a_waiting_caller_are_dropped():
     with Processes(job(), 1) as executor:
         running = [executor.train(executor.initial(), 1, visit, Training(steps=300)) for visit in range(2)]
         for visit in range(50):
@@ -135,7 +135,7 @@ def test_what_nobody_waits_for_is_dropped():
         assert running[1].result().statistics
 
 
-def test_closing_ends_workers_frees_memory_and_fails_what_is_open():
+def test_closing_ends_workers_frees_memory_and_fails_pending_operations():
     before = shared_memory()
     executor = Processes(job(), 2)
     workers = executor.process_ids
@@ -155,7 +155,7 @@ def test_closing_ends_workers_frees_memory_and_fails_what_is_open():
         executor.train(executor.initial(), 0, 1, TRAINING)
 
 
-def test_an_executor_that_is_forgotten_cleans_up():
+def test_a_garbage_collected_executor_cleans_up():
     before = shared_memory()
     executor = Processes(job(), 1)
     worker = executor.process_ids[0]
@@ -166,11 +166,11 @@ def test_an_executor_that_is_forgotten_cleans_up():
 
 
 def test_a_view_that_outlives_the_executor_is_still_readable():
-    kept = []
+    views = []
     with Processes(job(), 1) as executor:
-        executor.apply(kept.append, [executor.initial()])
+        executor.apply(views.append, [executor.initial()])
         expected = executor.vector(executor.initial())
-    assert np.array_equal(kept[0], expected)
+    assert np.array_equal(views[0], expected)
 
 
 def test_evaluations_wait_for_visits():
@@ -185,7 +185,7 @@ def test_evaluations_wait_for_visits():
         assert test.done()
 
 
-def test_pool_grows_by_chunks_and_finds_slots_by_number():
+def test_the_slot_pool_grows_in_chunks_and_finds_slots_by_number():
     pool = SlotPool(segment_prefix(), 3_000_000)
     try:
         slots = [pool.take() for _ in range(3)]
@@ -200,7 +200,7 @@ def test_pool_grows_by_chunks_and_finds_slots_by_number():
         pool.close()
 
 
-def test_too_little_shared_memory_is_an_error_that_says_so():
+def test_too_little_shared_memory_is_reported():
     pool = SlotPool(segment_prefix(), 2**44)
     with pytest.raises(RunError, match="shared memory left in /dev/shm"):
         pool.take()
@@ -210,6 +210,6 @@ def test_too_little_shared_memory_is_an_error_that_says_so():
 @pytest.mark.parametrize(
     ("options", "message"), [({"workers": 0}, "at least 1"), ({"start_method": "x"}, "this system supports fork")]
 )
-def test_bad_settings_of_processes_are_refused(options, message):
+def test_invalid_settings_of_processes_are_rejected(options, message):
     with pytest.raises(ConfigError, match=message):
         Processes(job(), **options)

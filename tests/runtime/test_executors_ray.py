@@ -1,4 +1,4 @@
-"""The executor on a Ray cluster of three nodes on this machine: one with this process, two that train."""
+"""The executor on a Ray cluster of three nodes on this machine: one for this process and two that train."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STORE_BYTES = 160 * 2**20
 
 
 def job(hidden: int = 8, tests: int = 30) -> Job:
-    """60 inputs of 2,000 numbers: a hidden layer of 500 makes a model of 4 MB."""
+    """Return a job with 60 inputs of 2,000 numbers and a hidden layer of 500: a model of 4 MB."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 2000)).astype(np.float32), rng.integers(0, 3, 60)
     return Job(Mlp((hidden,)), 3, x, y, [np.arange(20), np.arange(20, 60)], x[:tests], y[:tests], 1)
@@ -55,10 +55,10 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 class Nodes:
-    """A cluster whose head node, that of this process, trains nothing."""
+    """A cluster whose head node, the one of this process, trains nothing."""
 
     def __init__(self) -> None:
-        imported()  # quietly, and before anything of Ray is
+        imported()  # before any other part of Ray, so that it logs nothing
         from ray.cluster_utils import Cluster
 
         impatient = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
@@ -68,7 +68,7 @@ class Nodes:
         self.complete()
 
     def complete(self) -> None:
-        """Two nodes that train, one actor each."""
+        """Wait until the cluster has two nodes that train, with one actor each."""
         while len(self.training) < 2:
             self.training.append(self.cluster.add_node(num_cpus=1, object_store_memory=STORE_BYTES))
         self.cluster.wait_for_nodes()
@@ -77,7 +77,7 @@ class Nodes:
         self.cluster.remove_node(self.training.pop(number), allow_graceful=False)
 
     def used_bytes(self) -> list[int]:
-        """Of the object store of the head, and of those that train; the nodes tell it once a second."""
+        """Return the bytes in the object stores of the head and the training nodes, which report once a second."""
         from ray._private.state import available_resources_per_node
 
         time.sleep(1.5)
@@ -89,7 +89,7 @@ class Nodes:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Nodes]:
     nodes = Nodes()
-    with OnRay(job(), 1, address=nodes.cluster.address):  # it disconnects: each test connects for itself
+    with OnRay(job(), 1, address=nodes.cluster.address):  # disconnects: each test opens its own connection
         pass
     yield nodes
     nodes.cluster.shutdown()
@@ -141,7 +141,7 @@ def expected() -> list[Any]:
         return chains(inline, 12)
 
 
-def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes: Nodes, expected: list[Any]) -> None:
+def test_two_nodes_give_the_bits_of_inline_and_models_stay_on_the_nodes(nodes: Nodes, expected: list[Any]) -> None:
     with on(nodes, job(hidden=500)) as executor:
         assert chains(executor, 12) == expected
         before = nodes.used_bytes()[0]
@@ -153,9 +153,9 @@ def test_two_nodes_give_the_bits_of_inline_and_the_models_do_not_come_here(nodes
         assert sum(there) >= 12 * executor.size_bytes
 
 
-def test_actors_read_the_examples_where_the_nodes_store_has_them(nodes: Nodes) -> None:
-    def where(actor: Any) -> list[str]:
-        """What is mapped where the actor's examples lie."""
+def test_actors_read_the_examples_from_their_nodes_object_store(nodes: Nodes) -> None:
+    def mapped_file(actor: Any) -> list[str]:
+        """Return the name of the file mapped at the address of the actor's examples."""
         address = actor._trainer._examples._rows.data_ptr()
         with open("/proc/self/maps") as maps:
             for line in maps:
@@ -166,17 +166,17 @@ def test_actors_read_the_examples_where_the_nodes_store_has_them(nodes: Nodes) -
 
     with on(nodes, image_job()) as executor:
         for actor in ready(executor):
-            (mapped,) = executor._ray.get(actor.handle.__ray_call__.remote(where))[:1]
+            (mapped,) = executor._ray.get(actor.handle.__ray_call__.remote(mapped_file))[:1]
             assert "plasma" in mapped
 
 
-def test_a_node_that_is_lost_costs_time_and_no_bit(
+def test_losing_a_node_costs_time_but_changes_no_bit(
     nodes: Nodes, expected: list[Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with on(nodes, job(hidden=500)) as executor:
 
         def lose(number: int) -> None:
-            if number in (5, 6):  # the models of the round before lie on the node that is lost, or on the other one
+            if number in (5, 6):  # the previous round's models are on the lost node or on the other one
                 nodes.kill(0)
                 nodes.complete()
 
@@ -187,13 +187,13 @@ def test_a_node_that_is_lost_costs_time_and_no_bit(
         assert facts["models_made_again"] >= 1
 
 
-def test_a_chain_that_is_lost_is_made_again_from_the_last_copy_here(nodes: Nodes) -> None:
+def test_a_lost_chain_is_rebuilt_from_its_last_local_copy(nodes: Nodes) -> None:
     with Inline(job(hidden=500)) as inline, on(nodes, job(hidden=500)) as executor:
         ends = []
-        for each in (inline, executor):
-            location = each.initial()
+        for executor_ in (inline, executor):
+            location = executor_.initial()
             for visit in range(20):
-                location = each.train(location, visit % 2, visit, TRAINING).result().location  # type: ignore[attr-defined]
+                location = executor_.train(location, visit % 2, visit, TRAINING).result().location  # type: ignore[attr-defined]
             ends.append(location)
         nodes.kill(0)
         nodes.kill(0)
@@ -202,7 +202,7 @@ def test_a_chain_that_is_lost_is_made_again_from_the_last_copy_here(nodes: Nodes
         assert executor.facts()["models_made_again"] == 4  # of 20 visits in a row 16 end with a copy
 
 
-def test_actors_that_are_killed_are_replaced_and_their_work_is_done_again(nodes: Nodes) -> None:
+def test_killed_actors_are_replaced_and_their_work_is_repeated(nodes: Nodes) -> None:
     with Inline(job()) as inline, on(nodes, job()) as executor:
         fatal = executor.train(executor.initial(), 0, 0, LONG)
         visits = [executor.train(executor.initial(), 1, visit, TRAINING) for visit in range(4)]
@@ -219,21 +219,21 @@ def test_actors_that_are_killed_are_replaced_and_their_work_is_done_again(nodes:
         assert executor.facts()["workers_replaced"] == 2
 
 
-def test_memory_does_not_grow_with_visits(nodes: Nodes) -> None:
+def test_memory_does_not_grow_with_the_number_of_visits(nodes: Nodes) -> None:
     with on(nodes, job(hidden=500)) as executor:
         before = nodes.used_bytes()
-        asked = [executor.train(executor.initial(), 0, visit, Training(steps=1)) for visit in range(40)]
+        pending = [executor.train(executor.initial(), 0, visit, Training(steps=1)) for visit in range(40)]
         assert all(len(actor.tasks) <= 2 for actor in ready(executor))
-        location = asked[-1].result().location
-        del asked
-        for visit in range(200):  # 800 MB in stores of 160
+        location = pending[-1].result().location
+        del pending
+        for visit in range(200):  # 800 MB in stores of 160 MB
             location = executor.train(location, visit % 2, visit, Training(steps=1)).result().location
         grown = [after - old for after, old in zip(nodes.used_bytes(), before)]
         assert max(grown) <= 3 * executor.size_bytes
         assert executor.vector(location).nbytes == executor.size_bytes
 
 
-def test_evaluations_wait_for_visits_and_what_nobody_waits_for_is_dropped(nodes: Nodes) -> None:
+def test_evaluations_wait_for_visits_and_operations_without_a_caller_are_dropped(nodes: Nodes) -> None:
     with on(nodes, job(tests=60), 1) as executor:
         visits = [executor.train(executor.initial(), 1, visit, Training(steps=200)) for visit in range(3)]
         for visit in range(50):
@@ -247,16 +247,16 @@ def test_evaluations_wait_for_visits_and_what_nobody_waits_for_is_dropped(nodes:
             assert test.result() == inline.evaluate(inline.initial()).result()
 
 
-def test_a_node_that_has_something_else_installed_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_other_package_versions_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.computing_versions", lambda: {"torch": "1.0"})
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(2)]
-        for each in pending:
+        for operation in pending:
             with pytest.raises(WorkerError, match=r"a node of the cluster has .*, this process has torch 1.0: "):
-                each.result()
+                operation.result()
 
 
-def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_no_actor_can_unpack_is_an_error(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.executors.on_ray.pack", lambda *_: (None, {}))
     with OnRay(job(), 1, address=nodes.cluster.address) as executor:
         with pytest.raises(WorkerError, match=r"an actor could not start: .*has no attribute 'opened'"):
@@ -265,7 +265,7 @@ def test_a_job_that_no_actor_can_open_is_an_error(nodes: Nodes, monkeypatch: pyt
             executor.evaluate(executor.initial()).result()
 
 
-def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
+def test_a_failing_visit_reports_its_error_and_other_visits_continue(nodes: Nodes) -> None:
     with on(nodes, job(), 1) as executor:
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -274,10 +274,10 @@ def test_a_failing_visit_says_why_and_others_go_on(nodes: Nodes) -> None:
         assert good.result().statistics["loss"] > 0
 
 
-def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(nodes: Nodes) -> None:
-    kept: list[Any] = []
+def test_closing_ends_actors_fails_pending_operations_and_leaves_views_readable(nodes: Nodes) -> None:
+    views: list[Any] = []
     with on(nodes, job(hidden=500)) as executor:
-        executor.apply(kept.append, [executor.initial()])
+        executor.apply(views.append, [executor.initial()])
         first = executor.vector(executor.initial())
         pids = [process_id(actor) for actor in ready(executor)]
         visits = [executor.train(executor.initial(), 0, visit, LONG) for visit in range(6)]
@@ -292,10 +292,10 @@ def test_closing_ends_the_actors_fails_what_is_open_and_leaves_views_readable(no
             executor.train(executor.initial(), 0, 1, TRAINING)
     del visits, executor
     gc.collect()
-    assert (kept[0] == first).all()
+    assert (views[0] == first).all()
 
 
-def test_a_journal_written_on_a_cluster_is_gone_on_with_elsewhere(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_journal_written_on_a_cluster_can_be_resumed_elsewhere(nodes: Nodes, tmp_path: Path) -> None:
     Journal.create(tmp_path / "journal.jsonl", {})
 
     def life(executor: Executor, rounds: int) -> tuple[bytes, Evaluation]:
@@ -319,7 +319,7 @@ def test_every_strategy_gives_the_bits_of_inline(nodes: Nodes, name: str) -> Non
     assert trained(name, kind="ray", address=nodes.cluster.address) == trained(name, kind="inline")
 
 
-def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) -> None:
+def test_a_full_or_unreachable_cluster_is_rejected(nodes: Nodes) -> None:
     for workers, options, message in (
         (3, {}, r"executor.workers = 3: the cluster has room for 2 actors with CPU 1.0 each"),
         (None, {"num_gpus": 1.0}, r"has room for 0 actors with CPU 1.0, GPU 1.0 each"),
@@ -333,13 +333,13 @@ def test_a_cluster_without_room_or_that_is_not_there_is_refused(nodes: Nodes) ->
 
 def rays_processes() -> set[str]:
     """Return Ray's processes on this machine, except zombies."""
-    found = set()
+    processes = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             command = (path / "cmdline").read_text()
             if "fedtempo-ray-" in command:
-                found.add(path.name)
-    return found
+                processes.add(path.name)
+    return processes
 
 
 def visits_in(database: Path) -> int:
@@ -353,7 +353,7 @@ def visits_in(database: Path) -> int:
         return count
 
 
-def test_a_local_cluster_is_quiet_and_gone_when_the_run_is_interrupted(tmp_path: Path) -> None:
+def test_a_local_cluster_is_quiet_and_stops_when_the_run_is_interrupted(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text("""
 run = { horizon = 1e9 }
 data = { clients = 10 }
@@ -388,4 +388,4 @@ fleet.estimates = "exact"
     assert "ray" not in out.lower().replace("run.toml", "")
     assert wait_until(lambda: rays_processes() <= before, 10)
     assert not (tmp_path / ".ray").exists()
-    files.rmdir()  # nothing is in it
+    files.rmdir()  # it is empty

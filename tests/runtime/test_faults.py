@@ -1,4 +1,4 @@
-"""Faulty visits: bad updates are refused, late visits are given up."""
+"""Faulty visits: bad updates are rejected, late visits are given up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def ask_everyone(fed: Federation) -> None:
 
 
 @pytest.mark.parametrize("fault", ["nan", "infinite", "shape", "count"])
-def test_what_is_no_update_is_refused_at_its_end_and_the_strategy_is_told(fault: str) -> None:
+def test_an_invalid_update_is_rejected_on_arrival_and_the_strategy_is_told(fault: str) -> None:
     caught: list[tuple[int, float, str]] = []
 
     async def script(fed: Federation) -> None:
@@ -45,7 +45,7 @@ def test_what_is_no_update_is_refused_at_its_end_and_the_strategy_is_told(fault:
     assert np.isnan(records.visits["loss"]).all()
 
 
-def test_a_late_visit_takes_longer_and_without_a_deadline_is_waited_for() -> None:
+def test_without_a_deadline_late_visits_are_waited_for() -> None:
     faults = {"late": 1.0, "late_factor": 3.0, "clients": [2]}
     _, ended, records = outcomes(ask_everyone, compute=2.0, link=LINK, faults=faults)
     assert ended == ["done"] * 4
@@ -70,13 +70,13 @@ def test_a_deadline_ends_late_and_silent_visits_and_frees_their_clients() -> Non
 
 
 @pytest.mark.parametrize("deadline", [1.0, 3.0])
-def test_a_deadline_of_exactly_the_estimate_lets_who_keeps_it_pass(deadline: float) -> None:
+def test_a_visit_that_ends_exactly_at_the_deadline_passes(deadline: float) -> None:
     link = {"kind": "fixed", "download_s": 0.1, "upload_s": 0.7}
     _, ended, _ = outcomes(ask_everyone, compute=[0.3, 0.9, 1.1, 7.7], link=link, server={"deadline": deadline})
     assert ended == ["done"] * 4
 
 
-def test_waiting_for_others_and_more_work_do_not_count_against_a_client() -> None:
+def test_waiting_for_others_and_additional_epochs_do_not_count_against_a_client() -> None:
     async def script(fed: Federation) -> None:
         await fed.train_all(fed.clients, fed.model, Work(epochs=5))
         visits = await fed.multicast(fed.clients, fed.model)
@@ -90,14 +90,14 @@ def test_waiting_for_others_and_more_work_do_not_count_against_a_client() -> Non
     assert ended == ["done"] * 8
 
 
-def test_silence_without_a_deadline_is_no_silent_deadlock() -> None:
+def test_silent_clients_without_a_deadline_are_rejected_or_reported_as_a_deadlock() -> None:
     with pytest.raises(ConfigError, match=r"fleet.faults.hang = 0.5: .* set server.deadline"):
         parse(tables("fedavg", {"hang": 0.5}))
     with pytest.raises(DeadlockError, match="nothing can happen any more"):
         play(ask_everyone, faults={"hang": 1.0}, horizon=None, max_commits=1)
 
 
-def test_a_silent_client_does_not_hold_up_the_preparation() -> None:
+def test_a_silent_client_does_not_block_the_preparation() -> None:
     async def script(fed: Federation) -> None:
         with fed.preparation():
             assert len(await fed.train_all(fed.clients, fed.model)) == 3
@@ -107,7 +107,7 @@ def test_a_silent_client_does_not_hold_up_the_preparation() -> None:
     assert sorted(ended) == ["done", "done", "done", "late"]
 
 
-def test_too_many_bad_updates_end_the_run_with_an_error() -> None:
+def test_too_many_bad_updates_end_the_run() -> None:
     async def script(fed: Federation) -> None:
         while True:
             await fed.train_all(fed.clients, fed.model)
@@ -142,7 +142,7 @@ def tables(strategy: str, faults: dict, **server):
 FAULTS = {"nan": 0.15, "infinite": 0.1, "shape": 0.1, "count": 0.1, "late": 0.1, "hang": 0.1}
 
 
-def test_real_models_are_looked_at_where_they_are_trained_and_bits_do_not_depend_on_where() -> None:
+def test_updates_are_checked_where_they_are_trained_with_the_same_bits_on_every_executor() -> None:
     results = set()
     for kind in ("inline", "processes"):
         config = parse(tables("fedasync", FAULTS, deadline=3.0))
@@ -154,12 +154,12 @@ def test_real_models_are_looked_at_where_they_are_trained_and_bits_do_not_depend
         assert all(summary["visits_lost"][name] > 2 for name in ("refused", "late"))
         assert summary["best_accuracy"] > 0.2
     assert len(results) == 1
-    # The schedule alone goes wrong at the same visits.
+    # Without training the same visits are faulty.
     planned, _, _ = run(config.with_changes({"executor.kind": "none"}))
     assert planned["events_sha256"] == results.pop()[1]
 
 
-def test_a_model_that_diverged_is_refused() -> None:
+def test_a_diverged_model_is_rejected() -> None:
     config = parse(tables("fedavg", {})).with_changes({"training.lr": 3e38})
     summary, _, model = run(config)
     assert summary["visits"] == 0
@@ -167,7 +167,7 @@ def test_a_model_that_diverged_is_refused() -> None:
     assert np.isfinite(model).all()
 
 
-def test_faults_are_drawn_with_their_probabilities_and_for_the_clients_named() -> None:
+def test_faults_are_drawn_with_their_probabilities_for_the_configured_clients() -> None:
     faults = Faults(nan=0.2, late=0.3, clients=(1,))
     rng = np.random.default_rng(1)
     drawn = [faults.drawn(1, rng) for _ in range(20_000)]
@@ -181,7 +181,7 @@ def test_faults_are_drawn_with_their_probabilities_and_for_the_clients_named() -
         run(parse(tables("fedavg", {"nan": 0.6, "clients": [6]})))
 
 
-def test_what_is_no_update_is_told_from_what_is_one() -> None:
+def test_invalid_updates_are_recognised_with_the_reason() -> None:
     good = np.linspace(-1, 1, 5, dtype=np.float32)
 
     def flaw(parameters=good, count=3, statistics=None):
@@ -198,12 +198,12 @@ def test_what_is_no_update_is_told_from_what_is_one() -> None:
         spoiled[3] = bad
         assert flaw(spoiled) == "its parameters are not finite"
     largest = np.finfo(np.float32).max
-    assert is_finite(np.full(1000, largest, dtype=np.float32))  # their sum is not
+    assert is_finite(np.full(1000, largest, dtype=np.float32))  # although their sum is not
     assert not is_finite(np.array([np.inf, -np.inf], dtype=np.float32))
     assert is_finite(np.empty(0, dtype=np.float32))
 
 
-def test_a_scaled_update_is_an_update() -> None:
+def test_a_scaled_update_is_valid() -> None:
     vector = np.ones(4, dtype=np.float32)
     sent, count = Faults(scaled=1.0).sent("scaled", vector, 7, np.random.default_rng(0))
     assert (sent.tolist(), count) == ([1e6] * 4, 7)

@@ -1,4 +1,4 @@
-"""Parallel visits: results in order, lost clients left out, errors and cancellation end all."""
+"""Parallel visits: ordered results, lost clients left out, and errors or cancellation that end all visits."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from fedtempo.runtime.gather import came_back
 CLIENTS = [Client(i, 10) for i in range(4)]
 
 
-def test_results_come_in_the_order_asked_without_clients_that_were_lost() -> None:
+def test_results_come_in_the_requested_order_without_lost_clients() -> None:
     async def visit(client: Client) -> int:
         await asyncio.sleep(10.0 - client.id)
         if client.id == 2:
@@ -25,7 +25,7 @@ def test_results_come_in_the_order_asked_without_clients_that_were_lost() -> Non
     assert clock.run(came_back(visit, [])) == []
 
 
-def test_the_first_error_cancels_the_others_at_its_instant() -> None:
+def test_the_first_error_cancels_the_others_immediately() -> None:
     ended: list[tuple[int, float]] = []
 
     async def visit(client: Client) -> None:
@@ -43,7 +43,7 @@ def test_the_first_error_cancels_the_others_at_its_instant() -> None:
     assert ended == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]
 
 
-def test_cancellation_from_outside_ends_all_even_those_that_never_began() -> None:
+def test_cancellation_from_outside_ends_all_visits_including_those_not_yet_begun() -> None:
     begun: list[int] = []
 
     async def visit(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""The checks of `benchmarks.gpu`: on a CUDA device, and here that they run and can fail, on small networks."""
+"""The checks of `benchmarks.gpu`: on a CUDA device, and here on small networks that they run and can fail."""
 
 import math
 
@@ -17,19 +17,19 @@ SMALL = {
 
 
 @pytest.mark.gpu
-def test_the_device_trains_as_the_processor_does():
+def test_the_gpu_trains_like_the_cpu():
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     assert [check for check in gpu.checks("cuda") if not check.passed] == []
 
 
-def test_the_checks_pass_where_device_and_processor_are_one():
-    found = list(gpu.checks("cpu", SMALL, sizes=(30, 17, 8)))
-    assert [check for check in found if not check.passed] == []
-    assert len({check.name for check in found}) == len(found) == len(SMALL) * 14 + 4
+def test_the_checks_pass_when_both_devices_are_the_cpu():
+    checks = list(gpu.checks("cpu", SMALL, sizes=(30, 17, 8)))
+    assert [check for check in checks if not check.passed] == []
+    assert len({check.name for check in checks}) == len(checks) == len(SMALL) * 14 + 4
 
 
-def test_the_checks_see_what_is_wrong():
+def test_the_checks_detect_differences():
     rng = np.random.default_rng(0)
     vectors = [rng.standard_normal(50).astype(np.float32) for _ in range(3)]
     good = gpu.Outcome(vectors, [{"loss": 1.0}] * 3, 2.0)
@@ -44,18 +44,18 @@ def test_the_checks_see_what_is_wrong():
     assert not gpu.Check("nothing", math.nan, 1.0).passed
 
 
-def test_speeds_are_of_each_network_and_way():
-    found = list(gpu.speeds("cpu", {"mlp": SMALL["mlp"]}, streams={"mlp": (1, 2)}, seconds=0.01, clients=3))
-    assert [(each.network, each.way) for each in found] == [
+def test_speeds_are_measured_for_each_network_and_way_of_training():
+    speeds = list(gpu.speeds("cpu", {"mlp": SMALL["mlp"]}, streams={"mlp": (1, 2)}, seconds=0.01, clients=3))
+    assert [(speed.network, speed.way) for speed in speeds] == [
         ("mlp", "step by step"),
         ("mlp", "graphs, 1 streams"),
         ("mlp", "graphs, 2 streams"),
     ]
-    assert all(each.visits_per_s > 0 for each in found)
+    assert all(speed.visits_per_s > 0 for speed in speeds)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_there_is_one_line(capsys):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is present")
+def test_a_missing_gpu_is_reported_in_one_line(capsys):
     assert gpu.main([]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -4,7 +4,7 @@ from fedtempo.federation import Model
 from fedtempo.runtime.handles import ServerCall, split
 
 
-def test_models_are_taken_out_in_order_and_others_put_in_their_place():
+def test_models_are_extracted_in_order_and_replaced_in_place():
     a, b, c, d = (Model(version, None) for version in range(4))
     models = []
     fill = split({"deep": {"pair": (a, b)}, "mixed": [1, c, "text"], "one": d, "weights": (1, 2.0), "none": []}, models)
@@ -19,7 +19,7 @@ def test_models_are_taken_out_in_order_and_others_put_in_their_place():
     }
 
 
-def test_a_server_call_passes_vectors_where_the_models_were():
+def test_a_server_call_passes_vectors_in_place_of_models():
     a, b = Model(0, None), Model(1, None)
 
     def look(*positional, **named):
@@ -31,7 +31,7 @@ def test_a_server_call_passes_vectors_where_the_models_were():
     assert call.__qualname__ == look.__qualname__
 
 
-def test_a_model_that_is_given_twice_is_taken_out_twice():
+def test_a_model_passed_twice_is_extracted_twice():
     model = Model(0, None)
     call = ServerCall(max, [model], {"others": [model, model]})
     assert call.models == [model] * 3

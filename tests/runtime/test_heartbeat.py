@@ -35,8 +35,8 @@ def wait_for(path: Path, what: str) -> dict[str, Any]:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if path.exists() and what in path.read_text():
-            found: dict[str, Any] = json.loads(path.read_text())
-            return found
+            state: dict[str, Any] = json.loads(path.read_text())
+            return state
         time.sleep(0.01)
     raise AssertionError(f"{path} never held {what}")
 
@@ -57,7 +57,7 @@ class Waits:
     def fact(self, name: str, value: object) -> None: ...
 
 
-def test_a_run_says_what_is_in_progress_and_takes_it_back(tmp_path: Path) -> None:
+def test_a_run_publishes_its_state_and_removes_the_file_when_it_ends(tmp_path: Path) -> None:
     waits = Waits(tmp_path / "run")
     summary = Run(parse(TABLES), observers=[waits]).begin(tmp_path / "run")
     assert summary["visits"] > 60
@@ -68,7 +68,7 @@ def test_a_run_says_what_is_in_progress_and_takes_it_back(tmp_path: Path) -> Non
     assert alone["events_sha256"] == summary["events_sha256"]
 
 
-def test_visits_are_told_with_their_phases(tmp_path: Path) -> None:
+def test_visits_are_published_with_their_phases(tmp_path: Path) -> None:
     stay = SimpleNamespace(group=None, received_at=1.5)
     visit = SimpleNamespace(client=SimpleNamespace(id=3), started=1.0, computed=None, state=stay)
     run = SimpleNamespace(now=2.0, visits_begun=9, in_progress=lambda: [visit] * 3)
@@ -76,14 +76,14 @@ def test_visits_are_told_with_their_phases(tmp_path: Path) -> None:
     with heartbeat(tmp_path / "now.json", lambda run, _: heard.append(run), every_s=0.02) as begin:
         begin(run, None)  # type: ignore[arg-type]
         assert heard == [run]
-        told = wait_for(tmp_path / "now.json", "now_s")
-        assert told == {"now_s": 2.0, "visits_begun": 9, "busy": 3, "in_progress": [[3, -1, 1.0, 1.5, None]] * 3}
+        state = wait_for(tmp_path / "now.json", "now_s")
+        assert state == {"now_s": 2.0, "visits_begun": 9, "busy": 3, "in_progress": [[3, -1, 1.0, 1.5, None]] * 3}
         run.now = 3.0
         wait_for(tmp_path / "now.json", "3.0")
     assert not (tmp_path / "now.json").exists()
 
 
-def test_a_full_disk_is_told_once_and_ends_nothing(
+def test_a_full_disk_is_logged_once_and_the_run_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(path: Path, text: str) -> None:

@@ -60,11 +60,11 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints complete before the next operation."""
     begin = Journalled._checkpoint
 
-    def whole(self: Journalled) -> None:
+    def complete_checkpoint(self: Journalled) -> None:
         begin(self)
         self.settle()
 
-    monkeypatch.setattr(Journalled, "_checkpoint", whole)
+    monkeypatch.setattr(Journalled, "_checkpoint", complete_checkpoint)
 
 
 @pytest.fixture(params=[Inline, lambda job: OnDevice(job, "cpu", 2)], ids=["inline", "on device"])
@@ -93,22 +93,22 @@ def a_run(executor: Journalled, rounds: int) -> tuple[Any, list[Any]]:
         executor.train(model, 0, 100 + number, TRAINING)
         trained = [visit.result() for visit in visits]
         extra = executor.train_rows(trained[0].location, np.arange(3), number, TRAINING).result()
-        locations = [each.location for each in (*trained, extra)]
+        locations = [trained_visit.location for trained_visit in (*trained, extra)]
         model = executor.apply(lambda *models: average(models, [1.0, 2.0, 3.0]), locations)
         norms, pair = executor.apply(measures, [model, *locations])
         model = pair[0]
-        seen.append((norms, [each.statistics for each in trained], executor.evaluate(model).result()))
+        seen.append((norms, [trained_visit.statistics for trained_visit in trained], executor.evaluate(model).result()))
     return model, seen
 
 
-def measures(vector: np.ndarray, *others: np.ndarray) -> Any:
-    norms = np.array([np.linalg.norm(vector - other) for other in others])
-    return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(others))
+def measures(vector: np.ndarray, *more: np.ndarray) -> Any:
+    norms = np.array([np.linalg.norm(vector - other) for other in more])
+    return {"all": norms, "first": norms[0], "none": None, "odd": math.nan}, (vector * 2, len(more))
 
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("rounds", [1, 2, 5])
-def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: int) -> None:
+def test_journalled_operations_are_not_repeated(counted: Counted, path: Path, rounds: int) -> None:
     model, seen = a_run(life(counted, path), 5)
     reference = model_sha256(counted.vector(model.held))
     Path(path / "journal.jsonl").unlink()
@@ -121,12 +121,12 @@ def test_what_was_done_is_not_done_again(counted: Counted, path: Path, rounds: i
     assert model_sha256(resumed.vector(again)) == reference
     np.testing.assert_equal(seen_again, seen)
     assert not resumed.replays
-    # The evaluation is the last of a round, and written with the next checkpoint: it may be done again.
+    # A round's evaluation comes last and is written with the next checkpoint, so it may be repeated.
     assert (5 - rounds) * 5 <= counted.asked <= (5 - rounds) * 5 + 1
 
 
 @pytest.mark.usefixtures("at_once")
-def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path) -> None:
+def test_running_statistics_and_frozen_parameters_are_restored(path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((20, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 20)
     network = UserNetwork("tests.strategies.nets:both")
@@ -150,7 +150,7 @@ def test_running_statistics_and_frozen_parameters_are_the_same_again(path: Path)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path) -> None:
+def test_unreachable_models_are_deleted(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     files = []
     model = executor.initial()
@@ -161,7 +161,7 @@ def test_models_that_nothing_can_reach_are_deleted(counted: Counted, path: Path)
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) -> None:
+def test_an_operation_that_differs_from_the_journal_is_an_error(counted: Counted, path: Path) -> None:
     a_run(life(counted, path), 2)
     resumed = life(counted, path)
     with pytest.raises(RunError, match=r"operation 1 was \('train', \[0, 1\], \[0\]\) .* and is \('train', \[1, 1\]"):
@@ -174,11 +174,11 @@ def test_what_is_asked_for_must_be_the_same_again(counted: Counted, path: Path) 
         pending.result()
 
 
-@pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other is done at once
-def test_what_was_in_progress_is_done_again_from_its_model(counted: Counted, path: Path) -> None:
+@pytest.mark.parametrize("counted", [Inline], indirect=True, ids=["inline"])  # the other one completes immediately
+def test_operations_in_progress_are_repeated_from_their_model(counted: Counted, path: Path) -> None:
     executor = life(counted, path, every_s=1e6)
     first = executor.train(executor.initial(), 0, 1, TRAINING).result()
-    executor.train(first.location, 1, 1, TRAINING)  # given up
+    executor.train(first.location, 1, 1, TRAINING)  # abandoned
     second = executor.train(first.location, 0, 2, TRAINING)
     del first
     executor.interrupt()
@@ -204,7 +204,7 @@ def test_nothing_is_written_after_an_interruption(counted: Counted, path: Path) 
     assert (path / "journal.jsonl").read_bytes() == before
 
 
-def test_the_run_goes_on_while_the_disk_is_waited_for(
+def test_the_run_continues_while_a_checkpoint_waits_for_the_disk(
     counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor, disk = life(counted, path), threading.Event()
@@ -219,7 +219,7 @@ def test_the_run_goes_on_while_the_disk_is_waited_for(
     assert Journal.resume(path / "journal.jsonl").submitted == executor._number
 
 
-def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
+def test_a_full_disk_fails_only_the_next_operation(
     counted: Counted, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = life(counted, path)
@@ -234,12 +234,12 @@ def test_a_disk_that_is_full_is_an_error_of_the_next_operation_and_of_no_other(
         executor.evaluate(executor.initial())
     before = (path / "journal.jsonl").read_bytes()
     executor.settle()
-    a_run(executor, 1)  # nothing is journalled any more
+    a_run(executor, 1)  # journalling has stopped
     executor.interrupt()
     assert (path / "journal.jsonl").read_bytes() == before
 
 
-def test_a_function_whose_result_cannot_be_written_down_is_named(counted: Counted, path: Path) -> None:
+def test_a_function_whose_result_cannot_be_recorded_is_named(counted: Counted, path: Path) -> None:
     executor = life(counted, path)
     with pytest.raises(RunError, match=r"on_server\(.*strange\): a set cannot be recorded: return numbers"):
         executor.apply(strange, [])
@@ -262,12 +262,12 @@ values = st.recursive(
 
 
 @given(values)
-def test_values_come_back_to_the_bit(value: Any) -> None:
+def test_values_are_restored_to_the_bit(value: Any) -> None:
     assert repr_of(decode(encode(value, lambda _: None), [])) == repr_of(value)
 
 
 def repr_of(value: Any) -> str:
-    """Types and bits."""
+    """Return a text that shows types and exact bits."""
     if isinstance(value, np.ndarray | np.generic):
         return f"{type(value)} {value.dtype} {value.shape} {value.tobytes()!r}"
     if isinstance(value, list | tuple):

@@ -23,7 +23,7 @@ async def finish(fed: Federation, visits: list[Any]) -> None:
         await fed.upload(visit)
 
 
-def test_it_lasts_as_long_as_the_slowest_of_those_named_needs_and_is_sent_once() -> None:
+def test_a_multicast_is_sent_once_and_lasts_as_long_as_for_its_slowest_client() -> None:
     async def script(fed: Federation) -> None:
         visits = await fed.multicast([fed.clients[i] for i in (2, 0, 1)], fed.model, group=3)
         assert fed.now == 4.0
@@ -40,7 +40,7 @@ def test_it_lasts_as_long_as_the_slowest_of_those_named_needs_and_is_sent_once()
     assert links.multicast_s([2, 0, 1], 1_000_000) == 4.0
 
 
-def test_it_begins_when_the_last_client_has_its_turn_and_holds_the_others_until_then() -> None:
+def test_a_multicast_begins_when_the_last_client_is_free_and_holds_the_others_until_then() -> None:
     order: list[tuple[str, float]] = []
 
     async def script(fed: Federation) -> None:
@@ -65,7 +65,7 @@ def test_it_begins_when_the_last_client_has_its_turn_and_holds_the_others_until_
     assert order == [("alone", 6.0), ("multicast", 10.0), ("after", 12.0)]
 
 
-def test_the_slowest_is_the_slowest_at_that_moment() -> None:
+def test_the_slowest_client_is_determined_when_the_multicast_begins() -> None:
     times: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -84,7 +84,7 @@ def test_the_slowest_is_the_slowest_at_that_moment() -> None:
     assert 8.0 / 1.3 <= min(times) < max(times) <= 8.0 / 0.7
 
 
-def test_clients_that_leave_are_left_out_and_the_others_go_on() -> None:
+def test_clients_that_leave_are_left_out_and_the_others_continue() -> None:
     async def script(fed: Federation) -> None:
         visits = await fed.multicast(fed.clients, fed.model)
         assert [visit.client.id for visit in visits] == [0, 3]
@@ -99,7 +99,7 @@ def test_clients_that_leave_are_left_out_and_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize("given_up_at", [1.0, 8.0, 9.0])
-def test_giving_it_up_frees_every_client(given_up_at: float) -> None:
+def test_cancelling_a_multicast_frees_every_client(given_up_at: float) -> None:
     async def script(fed: Federation) -> None:
         blocker = await fed.download(fed.clients[3], fed.model)
         assert fed.now == 8.0
@@ -115,7 +115,7 @@ def test_giving_it_up_frees_every_client(given_up_at: float) -> None:
     play(script, link=LINK)
 
 
-def test_two_that_cross_wait_for_each_other_in_the_order_in_which_they_were_asked_for() -> None:
+def test_multicasts_to_the_same_clients_run_in_the_order_of_their_requests() -> None:
     ends: list[tuple[str, float]] = []
 
     async def script(fed: Federation) -> None:
@@ -132,12 +132,12 @@ def test_two_that_cross_wait_for_each_other_in_the_order_in_which_they_were_aske
     assert ends == [("first", 8.0), ("second", 16.0)]
 
 
-def test_a_client_that_is_named_twice_is_an_error_and_no_wait_without_end() -> None:
+def test_a_duplicate_client_is_rejected() -> None:
     with pytest.raises(RunError, match="multicast: duplicate client 0"):
         play(lambda fed: fed.multicast([fed.clients[i] for i in (0, 1, 0)], fed.model))
 
 
-def test_it_takes_one_channel() -> None:
+def test_a_multicast_takes_one_channel() -> None:
     async def script(fed: Federation) -> None:
         async with asyncio.TaskGroup() as tasks:
             both = [tasks.create_task(fed.multicast(fed.clients[a : a + 2], fed.model)) for a in (0, 2)]

@@ -53,37 +53,37 @@ def job(network=None, shape=(3, 20, 20), faults=None, classes=10):
 
 def visits_of(executor, training, rounds=3):
     """Make several rounds of parallel visits, each round from the average of the last."""
-    model, found = executor.initial(), []
+    model, results_so_far = executor.initial(), []
     for visit in range(rounds):
         pending = [executor.train(model, client, visit, training) for client in (0, 1, 2, 1)]
-        results = [each.result() for each in pending]
-        found += results
-        locations = [each.location for each in results if each.flaw is None]
+        results = [result.result() for result in pending]
+        results_so_far += results
+        locations = [result.location for result in results if result.flaw is None]
         if locations:
             model = executor.apply(lambda *models: average(models, [1.0] * len(models)), locations)
-    return model, found, executor.evaluate(model).result()
+    return model, results_so_far, executor.evaluate(model).result()
 
 
 @pytest.mark.parametrize("streams", [1, 3])
 @pytest.mark.parametrize("graphs", [True, False])
-def test_the_bits_are_those_of_inline(streams, graphs):
+def test_bits_equal_those_of_inline(streams, graphs):
     with Inline(job()) as inline, OnDevice(job(), "cpu", streams, graphs) as executor:
-        expected, others, tested = visits_of(inline, MEASURING)
-        model, found, test = visits_of(executor, MEASURING)
+        expected, expected_visits, tested = visits_of(inline, MEASURING)
+        model, visits, test = visits_of(executor, MEASURING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
-        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert [visit.statistics for visit in visits] == [visit.statistics for visit in expected_visits]
         assert test == tested
         facts = executor.facts()
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
 
 
-def test_frozen_parameters_and_running_statistics_are_those_of_inline():
+def test_frozen_parameters_and_running_statistics_equal_those_of_inline():
     def stepped(executor):
-        model, found, _ = visits_of(executor, TRAINING)
-        ends = [each.location for each in found[-4:]]
+        model, visits, _ = visits_of(executor, TRAINING)
+        ends = [item.location for item in visits[-4:]]
         rule = Statistics([model, *ends], lambda vectors: average(vectors, [2.0, 1.0, 1.0, 1.0, 1.0]))
         model = executor.apply(lambda w, end, *_: w + 3 * (end - w), [model, *ends], rule)
-        return [executor.vector(each) for each in [executor.initial(), *ends, model]]
+        return [executor.vector(item) for item in [executor.initial(), *ends, model]]
 
     network = UserNetwork("tests.strategies.nets:both")
     with (
@@ -116,40 +116,40 @@ def test_every_kind_of_training_agrees_with_inline(network, shape, double):
         for training in settings:
             model = inline.vector(inline.initial())
             for visit in range(2):
-                start, same_start = (each.apply(partial(np.copy, model), []) for each in (inline, executor))
+                start, same_start = (operation.apply(partial(np.copy, model), []) for operation in (inline, executor))
                 assert np.array_equal(executor.vector(same_start), inline.vector(start))
                 pending = [executor.train(same_start, client, visit, training) for client in (0, 1, 2, 1)]
                 expected = [inline.train(start, client, visit, training).result() for client in (0, 1, 2, 1)]
-                for one, other in zip((each.result() for each in pending), expected, strict=True):
+                for one, other in zip((operation.result() for operation in pending), expected, strict=True):
                     vector = inline.vector(other.location)
                     np.testing.assert_allclose(executor.vector(one.location), vector, **double_precision(training))
                     assert one.statistics == pytest.approx(other.statistics, rel=1e-10)
-                    assert np.abs(vector - model).max() > 1e-4  # it has trained
-                model = average([inline.vector(each.location) for each in expected])
+                    assert np.abs(vector - model).max() > 1e-4  # training has happened
+                model = average([inline.vector(operation.location) for operation in expected])
 
 
-def test_the_servers_training_agrees_with_inline():
+def test_training_at_the_server_agrees_with_inline():
     rows = np.array([5, 3, 3, 80, 41, 7, 8, 9, 10, 11], dtype=np.int32)
     with Inline(job()) as inline, OnDevice(job(), "cpu", 2) as executor:
         for visit in range(3):
             expected = inline.train_rows(inline.initial(), rows, visit, TRAINING).result()
-            found = executor.train_rows(executor.initial(), rows, visit, TRAINING).result()
-            assert np.array_equal(executor.vector(found.location), inline.vector(expected.location))
-            assert (found.statistics, found.flaw) == (expected.statistics, None)
+            result = executor.train_rows(executor.initial(), rows, visit, TRAINING).result()
+            assert np.array_equal(executor.vector(result.location), inline.vector(expected.location))
+            assert (result.statistics, result.flaw) == (expected.statistics, None)
 
 
-def test_faults_and_what_is_seen_of_them_agree_with_inline():
+def test_faults_and_their_detection_agree_with_inline():
     faults = Faults(nan=0.2, infinite=0.2, shape=0.2, count=0.2, scaled=0.1)
     with Inline(job(faults=faults)) as inline, OnDevice(job(faults=faults), "cpu", 2) as executor:
-        _, others, _ = visits_of(inline, TRAINING, 6)
-        _, found, _ = visits_of(executor, TRAINING, 6)
-        assert [each.flaw for each in found] == [each.flaw for each in others]
-        assert len({each.flaw for each in found}) >= 4
-        for one, other in zip(found, others, strict=True):
+        _, expected_visits, _ = visits_of(inline, TRAINING, 6)
+        _, visits, _ = visits_of(executor, TRAINING, 6)
+        assert [visit.flaw for visit in visits] == [visit.flaw for visit in expected_visits]
+        assert len({visit.flaw for visit in visits}) >= 4
+        for one, other in zip(visits, expected_visits, strict=True):
             assert np.array_equal(executor.vector(one.location), inline.vector(other.location), equal_nan=True)
 
 
-def test_training_that_diverges_is_seen():
+def test_diverging_training_is_detected():
     with OnDevice(job(Mlp((8,)), (3, 4)), "cpu", 1) as executor:
         wild = Training(lr=2.0**120, epochs=5, proximal=2.0**60)
         assert "not finite" in executor.train(executor.initial(), 0, 0, wild).result().flaw
@@ -181,18 +181,20 @@ class Counts(nn.Module):
         (UserNetwork("counting_net:Counts"), (3, 4), "_local_scalar_dense: the next step depends on a value"),
     ],
 )
-def test_what_cannot_be_recorded_goes_step_by_step_and_says_so_once(network, shape, reason, monkeypatch, caplog):
+def test_a_network_that_cannot_be_recorded_trains_step_by_step_and_is_logged_once(
+    network, shape, reason, monkeypatch, caplog
+):
     monkeypatch.setitem(sys.modules, "counting_net", types.SimpleNamespace(Counts=Counts))  # type: ignore[arg-type]
     with (
         caplog.at_level(logging.WARNING),
         Inline(job(network, shape)) as inline,
         OnDevice(job(network, shape), "cpu", 2) as executor,
     ):
-        expected, others, _ = visits_of(inline, MEASURING)
-        model, found, _ = visits_of(executor, MEASURING)
+        expected, expected_visits, _ = visits_of(inline, MEASURING)
+        model, visits, _ = visits_of(executor, MEASURING)
         visits_of(executor, TRAINING)
         assert np.array_equal(executor.vector(model), inline.vector(expected))
-        assert [each.statistics for each in found] == [each.statistics for each in others]
+        assert [visit.statistics for visit in visits] == [visit.statistics for visit in expected_visits]
         assert executor.facts()["pieces_by_graph"] == 0
         assert reason in executor.facts()["not_recorded"][0]
     assert [reason in record.message for record in caplog.records] == [True]
@@ -205,7 +207,7 @@ class Refusing(HostStream):
         raise RuntimeError("operation not permitted when stream is capturing\nmore lines")
 
 
-def test_a_recording_that_fails_is_done_step_by_step_from_then_on(caplog):
+def test_after_a_failed_recording_training_continues_step_by_step(caplog):
     with Inline(job()) as inline, OnDevice(job(), "cpu", 2, make_stream=lambda urgent: Refusing()) as executor:
         expected, _, _ = visits_of(inline, TRAINING)
         model, _, _ = visits_of(executor, TRAINING)
@@ -230,7 +232,7 @@ class SlowMark:
 
 
 class SlowStream(HostStream):
-    """A stream whose operations end only when they are waited for."""
+    """A stream whose operations end only when someone waits for them."""
 
     def __init__(self, urgent=True):
         self.urgent, self.marks = urgent, []
@@ -250,18 +252,18 @@ def slow(count):
     return OnDevice(job(Mlp((8,)), (3, 4)), "cpu", count, make_stream=make_stream), streams
 
 
-def test_streams_have_work_ahead_and_what_nobody_waits_for_is_dropped():
+def test_streams_queue_work_ahead_and_drop_operations_without_a_caller():
     executor, streams = slow(2)
     with executor:
         model = executor.initial()
-        kept = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
+        queued = [executor.train(model, 0, visit, TRAINING) for visit in range(2 * AHEAD)]
         dropped = [executor.train(model, 1, visit, TRAINING) for visit in range(5)]
         last = executor.train(model, 2, 0, TRAINING)
         assert [len(stream.marks) for stream in streams] == [0, AHEAD, AHEAD]
-        assert not kept[0].done()
+        assert not queued[0].done()
         del dropped
         assert last.result().statistics["loss"] > 0
-        assert kept[0].done()
+        assert queued[0].done()
         assert sum(len(stream.marks) for stream in streams) == 2 * AHEAD + 1
 
 
@@ -274,7 +276,7 @@ def test_a_chain_stays_in_one_stream():
         assert [len(stream.marks) for stream in streams] == [0, 5]
 
 
-def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
+def test_evaluations_wait_for_visits_in_a_low_priority_stream():
     executor, streams = slow(1)
     with executor:
         model = executor.initial()
@@ -288,7 +290,7 @@ def test_evaluations_wait_for_visits_in_a_lane_that_is_not_urgent():
             assert inline.evaluate(inline.initial()).result() == test.result()
 
 
-def test_a_model_is_kept_while_it_is_read_and_no_longer():
+def test_a_model_is_kept_exactly_while_it_is_read():
     executor, _ = slow(1)
     with executor:
         location = executor.apply(lambda vector: vector * 2, [executor.initial()])
@@ -303,7 +305,7 @@ def test_a_model_is_kept_while_it_is_read_and_no_longer():
         assert seen() is None
 
 
-def test_closing_fails_what_is_open():
+def test_closing_fails_pending_operations():
     executor, _ = slow(1)
     with executor:
         done = executor.train(executor.initial(), 0, 0, TRAINING)
@@ -319,7 +321,7 @@ def test_closing_fails_what_is_open():
         executor.train(executor.initial(), 0, 1, TRAINING)
 
 
-def test_a_failing_visit_says_why_and_others_go_on():
+def test_a_failing_visit_reports_its_error_and_other_visits_continue():
     with OnDevice(job(), "cpu", 2) as executor:
         bad = executor.train(executor.initial(), 0, 1, Training(loss="logit-adjusted", prior=(1.0, 1.0)))
         good = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -329,7 +331,7 @@ def test_a_failing_visit_says_why_and_others_go_on():
         assert good.result().statistics["loss"] > 0
 
 
-def test_memory_that_runs_out_is_an_error_that_says_what_needs_less(monkeypatch):
+def test_running_out_of_memory_is_reported_with_a_remedy(monkeypatch):
     def no_memory(*arguments, **settings):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
@@ -356,12 +358,12 @@ class Broken(SlowStream):
         raise RuntimeError("CUDA error: device-side assert")
 
 
-def test_a_device_that_fails_is_an_error_of_ours():
+def test_a_failing_device_is_reported_as_a_run_error():
     with OnDevice(job(), "cpu", 1, make_stream=lambda urgent: Broken()) as executor:
         pending = [executor.train(executor.initial(), 0, visit, TRAINING) for visit in range(5)]
-        for each in pending:
+        for operation in pending:
             with pytest.raises(WorkerError, match="the device failed: CUDA error: device-side assert"):
-                each.result()
+                operation.result()
 
 
 TABLES = {
@@ -375,18 +377,18 @@ TABLES = {
 
 def test_the_configuration_chooses_the_executor(monkeypatch):
     config = parse({**TABLES, "executor": {"device": "cuda:1", "streams": 3, "graphs": False}})
-    asked = []
-    monkeypatch.setattr(device_module, "find_device", lambda name: asked.append(name) or torch.device("cpu"))
+    names = []
+    monkeypatch.setattr(device_module, "find_device", lambda name: names.append(name) or torch.device("cpu"))
     with make_executor(config, build_world(config)) as executor:
         assert isinstance(executor, OnDevice)
         assert executor._streams == 3
-    assert asked == ["cuda:1"]
+    assert names == ["cuda:1"]
     assert not isinstance(
         make_executor(parse({**TABLES, "executor": {"kind": "inline"}}), build_world(config)), OnDevice
     )
 
 
-def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch, double):
+def test_a_run_on_the_device_agrees_with_one_on_the_cpu(monkeypatch, double):
     monkeypatch.setattr(device_module, "find_device", lambda name: torch.device("cpu"))
     summaries, models = [], []
     for settings in ({"kind": "inline"}, {"device": "cuda"}):
@@ -397,7 +399,7 @@ def test_a_whole_run_agrees_with_one_on_the_processor(monkeypatch, double):
     np.testing.assert_allclose(models[1], models[0], **DOUBLE)
 
 
-def test_a_run_is_not_resumed_on_another_kind_of_device():
+def test_a_run_cannot_be_resumed_on_another_kind_of_device():
     processor = parse({**TABLES, "executor": {"kind": "inline"}})
     cards = [parse({**TABLES, "executor": {"device": name}}) for name in ("cuda", "cuda:3")]
     world = build_world(processor)
@@ -405,8 +407,8 @@ def test_a_run_is_not_resumed_on_another_kind_of_device():
     assert first != second == third
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
-def test_without_a_device_the_error_names_the_field_and_what_pytorch_says():
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is present")
+def test_a_missing_device_is_reported_with_the_field_and_pytorchs_message():
     with pytest.raises(ConfigError, match=r"executor.device = 'cuda:1': PyTorch .* says: .+; use 'cpu'$") as caught:
         find_device("cuda:1")
     assert "\n" not in str(caught.value)
@@ -415,6 +417,6 @@ def test_without_a_device_the_error_names_the_field_and_what_pytorch_says():
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:x", "cuda1", "CUDA"])
-def test_a_device_that_cannot_be_is_refused(name):
+def test_an_invalid_device_name_is_rejected(name):
     with pytest.raises(ConfigError, match=r"executor.device"):
         parse({**TABLES, "executor": {"device": name}})

@@ -18,24 +18,24 @@ from tests.runtime.test_executors import TRAINING, image_job
 from tests.runtime.test_executors_processes import job
 
 
-def test_where_ray_is_not_installed_one_line_says_what_to_do(monkeypatch):
+def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"^executor.kind = 'ray': needs Ray: pip install 'fedtempo\[ray\]'$"):
         OnRay(job(Logistic()))
 
 
-def test_nobody_else_imports_it():
+def test_launching_runs_does_not_import_ray():
     code = "import sys, fedtempo.runs.launch; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("options", [{"num_cpus": -1.0}, {"num_gpus": -0.5}, {"resources": {"tpu": 0.0}}])
-def test_an_actor_claims_nothing_that_is_less_than_nothing(options):
+def test_negative_or_zero_resources_of_an_actor_are_rejected(options):
     with pytest.raises(ValueError, match="greater than"):
         ExecutorSettings(kind="ray", **options)
 
 
-def test_an_actor_trains_on_the_one_copy_of_the_data_that_its_node_has():
+def test_an_actor_trains_on_its_nodes_shared_copy_of_the_data():
     work = image_job()
     packed, given = pack(work, work.model().channels_last)
     arrays = {name: np.ascontiguousarray(array) for name, array in given.items()}
@@ -53,7 +53,7 @@ def test_an_actor_trains_on_the_one_copy_of_the_data_that_its_node_has():
             arrays["x"][0] = 0
 
 
-def test_a_model_that_can_be_made_again_is_free_when_nobody_wants_it_and_another_when_no_descendant_is_left():
+def test_a_reproducible_model_is_freed_when_unused_and_its_ancestors_when_no_descendant_is_left():
     server = Parameters("reference")
     here = Location(server)
     trained = Parameters(recipe=Recipe("train", server, (0, 1)))

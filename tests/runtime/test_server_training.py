@@ -36,7 +36,7 @@ def digest(executor: Any, location: Any) -> str:
 
 
 def trained_on_rows(executor: Any) -> list[tuple[str, dict[str, float]]]:
-    """Train twice at the server, in a row, beside a client's visit."""
+    """Train twice in a row at the server, in parallel with a client's visit."""
     rows = np.array([80, 3, 41, 7, 7, 60, 12, 33, 34, 35, 0])
     first = executor.train_rows(executor.initial(), rows, 1, TRAINING)
     client = executor.train(executor.initial(), 0, 1, TRAINING)
@@ -55,7 +55,7 @@ def test_every_executor_gives_the_same_bits(workers: int, method: Any) -> None:
     assert len({model for model, _ in expected}) == 3
 
 
-def test_training_on_a_clients_rows_is_what_the_client_would_do() -> None:
+def test_training_on_a_clients_rows_equals_the_clients_own_training() -> None:
     work = job(Mlp((4,)))
     with Inline(work) as executor:
         model, whole = executor.initial(), Training(lr=0.1, full_batch=True, epochs=2)
@@ -66,19 +66,19 @@ def test_training_on_a_clients_rows_is_what_the_client_would_do() -> None:
         assert digest(executor, again.location) != digest(executor, other.location)
 
 
-def test_without_training_nothing_is_trained() -> None:
+def test_without_examples_nothing_is_trained() -> None:
     with NoTraining(10) as executor:
         pending = executor.train_rows(executor.initial(), np.arange(3), 1, TRAINING)
         assert pending.done()
         assert pending.result().statistics == {}
 
 
-def test_the_server_trains_on_all_that_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[list[int], int, Training]] = []
+def test_the_server_trains_on_all_uploaded_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainings: list[tuple[list[int], int, Training]] = []
     train_rows = NoTraining.train_rows
 
     def watched(self: NoTraining, location: Any, rows: Any, visit: int, training: Training) -> Any:
-        asked.append((rows.tolist(), visit, training))
+        trainings.append((rows.tolist(), visit, training))
         return train_rows(self, location, rows, visit, training)
 
     monkeypatch.setattr(NoTraining, "train_rows", watched)
@@ -92,11 +92,11 @@ def test_the_server_trains_on_all_that_it_was_sent(monkeypatch: pytest.MonkeyPat
         assert (again.version, fed.now - before) == (0, 0.25)
 
     play(script, labels=LABELS, consent=True, link=LINK, server_s=0.25)
-    assert [(rows, visit) for rows, visit, _ in asked] == [([5, 6], 1), ([5, 6, 0, 2, 3], 2)]
-    assert [training.lr for _, _, training in asked] == pytest.approx([0.01, 0.05])
+    assert [(rows, visit) for rows, visit, _ in trainings] == [([5, 6], 1), ([5, 6, 0, 2, 3], 2)]
+    assert [training.lr for _, _, training in trainings] == pytest.approx([0.01, 0.05])
 
 
-def test_the_server_cannot_train_on_nothing() -> None:
+def test_the_server_cannot_train_without_examples() -> None:
     async def script(fed: Federation) -> None:
         nothing = await fed.upload_examples(fed.clients[0], [0, 0, 0])
         await fed.train_on_server(fed.model, [nothing])
@@ -107,7 +107,7 @@ def test_the_server_cannot_train_on_nothing() -> None:
         play(lambda fed: fed.upload_examples(fed.clients[0], [1]), consent=True)
 
 
-def test_step_sizes_are_scaled_from_what_is_configured_or_asked_for() -> None:
+def test_lr_scale_applies_to_the_configured_or_requested_step_size() -> None:
     configured = Training(lr=0.25)
     assert resolve(configured, Work(lr_scale=0.5)).lr == 0.125
     assert resolve(configured, Work(lr=1.0, lr_scale=0.5)).lr == 0.5
@@ -127,7 +127,7 @@ def uploaded(per_class: list[int], until: float | None, **settings: Any) -> tupl
     return got[0]
 
 
-def test_an_upload_that_is_cut_short_keeps_what_came_whole_and_the_client_the_rest() -> None:
+def test_a_cut_upload_keeps_whole_examples_and_leaves_the_rest_with_the_client() -> None:
     examples, end = uploaded([2, 1, 1], until=12.5)
     assert (examples.counts, examples.location.tolist(), examples.cut, end) == ((2, 0, 0), [0, 1], True, 12.0)
     examples, end = uploaded([2, 1, 1], until=14.0)
@@ -137,12 +137,12 @@ def test_an_upload_that_is_cut_short_keeps_what_came_whole_and_the_client_the_re
 
 
 @pytest.mark.parametrize("until", [9.0, 10.0, 10.5])
-def test_a_window_that_is_over_or_too_short_takes_no_time(until: float) -> None:
+def test_an_upload_window_that_is_past_or_too_short_takes_no_time(until: float) -> None:
     examples, end = uploaded([2, 1, 1], until=until)
     assert (examples.counts, examples.size_bytes, examples.cut, end) == ((0, 0, 0), 0, True, 10.0)
 
 
-def test_an_upload_fluctuates_as_models_do_and_still_ends_in_time() -> None:
+def test_an_upload_of_examples_fluctuates_like_one_of_models_and_ends_within_its_window() -> None:
     cut = set()
     for seed in range(1, 9):
         examples, end = uploaded([3, 1, 0], until=14.0, link={**LINK, "fluctuation": 0.5}, seed=seed)
@@ -154,7 +154,7 @@ def test_an_upload_fluctuates_as_models_do_and_still_ends_in_time() -> None:
     assert cut == {True, False}
 
 
-def test_an_upload_holds_the_client_and_a_channel_and_is_recorded_as_a_visit() -> None:
+def test_an_upload_of_examples_holds_the_client_and_a_channel_and_is_recorded_as_a_visit() -> None:
     async def script(fed: Federation) -> None:
         async with asyncio.TaskGroup() as tasks:
             sending = [tasks.create_task(fed.upload_examples(fed.clients[i], [9, 9, 9], group=5)) for i in (0, 1, 0)]
@@ -171,7 +171,7 @@ def test_an_upload_holds_the_client_and_a_channel_and_is_recorded_as_a_visit() -
     assert records.facts["bytes"] == {"down": 0, "up": 800, "relay": 0}
 
 
-def test_nothing_is_sent_by_a_client_that_leaves() -> None:
+def test_a_client_that_leaves_sends_no_examples() -> None:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match="left while sending examples at t = 3 s"):
             await fed.upload_examples(fed.clients[0], [9, 9, 9])
@@ -186,7 +186,7 @@ def test_nothing_is_sent_by_a_client_that_leaves() -> None:
     assert records.facts["bytes"]["up"] == 500
 
 
-def test_nothing_is_sent_without_consent() -> None:
+def test_no_examples_are_sent_without_consent() -> None:
     async def script(fed: Federation) -> None:
         assert (await fed.upload_examples(fed.clients[0], [1, 0, 0])).counts == (1, 0, 0)
         with pytest.raises(ConsentError, match="client 2 did not agree"):
@@ -196,7 +196,7 @@ def test_nothing_is_sent_without_consent() -> None:
     assert records.visits["client"].tolist() == [0]
 
 
-def test_the_server_believes_an_example_takes_its_share_of_what_it_believes_of_a_model() -> None:
+def test_the_estimate_for_an_example_is_its_share_of_the_estimate_for_a_model() -> None:
     async def script(fed: Federation) -> None:
         client = fed.clients[0]
         believed = fed.estimate_example_s(client)

@@ -1,4 +1,4 @@
-"""The simulated federation as a strategy sees it: turns, phases, links, estimates, faults, ends, records."""
+"""The simulated federation as a strategy sees it: queueing, phases, links, estimates, faults, endings, records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(records: Any, *columns: str) -> list[tuple[Any, ...]]:
     return list(zip(*(records.visits[column].tolist() for column in columns)))
 
 
-def test_a_visit_takes_its_download_its_computing_and_its_upload() -> None:
+def test_a_visit_lasts_as_long_as_its_download_training_and_upload() -> None:
     updates: list[Update] = []
 
     async def script(fed: Federation) -> None:
@@ -39,7 +39,7 @@ def test_a_visit_takes_its_download_its_computing_and_its_upload() -> None:
     assert records.facts["bytes"] == {"down": 1_000_000, "up": 1_000_000, "relay": 0}
 
 
-def test_a_client_does_one_thing_at_a_time_first_come_first_served() -> None:
+def test_a_client_serves_one_request_at_a_time_in_order_of_arrival() -> None:
     finished: list[tuple[str, float]] = []
 
     async def script(fed: Federation) -> None:
@@ -76,7 +76,7 @@ def test_no_client_is_ever_in_two_visits(visits: list[tuple[int, int]], seed: in
         assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
 
 
-def test_shared_sub_channels_let_so_many_send_at_once() -> None:
+def test_shared_channels_limit_parallel_transfers() -> None:
     ends: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -86,7 +86,7 @@ def test_shared_sub_channels_let_so_many_send_at_once() -> None:
     assert ends == [3.0, 3.0, 5.0, 5.0, 7.0]
 
 
-def test_rates_make_times_of_sizes() -> None:
+def test_transfer_times_follow_from_rates_and_sizes() -> None:
     async def script(fed: Federation) -> None:
         update = await fed.train(fed.clients[0], fed.model)
         assert (update.computed, update.finished) == (1.0 + 4.0, 1.0 + 4.0 + 8.0)
@@ -95,7 +95,7 @@ def test_rates_make_times_of_sizes() -> None:
     play(script, compute=1.0, link=link)
 
 
-def test_computing_per_example_follows_the_work() -> None:
+def test_compute_time_per_example_follows_the_work() -> None:
     seen: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -110,7 +110,7 @@ def test_computing_per_example_follows_the_work() -> None:
     assert seen == pytest.approx([2.0, 6.0, 0.8, 2.0])
 
 
-def test_a_model_goes_the_faster_way_to_the_next_client() -> None:
+def test_a_model_takes_the_faster_route_to_the_next_client() -> None:
     ends: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -128,7 +128,7 @@ def test_a_model_goes_the_faster_way_to_the_next_client() -> None:
     assert records.facts["bytes"]["relay"] == 0
 
 
-def test_phases_can_be_scheduled_apart_and_hold_the_client() -> None:
+def test_phases_can_be_scheduled_separately_and_hold_the_client() -> None:
     order: list[tuple[str, float]] = []
 
     async def script(fed: Federation) -> None:
@@ -168,7 +168,7 @@ def test_leaving_a_visit_frees_the_client() -> None:
     assert records.visits["outcome"].tolist() == ["cancelled", "done", "cancelled", "done"]
 
 
-def test_uploading_before_computing_is_an_error() -> None:
+def test_uploading_before_training_is_an_error() -> None:
     async def script(fed: Federation) -> None:
         await fed.upload(await fed.download(fed.clients[0], fed.model))
 
@@ -176,7 +176,7 @@ def test_uploading_before_computing_is_an_error() -> None:
         play(script)
 
 
-def test_a_client_that_leaves_ends_its_visit_and_train_all_goes_on_without_it() -> None:
+def test_a_client_that_leaves_ends_its_visit_and_train_all_continues_without_it() -> None:
     came: list[int] = []
     reasons: list[str] = []
 
@@ -215,7 +215,7 @@ def test_dropouts_fail_visits_at_their_rate() -> None:
     assert abs(outcomes[False] - 150) < 5 * (500 * 0.3 * 0.7) ** 0.5
 
 
-def test_examples_need_consent_cost_time_and_come_once() -> None:
+def test_examples_need_consent_take_time_and_are_sent_once() -> None:
     labels = [np.array([0, 0, 1, 2, 0])] * 4
     got: list[tuple[tuple[int, ...], float, list[int]]] = []
 
@@ -248,7 +248,7 @@ def test_commits_count_versions_and_a_budget_ends_the_run() -> None:
     ]
 
 
-def test_what_ends_exactly_at_the_horizon_counts_and_the_rest_is_cut() -> None:
+def test_visits_that_end_at_the_horizon_count_and_later_ones_are_cut() -> None:
     async def script(fed: Federation) -> None:
         async def forever(client: int) -> None:
             while True:
@@ -287,7 +287,7 @@ def test_preparation_takes_no_time_and_only_before_the_clock_runs() -> None:
     play(script, compute=5.0, link=FIXED)
 
 
-def test_estimates_are_a_prior_then_the_mean_of_what_was_seen() -> None:
+def test_estimates_are_a_prior_then_the_mean_of_observations() -> None:
     async def script(fed: Federation) -> None:
         client = fed.clients[0]
         assert fed.estimate(client).visit_s == 42.0
@@ -299,7 +299,7 @@ def test_estimates_are_a_prior_then_the_mean_of_what_was_seen() -> None:
     play(script, compute=5.0, link=FIXED, estimates={"kind": "observed", "prior_s": 42.0})
 
 
-def test_server_arithmetic_on_handles_takes_the_servers_time() -> None:
+def test_arithmetic_on_handles_takes_the_servers_time() -> None:
     async def script(fed: Federation) -> None:
         update = await fed.train(fed.clients[0], fed.model)
         mixed = await fed.mix(fed.model, update.model, 0.5)
@@ -314,7 +314,7 @@ def test_server_arithmetic_on_handles_takes_the_servers_time() -> None:
         play(lambda fed: fed.average([]))
 
 
-def test_generators_depend_on_seed_purpose_and_keys_alone() -> None:
+def test_generators_depend_only_on_seed_purpose_and_keys() -> None:
     drawn: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -341,12 +341,12 @@ def test_a_failing_strategy_shows_its_own_error() -> None:
             tasks.create_task(fails())
             tasks.create_task(fed.sleep_until(500.0))
 
-    with pytest.raises(UserCodeError, match=r": KeyError: \"the strategy's mistake\" \(.*:\d+ in fails\)") as told:
+    with pytest.raises(UserCodeError, match=r": KeyError: \"the strategy's mistake\" \(.*:\d+ in fails\)") as raised:
         play(script)
-    assert isinstance(told.value.__cause__, KeyError)
+    assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_waiting_for_nothing_is_a_deadlock_where_no_horizon_ends_it() -> None:
+def test_waiting_for_nothing_without_a_horizon_is_a_deadlock() -> None:
     async def script(fed: Federation) -> None:
         await asyncio.Event().wait()
 
@@ -354,7 +354,7 @@ def test_waiting_for_nothing_is_a_deadlock_where_no_horizon_ends_it() -> None:
         play(script, horizon=None, max_commits=5)
 
 
-def test_time_that_stands_still_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_time_does_not_advance_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtempo.runtime.visits._STUCK", 1000)
 
     async def script(fed: Federation) -> None:
@@ -365,7 +365,7 @@ def test_time_that_stands_still_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
         play(script, compute={"unit": "s/example", "speed": 1.0}, examples=0)
 
 
-def test_two_runs_agree_and_another_seed_differs() -> None:
+def test_runs_with_the_same_seed_agree_and_with_another_differ() -> None:
     async def script(fed: Federation) -> None:
         while True:
             chosen = fed.rng("sampling", fed.model.version).permutation(len(fed.clients))[:2]

@@ -1,4 +1,4 @@
-"""CudaStream's use of CUDA streams and graphs, with stand-ins for them: there may be no device here."""
+"""CudaStream's use of CUDA streams and graphs, tested with stand-ins because this machine may have no GPU."""
 
 import gc
 from contextlib import contextmanager
@@ -72,7 +72,7 @@ def cuda(monkeypatch):
 DEVICE = torch.device("cuda", 1)
 
 
-def test_a_lane_records_in_its_own_stream_and_pool_and_keeps_the_pool(cuda):
+def test_a_lane_records_in_its_stream_and_pool_and_keeps_the_pool(cuda):
     streams = [CudaStream(DEVICE), CudaStream(DEVICE, urgent=False)]
     assert cuda.log == [("stream", 1, DEVICE, -1), ("stream", 2, DEVICE, 0)]
     cuda.log.clear()
@@ -80,7 +80,7 @@ def test_a_lane_records_in_its_own_stream_and_pool_and_keeps_the_pool(cuda):
     assert gc.isenabled()
     assert cuda.log == [
         ("graph", 1),
-        ("capture", "pool 1", 1),  # it keeps the pool
+        ("capture", "pool 1", 1),  # keeps the pool alive
         ("captured", "pool 1", 1),
         ("graph", 2),
         ("capture", "pool 1", 1),
@@ -108,7 +108,7 @@ def test_work_and_marks_are_in_the_cuda_stream(cuda):
     assert cuda.log == [("enter", 1), ("mark", 1), ("leave", 1)]
 
 
-def test_what_is_sent_or_fetched_on_the_host_is_a_copy():
+def test_tensors_sent_or_fetched_on_the_host_are_copies():
     stream = HostStream()
     array = torch.arange(3).numpy()
     sent = stream.sent(array)

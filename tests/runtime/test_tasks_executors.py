@@ -70,7 +70,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_give_the_bits_of_this_process(method: str) -> None:
+def test_worker_processes_give_the_same_bits_as_this_process(method: str) -> None:
     for make, training in CASES if method == "fork" else CASES[3:4]:
         with Inline(make()) as inline, Processes(make(), 1, method) as workers:
             one, two = outcome(inline, training), outcome(workers, training)
@@ -90,7 +90,7 @@ def test_a_device_agrees_up_to_rounding(make: Any, training: Training) -> None:
     assert one[3] == pytest.approx(two[3], rel=1e-10)
 
 
-def test_a_device_has_no_optimiser_of_ones_own() -> None:
+def test_the_device_executor_rejects_a_users_optimizer() -> None:
     with (
         OnDevice(numbers(), "cpu") as device,
         pytest.raises(ConfigError, match="a device trains with sgd or adam only"),

@@ -51,7 +51,7 @@ def visit(recorder: Verified, number: int, start: float, end: float, **other: An
     )
 
 
-def test_what_can_be_passes(recorder: Verified) -> None:
+def test_possible_records_pass(recorder: Verified) -> None:
     recorder.traffic(down=8)
     visit(recorder, 1, 0.0, 5.0)
     visit(recorder, 3, 1.0, 5.0, client=1, outcome="unavailable", sends=False)
@@ -83,12 +83,12 @@ def test_what_can_be_passes(recorder: Verified) -> None:
         (lambda r: r.complete(2), "2 visits are in progress after the run's end"),
     ],
 )
-def test_what_cannot_be_is_named(recorder: Verified, happens: Any, says: str) -> None:
+def test_impossible_records_are_rejected_with_the_reason(recorder: Verified, happens: Any, says: str) -> None:
     with pytest.raises(RunError, match=f"inconsistent records: .*{says}"):
         happens(recorder)
 
 
-def test_a_model_without_size_is_no_complaint(recorder: Verified) -> None:
+def test_a_model_without_parameters_passes(recorder: Verified) -> None:
     recorder.fact("size_bytes", 0)
     recorder.traffic(down=0)
     visit(recorder, 1, 0, 5, size=0)

@@ -1,4 +1,4 @@
-"""Small federations without training, for tests of timing: who waits for whom, and how long."""
+"""Small federations without training, for tests of timing."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def play(
     histograms: list[tuple[int, ...]] | None = None,
     training: Training | None = None,
 ) -> tuple[Outcome, Records]:
-    """Run a strategy, or a function of `fed`, on a fleet without training; returns how it ended and what it left.
+    """Run a strategy, or a function of `fed`, on a fleet without training; return how it ended, and its records.
 
-    compute: seconds a visit, or a table for `fleet.compute`. examples, consent: of all clients, or one a client.
+    compute: seconds per visit, or a table for `fleet.compute`. examples, consent: for all clients, or one per client.
     """
     table = {"unit": "s/visit", "speed": compute} if not isinstance(compute, dict) else compute
     plan = FleetPlan(compute=table, link=link, estimates=estimates, availability=availability, faults=faults or {})

@@ -1,4 +1,4 @@
-"""Networks whose states are not all trainable, for tests."""
+"""Networks with state that is not trainable, for tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def normalised(shape: Sequence[int], outputs: int) -> nn.Module:
 
 
 def frozen(shape: Sequence[int], outputs: int) -> nn.Module:
-    """A frozen convolution before a layer that is trained."""
+    """A frozen convolution before a trainable layer."""
     module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, outputs))
     module[0].requires_grad_(False)
     return module
@@ -35,7 +35,7 @@ def all_frozen(shape: Sequence[int], outputs: int) -> nn.Module:
 
 
 class Moves(nn.Module):
-    """Changes its frozen parameter whenever it trains."""
+    """A module that changes its frozen parameter in every training step."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from tests.runtime.world import play
 from tests.strategies.test_fedhusky import SPEEDS, assert_clients_do_one_thing_at_a_time, one_label, run
 
 
-def test_everyone_trains_without_pause() -> None:
+def test_all_clients_train_without_pause() -> None:
     records = run(AsyncMemory(), 20, 4)
     assert_clients_do_one_thing_at_a_time(records)
     durations = np.array([records.visits["finished"][records.visits["client"] == i][0] for i in range(20)])
@@ -21,7 +21,7 @@ def test_everyone_trains_without_pause() -> None:
     assert records.commits["version"].size == done
 
 
-def test_no_more_than_the_clients_at_once_train_and_the_least_visited_come_next() -> None:
+def test_clients_at_once_limits_parallel_training_and_the_least_visited_come_next() -> None:
     records = run(AsyncMemory(clients_at_once=3), 20, 4)
     started, finished = records.visits["started"], records.visits["finished"]
     assert max(int(((started <= t) & (t < finished)).sum()) for t in started) == 3
@@ -30,7 +30,7 @@ def test_no_more_than_the_clients_at_once_train_and_the_least_visited_come_next(
     assert np.ptp(np.bincount(records.visits["client"], minlength=20)) <= 2  # visits in progress are not recorded
 
 
-def test_with_clusters_they_are_visited_equally_often() -> None:
+def test_clusters_are_visited_equally_often() -> None:
     records = run(AsyncMemory(clusters="labels", clients_at_once=3), 20, 4)
     cluster = np.array(records.note("clusters"))
     begun = np.bincount(cluster[records.visits["client"]], minlength=4)
@@ -43,13 +43,13 @@ def test_with_clusters_they_are_visited_equally_often() -> None:
     ("clusters", "expected"),
     [(None, list(range(8))), ("labels", list(range(8))), (1, list(range(8)))],
 )
-def test_only_the_fastest_are_within_reach(clusters: str | int | None, expected: list[int]) -> None:
+def test_reach_limits_training_to_the_fastest_clients(clusters: str | int | None, expected: list[int]) -> None:
     speeds = {"unit": "s/visit", "speed": [1.0 + i for i in range(20)]}
     records = run(AsyncMemory(clusters=clusters, reach=0.4), 20, 4, compute=speeds)
     assert sorted(set(records.visits["client"].tolist())) == expected
 
 
-def test_no_clusters_mean_a_memory_for_each_client_and_need_no_histograms() -> None:
+def test_without_clusters_each_client_has_a_memory_and_no_histograms_are_needed() -> None:
     _, records = play(AsyncMemory(), clients=6, compute=SPEEDS, link="none", horizon=60.0)
     assert records.commits["version"].size > 20
     assert records.note("clusters") is None
@@ -57,7 +57,7 @@ def test_no_clusters_mean_a_memory_for_each_client_and_need_no_histograms() -> N
     assert sorted(np.bincount(clustered.note("clusters")).tolist()) == [3, 3]
 
 
-def test_unusable_values_are_refused() -> None:
+def test_invalid_values_are_rejected() -> None:
     for fields in ({"memory": 0.0}, {"reach": 0.0}, {"gain": 0.0}, {"exponent": -1.0}, {"clusters": "speeds"}):
         with pytest.raises(ValidationError, match=next(iter(fields))):
             AsyncMemory(**fields)  # type: ignore[arg-type]

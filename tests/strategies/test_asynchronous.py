@@ -1,4 +1,4 @@
-"""FedAsync, FedBuff and FedProx: who trains when, what is committed, and where they are plain federated averaging."""
+"""FedAsync, FedBuff and FedProx: schedules, commits, and the cases in which they equal federated averaging."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TRAINED: dict[str, Any] = {
 
 
 def trained(name: str, **fields: Any) -> tuple[np.ndarray, list[float]]:
-    """The final model of a small run, and when it was committed to."""
+    """Return the final model of a small run and the times of its commits."""
     _, records, model = run(parse({**TRAINED, "strategy": {"name": name, **fields}}))
     assert model is not None
     return model, records.commits["time"].tolist()
 
 
-def test_fedasync_commits_whenever_a_client_ends_and_starts_it_again() -> None:
+def test_fedasync_commits_when_a_client_finishes_and_restarts_it() -> None:
     _, records = play(FedAsync(), compute=[1.0, 2.0, 4.0], clients=3, horizon=4.0)
     assert records.commits["time"].tolist() == [1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 4.0]
     visits = zip(*(records.visits[name].tolist() for name in ("client", "started", "base_version", "finished")))
@@ -48,12 +48,12 @@ def test_fedasync_commits_whenever_a_client_ends_and_starts_it_again() -> None:
         (1, 2.0, 3, 4.0),
         (2, 0.0, 0, 4.0),
     ]
-    # Where several end at once, the one that began first comes first.
+    # If several end at the same time, the one that began first comes first.
     assert records.commits["staleness"].tolist() == [0, 1, 1, 0, 4, 2, 2]
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8])
-def test_so_many_clients_train_at_any_time_and_all_take_their_turns(at_once: int) -> None:
+def test_clients_at_once_train_in_parallel_and_all_clients_take_turns(at_once: int) -> None:
     _, records = play(FedAsync(clients_at_once=at_once), compute=2.0, clients=8, horizon=800.0)
     assert records.commits["version"].size == 400 * at_once
     counts = np.bincount(records.visits["client"][records.visits["finished"] > records.visits["started"]], minlength=8)
@@ -62,7 +62,7 @@ def test_so_many_clients_train_at_any_time_and_all_take_their_turns(at_once: int
     assert (counts == 400).all() or at_once < 8
 
 
-def test_a_fedasync_result_loses_weight_with_the_commits_it_missed() -> None:
+def test_a_fedasync_update_loses_weight_with_each_missed_commit() -> None:
     assert [FedAsync(staleness="constant").freshness(x) for x in (0, 7)] == [1.0, 1.0]
     assert [FedAsync(staleness="polynomial").freshness(x) for x in (0, 3)] == [1.0, 0.5]
     assert [FedAsync(staleness="hinge").freshness(x) for x in (0, 4, 5)] == [1.0, 1.0, 1 / 11]
@@ -70,13 +70,13 @@ def test_a_fedasync_result_loses_weight_with_the_commits_it_missed() -> None:
 
 def test_fedbuff_commits_when_its_buffer_is_full() -> None:
     _, records = play(FedBuff(buffer=3), compute=[1.0, 2.0, 4.0], clients=3, horizon=8.0)
-    # Ends at 1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 7, 8, 8, 8: every third makes a commit.
+    # Ends at 1, 2, 2, 3, 4, 4, 4, 5, 6, 6, 7, 8, 8, 8: every third triggers a commit.
     assert records.commits["time"].tolist() == [2.0, 4.0, 6.0, 8.0]
     assert records.commits["staleness"].tolist() == [0, 1, 1, 1]
 
 
 @pytest.mark.usefixtures("double")
-def test_fedbuff_is_fedavg_when_all_end_together_and_the_buffer_holds_all() -> None:
+def test_fedbuff_equals_fedavg_if_all_finish_together_and_fill_the_buffer() -> None:
     average, times = trained("fedavg")
     buffered, same_times = trained("fedbuff", buffer=4)
     assert times == same_times == [2.0, 4.0, 6.0]
@@ -93,7 +93,7 @@ def test_fedasync_of_one_client_at_full_weight_is_sequential_training() -> None:
     assert np.abs(mixed - alone).max() > 1e-3
 
 
-def test_fedprox_is_fedavg_whose_clients_stay_near() -> None:
+def test_fedprox_is_fedavg_with_clients_held_near_the_global_model() -> None:
     average, times = trained("fedavg")
     free, same_times = trained("fedprox", mu=0.0)
     assert free.tobytes() == average.tobytes()
@@ -111,7 +111,7 @@ def test_a_fedprox_round_without_clients_costs_its_expected_time() -> None:
 
 
 @pytest.mark.parametrize("strategy", [FedAsync(clients_at_once=3), FedBuff(clients_at_once=3, buffer=2)], ids=str)
-def test_lost_visits_cost_their_expected_time_and_others_go_on(strategy: Any) -> None:
+def test_lost_visits_cost_their_expected_time_and_the_others_continue(strategy: Any) -> None:
     windows = [[], *[[(0.0, 50.0), (100.0, 1000.0)]] * 5]
     availability = {"kind": "windows", "windows": windows}
     _, records = play(strategy, compute=SPEEDS, clients=6, availability=availability, horizon=200.0, link="none")
@@ -128,7 +128,7 @@ def test_lost_visits_cost_their_expected_time_and_others_go_on(strategy: Any) ->
         max_size=8,
     )
 )
-def test_buffered_changes_add_up(changes: list[tuple[float, float, float]]) -> None:
+def test_buffered_changes_are_added_up(changes: list[tuple[float, float, float]]) -> None:
     model = np.array([1.0, -2.0])
     starts, ends = ([np.array([change[i], -change[i]]) for change in changes] for i in (0, 1))
     weights = [change[2] for change in changes]

@@ -19,13 +19,13 @@ TIMES = [1.0, 2.0, 3.0, 3.0, 4.0, 4.0]
 
 
 def frames(records: Any) -> list[tuple[int, float, float, float]]:
-    """(client, end of computing, start of sending, end of sending) of each visit, by time of sending and client."""
+    """Return (client, end of training, start and end of sending) of each visit, by time of sending and client."""
     visits = records.visits
     rows = zip(*(visits[name].tolist() for name in ("client", "computed", "finished")))
     return sorted(((c, computed, end - 1.0, end) for c, computed, end in rows), key=lambda row: (row[2], row[0]))
 
 
-def test_clusters_send_one_after_the_other() -> None:
+def test_clusters_send_one_after_another() -> None:
     link = {**LINK, "channels": 2}
     _, records = play(CsGd(n_clusters=3, channels=2), compute=TIMES, clients=6, link=link, server_s=0.25, horizon=20.0)
     assert records.note("clusters") == [0, 0, 1, 1, 2, 2]
@@ -40,7 +40,7 @@ def test_clusters_send_one_after_the_other() -> None:
     assert records.note("spectral_utilisation") == pytest.approx(utilisation(3, 1.0, 4.0, 0.75))
 
 
-def test_no_more_clients_send_than_there_are_sub_channels() -> None:
+def test_the_sub_channels_limit_parallel_uploads() -> None:
     compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.0}}
     link = {"kind": "fixed", "download_s": 0.0, "upload_s": 0.8}
     _, records = play(
@@ -81,13 +81,13 @@ def test_every_client_of_a_cluster_is_equally_likely() -> None:
 
 
 @pytest.mark.parametrize(("slowest", "expected"), [("all", {5.5}), ("sampled", {2.5, 3.5, 4.5, 5.5})])
-def test_one_cluster_is_the_conventional_round(slowest: str, expected: set[float]) -> None:
+def test_one_cluster_is_a_conventional_round(slowest: str, expected: set[float]) -> None:
     strategy = CsGd(n_clusters=1, channels=1, slowest=slowest)  # type: ignore[arg-type]
     _, records = play(strategy, compute=TIMES, clients=6, link=LINK, horizon=300.0)
     assert set(np.diff(records.commits["time"], prepend=0.0).tolist()) == expected
 
 
-def test_frames_for_those_sampled_close_sooner_and_wait_for_all() -> None:
+def test_frames_for_sampled_clients_close_sooner_and_wait_for_all() -> None:
     compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 9.0}}
     world = {"compute": compute, "clients": 40, "link": LINK, "horizon": 400.0}
     _, fixed = play(CsGd(n_clusters=3, channels=2), **world)
@@ -110,7 +110,7 @@ def test_an_infeasible_number_of_clusters_names_the_largest_feasible_one() -> No
     assert records.commits["time"][0] == 0.5 + 4.0 + 1.0 + 1.0
 
 
-def test_empty_clusters_warn_and_keep_their_frames() -> None:
+def test_empty_clusters_give_a_warning_and_keep_their_frames() -> None:
     _, records = play(CsGd(n_clusters=4), compute=[1.0, 2.5, 4.0, 4.0], link=LINK, horizon=20.0)
     sizes = records.note("pipeline")["sizes"]
     empty = [k for k, size in enumerate(sizes) if not size]
@@ -119,21 +119,21 @@ def test_empty_clusters_warn_and_keep_their_frames() -> None:
     assert records.commits["time"][0] == 5.5
 
 
-def test_unequal_uploads_make_frames_of_the_longest() -> None:
+def test_with_unequal_uploads_the_longest_sets_the_frames() -> None:
     link = {"kind": "fixed", "download_s": 0.0, "upload_s": [0.25, 0.5, 1.0, 0.5]}
     _, records = play(CsGd(n_clusters=2, channels=2), compute=[1.0, 1.0, 3.0, 3.0], link=link, horizon=20.0)
     assert records.note("pipeline")["opens_s"] == [2.0, 3.0]
     assert records.commits["time"][:2].tolist() == [4.0, 8.0]
 
 
-def test_who_is_late_sends_late_and_the_round_waits() -> None:
+def test_a_late_client_sends_late_and_the_round_waits() -> None:
     estimates = {"kind": "observed", "prior_s": [0.0, 2.0, 1.0]}
     _, records = play(CsGd(n_clusters=1, channels=4), compute=[1.0, 1.0, 1.0, 5.0], link=LINK, estimates=estimates)
     assert records.commits["time"][0] == 0.5 + 5.0 + 1.0
     assert sorted(records.visits["finished"][:4].tolist()) == [3.0, 3.0, 3.0, 6.5]
 
 
-def test_a_round_in_which_nobody_is_there_costs_its_time() -> None:
+def test_a_round_without_available_clients_takes_its_time() -> None:
     windows = {"kind": "windows", "windows": [[(6.0, 1000.0)]] * 6}
     _, records = play(
         CsGd(n_clusters=3, channels=2), compute=TIMES, clients=6, link=LINK, availability=windows, horizon=23.0

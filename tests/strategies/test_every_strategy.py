@@ -1,4 +1,4 @@
-"""What holds for every strategy that is registered: a new one is tested here without a line, or with one in SPECIAL."""
+"""Properties of every registered strategy; a new one is tested automatically, or after an entry in SPECIAL."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ who_trains_clients = pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - 
 
 
 def played(name: str, changes: dict[str, Any] | None = None) -> Records:
-    """One run of a strategy, without training unless the changes (dotted keys of the configuration) say otherwise."""
+    """Run a strategy, without training unless the changes (dotted keys of the configuration) turn it on."""
     config = parse({**BASE, "strategy": {"name": name}, "executor": {"kind": "none"}})
     _, records, _ = run(config.with_changes(SPECIAL.get(name, {}) | (changes or {})))
     return records
 
 
 @everyone
-def test_it_works_until_the_horizon_and_not_beyond(name: str) -> None:
+def test_it_runs_until_the_horizon_and_not_beyond(name: str) -> None:
     records = played(name)
     assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
     assert records.commits["version"].size >= 2
@@ -77,7 +77,7 @@ def test_it_works_until_the_horizon_and_not_beyond(name: str) -> None:
     ],
     ids=["dropout", "on-off", "some never there", "nobody for a while", "nobody at first"],
 )
-def test_it_survives_clients_that_vanish(name: str, availability: dict[str, Any]) -> None:
+def test_it_survives_clients_that_leave(name: str, availability: dict[str, Any]) -> None:
     records = played(name, {"fleet.availability": availability})
     assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
     visits = records.visits
@@ -104,7 +104,7 @@ def test_it_survives_bad_updates_and_clients_that_never_answer(name: str, kind: 
 
 
 @everyone
-def test_it_refuses_an_unknown_option_with_the_nearest_name(name: str) -> None:
+def test_it_rejects_an_unknown_option_with_the_nearest_name(name: str) -> None:
     for field in dataclasses.fields(STRATEGIES[name]):
         with pytest.raises(ConfigError, match=rf"strategy.{field.name}x: unknown key; did you mean '\w+'\?"):
             parse({**BASE, "strategy": {"name": name, f"{field.name}x": 1}})
@@ -113,13 +113,13 @@ def test_it_refuses_an_unknown_option_with_the_nearest_name(name: str) -> None:
 
 
 @everyone
-def test_the_same_seed_gives_the_same_events_and_another_seed_others(name: str) -> None:
+def test_the_same_seed_gives_the_same_events_and_another_seed_different_ones(name: str) -> None:
     first, again, other = (played(name, {"run.seed": seed}).facts["events_sha256"] for seed in (1, 1, 2))
     assert first == again != other
 
 
 @everyone
-def test_it_runs_on_a_fleet_whose_links_take_turns_and_whose_estimates_are_wrong(name: str) -> None:
+def test_it_runs_on_a_fleet_with_shared_channels_and_wrong_estimates(name: str) -> None:
     records = played(
         name,
         {
@@ -132,7 +132,7 @@ def test_it_runs_on_a_fleet_whose_links_take_turns_and_whose_estimates_are_wrong
 
 
 def trained(name: str, **executor: Any) -> tuple[str, str]:
-    """What a strategy's run with training leaves on an executor: hashes of its model and of its events."""
+    """Run a strategy with training on an executor; return the hashes of its model and of its events."""
     records = played(name, {"run.horizon": 30.0, **{f"executor.{key}": value for key, value in executor.items()}})
     assert records.commits["version"].size >= 1
     model, events = records.facts["model_sha256"], records.facts["events_sha256"]
@@ -141,7 +141,7 @@ def trained(name: str, **executor: Any) -> tuple[str, str]:
 
 
 @everyone
-def test_its_bits_do_not_depend_on_where_it_is_trained(name: str) -> None:
+def test_its_bits_do_not_depend_on_the_executor(name: str) -> None:
     expected = trained(name, kind="inline")
     for workers in (1, 2, 4):
         assert trained(name, kind="processes", workers=workers) == expected
@@ -150,5 +150,5 @@ def test_its_bits_do_not_depend_on_where_it_is_trained(name: str) -> None:
 @pytest.mark.slow
 @everyone
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_its_bits_do_not_depend_on_how_processes_start(name: str, workers: int) -> None:
+def test_its_bits_do_not_depend_on_the_start_method_of_processes(name: str, workers: int) -> None:
     assert trained(name, kind="processes", workers=workers, start_method="spawn") == trained(name, kind="inline")

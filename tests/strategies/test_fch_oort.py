@@ -1,4 +1,4 @@
-"""FCH-FL and Oort on the clock: whom they choose, what they average, and what they learn of the clients."""
+"""FCH-FL and Oort on the clock: their selections, averages, and estimates of clients."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.
 
 
 def rounds(records: Any) -> list[list[int]]:
-    """Clients of each round: visits that were asked for at the same instant."""
+    """Return the clients of each round: those of visits requested at the same instant."""
     asked, clients = records.visits["queued"], records.visits["client"]
     return [clients[asked == instant].tolist() for instant in np.unique(asked)]
 
 
-def test_fch_trains_twice_as_many_as_it_averages_and_everyone_before_anyone_again() -> None:
+def test_fch_trains_twice_the_clients_it_averages_and_all_before_any_again() -> None:
     _, records = play(FchFl(clients_per_round=3), compute=SPEEDS, clients=12, horizon=100.0)
     played = rounds(records)[:-1]
     assert {len(round_) for round_ in played} == {6}
     assert sorted(played[0] + played[1]) == list(range(12))
 
 
-def test_fch_waits_for_all_that_it_trains() -> None:
+def test_fch_waits_for_all_training_clients() -> None:
     _, records = play(FchFl(clients_per_round=1), compute=[1.0, 4.0, 2.0, 3.0], horizon=7.0)
     assert rounds(records)[:2] == [[0, 1], [2, 3]]
     assert records.commits["time"].tolist() == [4.0, 7.0]
 
 
-def test_fch_with_screening_alone_trains_what_it_averages() -> None:
+def test_fch_with_screening_only_averages_all_it_trains() -> None:
     strategy = FchFl(clients_per_round=3, screen_only=True)
     _, records = play(strategy, compute=SPEEDS, clients=12, horizon=100.0)
     assert {len(round_) for round_ in rounds(records)[:-1]} == {3}
 
 
-def test_fch_comes_back_to_slow_clients_less_often() -> None:
-    """Without training all are equally useful: slow ones are worth a tenth, but for the bound's width and chance."""
+def test_fch_visits_slow_clients_less_often() -> None:
+    """Without training all are equally useful: slow ones get a tenth, apart from the bound and chance."""
     compute = [1.0] * 6 + [10.0] * 6
     strategy = FchFl(clients_per_round=3, exploration=0.1, exempt_percent=0.0)
     _, records = play(strategy, compute=compute, clients=12, horizon=2000.0)
@@ -71,7 +71,7 @@ def test_fch_averages_the_best_and_learns_from_lost_visits() -> None:
     assert records.commits["version"].size == 60
 
 
-def test_gradients_are_compared_with_the_global_one_of_the_round_before() -> None:
+def test_gradients_are_compared_with_the_global_one_of_the_previous_round() -> None:
     previous, model, trained = (np.array(v, dtype=np.float32) for v in ([4.0, 4.0], [1.0, 0.0], [0.0, 0.0]))
     assert gradient_distances(model, models=[trained, model], previous=None) == [1.0, 0.0]
     # The global gradient was (3, 4); the client's is (1, 0).
@@ -82,7 +82,7 @@ def test_gradients_are_compared_with_the_global_one_of_the_round_before() -> Non
 
 @pytest.mark.parametrize("clients", [3, 10, 25])
 @pytest.mark.parametrize("most_picks", [None, 4])
-def test_oort_never_asks_fewer_clients_than_it_should(clients: int, most_picks: int | None) -> None:
+def test_oort_never_selects_too_few_clients(clients: int, most_picks: int | None) -> None:
     _, records = play(Oort(most_picks=most_picks), compute=SPEEDS, clients=clients, horizon=300.0)
     played = rounds(records)[:-1]
     assert len(played) > 50
@@ -90,20 +90,20 @@ def test_oort_never_asks_fewer_clients_than_it_should(clients: int, most_picks: 
     assert all(len(set(round_)) == len(round_) for round_ in played)
 
 
-def test_oort_explores_everyone_fast_clients_rather_and_returns_to_the_fast() -> None:
+def test_oort_explores_all_clients_fast_ones_first_and_returns_to_the_fast() -> None:
     compute = [1.0] * 20 + [20.0] * 20
     strategy = Oort(clients_per_round=8, pacer_step_s=1.0, window=1000)
     _, records = play(strategy, compute=compute, clients=40, horizon=4000.0)
     played = rounds(records)[:-1]
-    # All of the first round are new. Each is slow with a chance of at most 20 / (13 * 20 + 20): more than 3 of 8 in
-    # one case of 690.
+    # All clients of the first round are new. Each is slow with a probability of at most 20 / (13 * 20 + 20), so more
+    # than 3 of 8 are slow in one case of 690.
     assert sum(client < 20 for client in played[0]) >= 5
     assert len({client for round_ in played[:10] for client in round_}) == 40
     late = np.array(played[100:]).ravel()
     assert (late >= 20).mean() < 0.05
 
 
-def test_oort_lets_a_client_rest_that_was_picked_often() -> None:
+def test_oort_rests_a_client_that_was_selected_often() -> None:
     """15 rounds of 2 are 30 picks: fewer than the 33 after which 11 of 12 clients could have had theirs."""
     counts = []
     for most_picks in (3, None):
@@ -114,7 +114,7 @@ def test_oort_lets_a_client_rest_that_was_picked_often() -> None:
     assert counts[0].max() == 3 < counts[1].max()
 
 
-def test_oort_gives_slow_clients_more_time_when_utility_falls() -> None:
+def test_oort_gives_slow_clients_more_time_if_utility_falls() -> None:
     class Shrinking(Oort):
         def choose(self, fed: Any, memory: Any, asked: int, round_number: int, limit_s: float) -> list[int]:
             limits.append(limit_s)
@@ -127,7 +127,7 @@ def test_oort_gives_slow_clients_more_time_when_utility_falls() -> None:
     assert limits[:8] == [2.0, 2.0, 2.0, 2.0, 4.0, 6.0, 8.0, 8.0]
 
 
-def test_without_training_models_stay_empty_handles() -> None:
+def test_without_training_models_remain_empty_handles() -> None:
     async def script(fed: Federation) -> None:
         updates = await fed.train_all(fed.clients, fed.model)
         utilities = await FchFl().utilities(fed, updates, fed.model, np.ones(4), 1.0)

@@ -1,4 +1,4 @@
-"""FedCS on the clock: its paper's cell, who is chosen, and when they send."""
+"""FedCS on the clock: the paper's cell, the selection of clients, and their times of sending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAPER = {
 RATES = {"kind": "rates", "download_bps": [8e6, 4e6, 2e6, 1e6], "upload_bps": [8e6, 4e6, 2e6, 1e6]}
 
 
-def test_the_cell_has_the_rates_that_the_paper_prints() -> None:
+def test_the_cell_has_the_published_rates() -> None:
     lte = Lte()
     distance_m = (np.arange(100_000) + 0.5) / 100_000 * lte.radius_m
     rates_mbps = lte.rates(distance_m) / 1e6
@@ -32,7 +32,7 @@ def test_the_cell_has_the_rates_that_the_paper_prints() -> None:
     assert rates_mbps.max() == pytest.approx(8.64, abs=1e-9)
 
 
-def test_the_papers_cell_serves_about_as_many_clients_a_round_as_the_paper_says() -> None:
+def test_the_papers_cell_serves_about_the_published_number_of_clients_per_round() -> None:
     per_round, lengths = [], []
     for seed in range(1, 9):
         sizes = np.random.default_rng(seed).integers(100, 1001, 1000).tolist()
@@ -45,7 +45,7 @@ def test_the_papers_cell_serves_about_as_many_clients_a_round_as_the_paper_says(
     assert max(lengths) < 180.0
 
 
-def test_clients_receive_together_train_at_once_and_send_one_after_the_other() -> None:
+def test_clients_receive_together_train_in_parallel_and_send_one_after_another() -> None:
     chosen = select_within_deadline([1.0, 2.0, 4.0, 8.0], [3.0] * 4, [1.0, 2.0, 4.0, 8.0], 60.0)
     _, records = play(FedCS(candidates=1.0, deadline_s=60.0), compute=3.0, link=RATES, max_commits=1)
     visits = {name: records.visits[name].tolist() for name in ("client", "received", "computed", "finished", "group")}
@@ -58,13 +58,13 @@ def test_clients_receive_together_train_at_once_and_send_one_after_the_other() -
     assert records.facts["bytes"] == {"down": 1_000_000, "up": 4_000_000, "relay": 0}
 
 
-def test_a_slow_client_that_would_pass_the_deadline_is_left_out() -> None:
+def test_a_slow_client_that_would_miss_the_deadline_is_left_out() -> None:
     _, records = play(FedCS(candidates=1.0, deadline_s=26.0), compute=3.0, link=RATES, horizon=14.0)
     assert records.visits["client"].tolist() == [0, 1, 2]
     assert records.commits["time"].tolist() == [4.0 + 3.0 + 1.0 + 2.0 + 4.0]
 
 
-def test_a_round_into_which_nobody_fits_lasts_until_its_deadline() -> None:
+def test_a_round_without_suitable_clients_lasts_until_its_deadline() -> None:
     asked: list[int] = []
     candidates = np.array([draw_candidates_of(number) for number in range(20)])
     _, records = play(FedCS(candidates=0.25, deadline_s=12.0), compute=3.0, link=RATES, horizon=60.0)
@@ -89,7 +89,7 @@ def draw_candidates_of(number: int) -> list[int]:
     return drawn
 
 
-def test_the_share_of_candidates_is_rounded_up_but_not_for_rounding_errors() -> None:
+def test_the_number_of_candidates_is_rounded_up_but_not_for_rounding_errors() -> None:
     sizes: list[int] = []
 
     async def script(fed: Federation) -> None:
@@ -99,7 +99,7 @@ def test_the_share_of_candidates_is_rounded_up_but_not_for_rounding_errors() -> 
     assert sizes == [7, 8, 1, 100]
 
 
-def test_a_late_client_is_waited_for_and_a_lost_one_is_passed_by() -> None:
+def test_a_late_client_is_waited_for_and_a_lost_one_is_skipped() -> None:
     windows = [[(0.0, 99.0)], [(0.0, 9.5)], [(0.0, 99.0)], [(0.0, 3.0)]]
     _, records = play(
         FedCS(candidates=1.0, deadline_s=60.0),
@@ -113,7 +113,7 @@ def test_a_late_client_is_waited_for_and_a_lost_one_is_passed_by() -> None:
     assert records.commits["time"].tolist() == [16.0]
 
 
-def test_a_round_to_which_nobody_comes_costs_its_expected_time() -> None:
+def test_a_round_without_responding_clients_costs_its_expected_time() -> None:
     windows = [[(20.0, 999.0)]] * 4
     _, records = play(
         FedCS(candidates=1.0, deadline_s=60.0),
@@ -127,7 +127,7 @@ def test_a_round_to_which_nobody_comes_costs_its_expected_time() -> None:
     assert records.visits["queued"][lost].tolist() == [0.0] * 4
 
 
-def test_what_fluctuates_moves_ends_but_not_the_choice() -> None:
+def test_fluctuations_change_the_ends_of_rounds_but_not_the_selection() -> None:
     rounds = []
     for share in (0.0, 0.4):
         compute = {"unit": "s/visit", "speed": 3.0, "fluctuation": share}
@@ -142,7 +142,7 @@ def test_what_fluctuates_moves_ends_but_not_the_choice() -> None:
     assert 26.0 / 1.4 <= fluctuating.min() < fluctuating.max() <= 26.0 / 0.6
 
 
-def test_step_sizes_decay_from_round_to_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_sizes_decay_with_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[float] = []
     train = NoTraining.train
 

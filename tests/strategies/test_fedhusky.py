@@ -1,4 +1,4 @@
-"""FedHusky on the clock: groups of one client a cluster, nobody booked twice, the horizon kept, errors survived."""
+"""FedHusky on the clock: groups of one client per cluster, no double bookings, the horizon, wrong estimates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(strategy: Any, clients: int, classes: int, **world: Any) -> Records:
 
 
 def groups_of(records: Records) -> dict[int, list[tuple[int, float, float, str]]]:
-    """For each group its visits (client, start, end, outcome) in order of time."""
+    """Return the visits (client, start, end, outcome) of each group in order of time."""
     visits = records.visits
     rows = zip(*(visits[name].tolist() for name in ("group", "client", "started", "finished", "outcome")))
     found: dict[int, list[tuple[int, float, float, str]]] = {}
@@ -95,8 +95,8 @@ def test_every_group_has_one_client_of_each_cluster_and_ends_by_the_horizon(
     assert records.commits["version"].size == (classes * len(found) if mix == "hops" else len(found))
 
 
-def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> None:
-    """Where durations are whole ticks, calendars are kept: a group is alive while one client works for it."""
+def test_without_waits_active_groups_equal_clients_times_busy_ratio_exactly() -> None:
+    """If durations are whole ticks, calendars are exact: a group is active while one client works for it."""
     discrete = {"unit": "s/visit", "speed": {"kind": "discrete", "values": [1.0, 1.5, 2.5, 4.0, 7.5, 10.0]}}
     records = run(paper(), 50, 10, compute=discrete, horizon=1000.0)
     starts, ends = group_spans(records)
@@ -106,7 +106,7 @@ def test_without_waits_groups_alive_are_clients_times_busy_ratio_exactly() -> No
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_training(seed: int) -> None:
+def test_clients_are_six_times_busier_than_in_hybrid_training_on_the_papers_setting(seed: int) -> None:
     literal = run(paper(), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     fixed = run(Hybrid(clusters="labels"), 50, 10, link=PAPER, size_bytes=1_700_000, horizon=1000.0, seed=seed)
     assert busy_ratios(literal).mean() >= 6 * busy_ratios(fixed).mean()
@@ -128,7 +128,7 @@ def test_on_the_papers_setting_clients_are_six_times_busier_than_in_hybrid_train
     ],
     ids=str,
 )
-def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
+def test_wrong_estimates_cause_delays_but_no_double_bookings_or_deadlocks(
     estimates: dict[str, Any], strategy: Any, rebook: bool
 ) -> None:
     labelled = strategy(clusters="labels", rebook=rebook)
@@ -145,8 +145,8 @@ def test_wrong_estimates_delay_but_neither_double_book_nor_deadlock(
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_where_all_visits_are_early_the_next_group_waits_for_no_more_than_the_bookings(clients: int, seed: int) -> None:
-    """The last group of all ends while clients are still booked: nobody is released any more, and it goes on."""
+def test_if_all_visits_are_early_the_next_group_waits_no_longer_than_the_bookings(clients: int, seed: int) -> None:
+    """The last group ends while clients are still booked, so no release follows, but the run must continue."""
     compute = {**SPEEDS, "variation": 0.3}
     late = {"kind": "noisy", "error": 0.5, "bias": 2.0}
     records = run(husky(), clients, 2, compute=compute, estimates=late, horizon=600.0, seed=seed)
@@ -167,7 +167,7 @@ def test_groups_survive_clients_that_drop_out() -> None:
     assert away.commits["version"].size > 50
 
 
-def test_attempts_can_be_kept_apart() -> None:
+def test_attempts_can_be_spaced_apart() -> None:
     dense = run(paper(), 20, 4)
     thin = run(groups(min_attempt_gap=5.0), 20, 4)
     starts, _ = group_spans(thin)
@@ -176,7 +176,7 @@ def test_attempts_can_be_kept_apart() -> None:
     assert len(starts) < len(group_spans(dense)[0])
 
 
-def test_rare_attempts_are_fairer() -> None:
+def test_rare_attempts_share_visits_more_evenly() -> None:
     often, rarely = (
         busy_ratios(run(groups(min_attempt_gap=gap), 50, 10, horizon=1000.0, seed=2)) for gap in (0.0, 1.5)
     )
@@ -184,7 +184,7 @@ def test_rare_attempts_are_fairer() -> None:
     assert rarely.mean() < often.mean()
 
 
-def test_the_papers_schedule() -> None:
+def test_the_papers_schedule_keeps_clients_as_busy_as_published() -> None:
     """FedHusky's rules keep clients 66.8 % +- 2.5 busy over 20 seeds (here within 4 deviations); one is last."""
     records = run(paper(), 50, 10, horizon=1000.0)
     assert 0.568 < busy_ratios(records).mean() < 0.768
@@ -193,7 +193,7 @@ def test_the_papers_schedule() -> None:
     assert last.max() > 0.9 * last.sum()
 
 
-def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
+def test_a_paced_order_puts_every_cluster_at_every_position() -> None:
     records = run(husky(pace=0.6), 20, 4, horizon=2000.0)
     cluster = records.note("clusters")
     last = [cluster[visits[-1][0]] for visits in groups_of(records).values() if len(visits) == 4]
@@ -201,7 +201,7 @@ def test_a_paced_order_puts_every_cluster_at_every_place() -> None:
     assert np.abs(counts - counts.mean()).max() < 5 * (counts.sum() * 0.25 * 0.75) ** 0.5
 
 
-def test_options_that_contradict_each_other_are_refused() -> None:
+def test_contradictory_options_are_rejected() -> None:
     with pytest.raises(ValidationError, match="max_wait is for planned groups: leave out max_wait or pace"):
         FedHusky(pace=0.9, max_wait=1.0)
 
@@ -244,13 +244,13 @@ PARTS = "fedtempo.studies.papers.beyond_parts"
     ],
     ids=str,
 )
-def test_old_names_say_the_new_one(fields: dict[str, Any], line: str) -> None:
+def test_old_names_are_rejected_with_the_new_one(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError) as refused:
         construct(FedHusky, fields, "strategy")
     assert str(refused.value) == line
 
 
-def test_options_that_moved_are_where_their_error_says() -> None:
+def test_moved_options_are_found_where_their_error_says() -> None:
     moved = {field.name for field in dataclasses.fields(FedHuskyHops)} - {
         field.name for field in dataclasses.fields(FedHusky)
     }
@@ -259,7 +259,7 @@ def test_options_that_moved_are_where_their_error_says() -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 0.9])
-def test_no_more_than_the_clients_at_once_train(pace: float | None) -> None:
+def test_clients_at_once_limits_parallel_training(pace: float | None) -> None:
     records = run(hops(pace=pace, clients_at_once=3), 20, 4)
     started, finished = records.visits["started"], records.visits["finished"]
     at_work = [int(((started <= t) & (t < finished)).sum()) for t in started]
@@ -269,7 +269,7 @@ def test_no_more_than_the_clients_at_once_train(pace: float | None) -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 0.9])
-def test_the_slow_are_out_of_reach(pace: float | None) -> None:
+def test_reach_excludes_slow_clients(pace: float | None) -> None:
     seconds = [1.0 + i for i in range(20)]
     speeds = {"unit": "s/visit", "speed": seconds}
     records = run(hops(pace=pace, reach=0.4), 20, 4, compute=speeds)
@@ -277,7 +277,7 @@ def test_the_slow_are_out_of_reach(pace: float | None) -> None:
     assert sorted(set(records.visits["client"].tolist())) == list(range(8))
 
 
-def test_clusters_as_fast_as_each_other_keep_clients_busier() -> None:
+def test_clusters_of_equal_speed_keep_clients_busier() -> None:
     plain, even = (run(hops(even_speeds=on), 50, 10, horizon=300.0) for on in (False, True))
     sizes = [np.bincount(records.note("clusters")).tolist() for records in (plain, even)]
     assert sizes == [[5] * 10] * 2

@@ -1,4 +1,4 @@
-"""FedHusky when clients disappear: what their groups do, and that planning goes on."""
+"""FedHusky if clients disappear: their groups end or continue, and planning continues."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ IDS = ["abort", "skip", "paper", "paced"]
 
 
 def there(client_leaves: dict[int, float], clients: int = 20) -> dict[str, Any]:
-    """Clients that leave for good, the others always there."""
+    """Return the availability of clients that leave for good; all others are always available."""
     windows = [[[0.0, client_leaves.get(client, 1e6)]] for client in range(clients)]
     return {"kind": "windows", "windows": [own if own[0][1] > 0 else [] for own in windows]}
 
 
 @pytest.mark.parametrize("abort", [True, False])
-def test_an_aborted_group_gives_its_later_bookings_back(abort: bool) -> None:
+def test_an_aborted_group_releases_its_later_bookings(abort: bool) -> None:
     schedule = HoppingSchedule([2.0, 3.0], [0, 1], horizon=100.0, tick_s=1.0)
     group = schedule.form(0.0, head=0)
     assert group is not None
     assert group.stops == ((0, 0), (1, 2))
     assert schedule.goes_on(group, 0, 2.0, rebook=True, abort=abort) != abort
     assert schedule.alive != abort
-    # Client 1 is booked in [2, 5): without waiting nothing fits before 5, unless that was given back.
+    # Client 1 is booked in [2, 5): without waiting nothing fits before 5, unless the booking was released.
     assert (schedule.form(2.0) is not None) == abort
 
 
-def test_a_group_that_loses_a_client_ends_or_goes_on() -> None:
+def test_a_group_that_loses_a_client_ends_or_continues() -> None:
     for on_loss in ("abort", "skip"):
         records = run(husky(on_loss=on_loss), 20, 4, availability={"kind": "dropout", "probability": 0.3})
         assert_clients_do_one_thing_at_a_time(records)
@@ -47,7 +47,7 @@ def test_a_group_that_loses_a_client_ends_or_goes_on() -> None:
         assert (after_a_loss == []) == (on_loss == "abort")
 
 
-def test_released_bookings_are_used_by_others() -> None:
+def test_released_bookings_are_used_by_other_groups() -> None:
     availability = {"kind": "on-off", "mean_on_s": 40.0, "mean_off_s": 20.0}
     done = {
         on_loss: sum(
@@ -59,7 +59,7 @@ def test_released_bookings_are_used_by_others() -> None:
     assert done["abort"] > 1.05 * done["skip"]
 
 
-def test_a_group_whose_work_was_lost_is_not_mixed_in() -> None:
+def test_a_group_whose_work_was_lost_is_not_committed() -> None:
     def commits_and_whole(on_loss: str) -> tuple[int, int, int]:
         records = run(paper(on_loss=on_loss), 20, 4, availability={"kind": "dropout", "probability": 0.3})
         groups = [[outcome for *_, outcome in visits] for visits in groups_of(records).values()]
@@ -83,7 +83,7 @@ def test_a_group_whose_work_was_lost_is_not_mixed_in() -> None:
     ],
     ids=["a whole cluster", "half of all", "a cluster never there"],
 )
-def test_clients_that_left_for_good_do_not_hold_up_the_others(strategy: Any, leaves: dict[int, float]) -> None:
+def test_clients_that_left_for_good_do_not_delay_the_others(strategy: Any, leaves: dict[int, float]) -> None:
     records = run(strategy, 20, 4, availability=there(leaves), horizon=200.0)
     assert_clients_do_one_thing_at_a_time(records)
     visits = records.visits
@@ -95,7 +95,7 @@ def test_clients_that_left_for_good_do_not_hold_up_the_others(strategy: Any, lea
 
 
 @pytest.mark.parametrize("strategy", VARIANTS, ids=IDS)
-def test_groups_form_again_when_everyone_is_back(strategy: Any) -> None:
+def test_groups_form_again_when_all_clients_are_back(strategy: Any) -> None:
     windows = [[[0.0, 30.0], [80.0, 1000.0]]] * 20
     records = run(strategy, 20, 4, availability={"kind": "windows", "windows": windows}, horizon=150.0)
     visits = records.visits
@@ -105,7 +105,7 @@ def test_groups_form_again_when_everyone_is_back(strategy: Any) -> None:
     assert records.commits["time"].max() > 135.0
 
 
-def test_attempts_kept_apart_do_not_end_the_run_when_the_last_group_dies_in_between() -> None:
+def test_spaced_attempts_do_not_end_the_run_if_the_last_group_ends_between_them() -> None:
     strategy = hops(min_attempt_gap=30.0)
     records = run(strategy, 2, 2, compute={"unit": "s/visit", "speed": 2.0}, horizon=300.0)
     starts = np.unique([visits[0][1] for visits in groups_of(records).values()])
@@ -113,6 +113,6 @@ def test_attempts_kept_apart_do_not_end_the_run_when_the_last_group_dies_in_betw
     assert (np.diff(starts[starts > 2.0]) >= 30.0 - 1e-6).all()
 
 
-def test_a_lost_client_is_remembered_in_the_options() -> None:
+def test_options_for_lost_clients_are_stored() -> None:
     assert FedHusky().on_loss == "abort"
     assert FedHuskyPaper().on_loss == "skip"

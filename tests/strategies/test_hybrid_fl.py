@@ -1,4 +1,4 @@
-"""Hybrid-FL and centralized training: whose examples are gathered, until when, and what is averaged."""
+"""Hybrid-FL and centralized training: collection of examples, its end, and averages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSENT = [client % 3 == 0 for client in range(N_CLIENTS)]
 LABELS = [np.random.default_rng(client).integers(0, N_CLASSES, 20 + client) for client in range(N_CLIENTS)]
 HISTOGRAMS: list[tuple[int, ...]] = [tuple(np.bincount(own, minlength=N_CLASSES).tolist()) for own in LABELS]
 
-# A model takes 8 s to all, 2 s from a client; an example of 100 bytes 0.1 s to 0.32 s.
+# Sending a model takes 8 s to all and 2 s from a client; an example of 100 bytes takes 0.1 s to 0.32 s.
 UPLOAD_BPS = [8000.0 - 500.0 * client for client in range(N_CLIENTS)]
 WORLD: dict[str, Any] = {
     "clients": N_CLIENTS,
@@ -40,7 +40,7 @@ VARIANTS = list(itertools.product(("min-cv", "max-clients"), ("iid", "max-throug
 
 
 class Watched:
-    """What happens to raw examples and averages in a run."""
+    """A record of the raw examples and averages of a run."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[Examples] = []
@@ -67,7 +67,7 @@ class Watched:
 
     @property
     def examples(self) -> list[tuple[int, int]]:
-        """(client, its example) of all that was sent."""
+        """Return (client, its example) for everything that was sent."""
         return [(each.client.id, example) for each in self.sent for example in each.location.tolist()]
 
 
@@ -77,14 +77,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 
 def rounds(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each whole round, which rows are visits that trained, and which are uploads of examples."""
+    """Return masks for each complete round: rows of visits that trained, and rows of uploads of examples."""
     visits, n_rounds = records.visits, len(records.commits["time"])
     raw = visits["examples"] == 0
     return [((visits["group"] == number) & ~raw, (visits["group"] == number) & raw) for number in range(n_rounds)]
 
 
 @pytest.mark.parametrize(("selection", "upload"), VARIANTS)
-def test_only_clients_that_agreed_send_and_each_example_once(selection: Any, upload: Any, watched: Watched) -> None:
+def test_only_consenting_clients_send_examples_and_each_one_once(selection: Any, upload: Any, watched: Watched) -> None:
     strategy = HybridFL(selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
     _, records = play(strategy, horizon=900.0, **WORLD)
     assert len(watched.examples) == len(set(watched.examples))
@@ -96,7 +96,7 @@ def test_only_clients_that_agreed_send_and_each_example_once(selection: Any, upl
 
 
 @pytest.mark.parametrize(("selection", "upload"), VARIANTS)
-def test_examples_come_while_clients_train_and_before_the_first_of_them_sends(selection: Any, upload: Any) -> None:
+def test_examples_arrive_while_clients_train_and_before_the_first_model(selection: Any, upload: Any) -> None:
     strategy = HybridFL(selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
     _, records = play(strategy, horizon=900.0, **WORLD)
     visits, with_uploads = records.visits, 0
@@ -115,7 +115,7 @@ def test_examples_come_while_clients_train_and_before_the_first_of_them_sends(se
     assert with_uploads >= 3
 
 
-def test_the_server_keeps_its_examples_and_joins_the_average_with_their_number(watched: Watched) -> None:
+def test_the_server_keeps_its_examples_and_is_weighted_by_their_number(watched: Watched) -> None:
     _, records = play(HybridFL(candidates=0.5, deadline_s=60.0), horizon=900.0, **WORLD)
     held = [count for _, count in watched.trained]
     assert held == sorted(held)
@@ -131,15 +131,15 @@ def test_the_server_keeps_its_examples_and_joins_the_average_with_their_number(w
         assert weights[n_updates:] == ([held[number - len(watched.averages)]] if with_server else [])
 
 
-def test_without_consent_a_round_is_one_of_fedcs() -> None:
+def test_without_consent_a_round_equals_one_of_fedcs() -> None:
     world = {**WORLD, "consent": False}
     ours = play(HybridFL(selection="max-clients", candidates=0.5, deadline_s=60.0), horizon=600.0, **world)[1]
     fedcs = play(FedCS(candidates=0.5, deadline_s=60.0), horizon=600.0, **world)[1]
     assert ours.facts["events_sha256"] == fedcs.facts["events_sha256"]
 
 
-def test_least_imbalance_trains_on_more_equal_classes() -> None:
-    """One label a client; three classes are common and one is rare."""
+def test_least_imbalance_trains_on_more_balanced_classes() -> None:
+    """One label per client; three classes are common and one is rare."""
     labels = [np.full(20, 3 if client >= 30 else client % 3) for client in range(40)]
     world = {
         **WORLD,
@@ -160,7 +160,7 @@ def test_least_imbalance_trains_on_more_equal_classes() -> None:
     assert share["min-cv"] == pytest.approx(0.25, abs=0.01)
 
 
-def test_class_by_class_keeps_the_servers_classes_level_and_the_fastest_first_does_not_care(watched: Watched) -> None:
+def test_class_by_class_keeps_the_servers_classes_balanced_but_fastest_first_does_not(watched: Watched) -> None:
     """Uploaders hold one class each, the fastest class 0."""
     labels = [np.full(40, client) for client in range(4)]
     world = {
@@ -183,19 +183,19 @@ def test_class_by_class_keeps_the_servers_classes_level_and_the_fastest_first_do
     assert totals["max-throughput"][2:] == [0, 0]
 
 
-def test_uploaders_can_be_only_those_that_were_asked_this_round(watched: Watched) -> None:
+def test_uploaders_can_be_limited_to_this_rounds_candidates(watched: Watched) -> None:
     play(HybridFL(uploaders="candidates", candidates=0.01, deadline_s=60.0), horizon=300.0, **WORLD)
     assert watched.sent == []  # one candidate, which trains
 
 
-def test_a_round_without_a_client_that_fits_is_the_servers_alone(watched: Watched) -> None:
+def test_in_a_round_without_suitable_clients_only_the_server_trains(watched: Watched) -> None:
     _, records = play(HybridFL(deadline_s=9.0), horizon=40.0, **WORLD)
     assert records.commits["time"].tolist() == [9.0, 18.0, 27.0, 36.0]
     assert {with_server for _, with_server, _ in watched.averages} == {True}
     assert {n_updates for n_updates, _, _ in watched.averages} == {0}
 
 
-def test_clients_that_leave_while_they_send_examples_are_asked_again(watched: Watched) -> None:
+def test_clients_that_leave_while_sending_examples_are_asked_again(watched: Watched) -> None:
     windows: list[list[tuple[float, float]]] = [[(0.0, 9999.0)]] * N_CLIENTS
     windows[0] = [(0.0, 8.5), (100.0, 9999.0)]
     world = {**WORLD, "availability": {"kind": "windows", "windows": windows}}
@@ -206,7 +206,7 @@ def test_clients_that_leave_while_they_send_examples_are_asked_again(watched: Wa
     assert records.visits["client"][lost].tolist().count(0) >= 1
 
 
-def test_what_fluctuates_never_makes_examples_come_late(watched: Watched) -> None:
+def test_fluctuations_never_make_examples_late(watched: Watched) -> None:
     world = {
         **WORLD,
         "compute": {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 6.0}, "fluctuation": 0.5},
@@ -226,7 +226,7 @@ def test_what_fluctuates_never_makes_examples_come_late(watched: Watched) -> Non
     assert cut > 0
 
 
-def test_a_client_that_told_more_than_it_holds_is_not_asked_for_ever(watched: Watched) -> None:
+def test_a_client_that_overstates_its_examples_is_not_asked_forever(watched: Watched) -> None:
     told = [tuple(2 * count for count in own) for own in HISTOGRAMS]
     _, records = play(Centralized(round_s=5.0), horizon=400.0, **{**WORLD, "histograms": told})
     assert {client for client, _ in watched.examples} == {client for client in range(N_CLIENTS) if CONSENT[client]}
@@ -234,7 +234,7 @@ def test_a_client_that_told_more_than_it_holds_is_not_asked_for_ever(watched: Wa
     assert records.visits["queued"].max() < 100.0
 
 
-def test_centralized_training_is_the_servers_alone_in_rounds_of_equal_length(watched: Watched) -> None:
+def test_centralized_training_runs_at_the_server_in_rounds_of_equal_length(watched: Watched) -> None:
     _, records = play(Centralized(round_s=5.0), horizon=60.0, **WORLD)
     assert records.commits["time"].tolist() == [5.0 * number for number in range(1, 13)]
     assert (records.visits["examples"] == 0).all()
@@ -248,7 +248,7 @@ def test_centralized_training_is_the_servers_alone_in_rounds_of_equal_length(wat
         assert (ended <= 5.0 * (number + 1) + 1e-9).all()
 
 
-def test_what_they_need_to_know_is_said() -> None:
+def test_missing_label_counts_or_consent_are_reported() -> None:
     for strategy in (HybridFL(), Centralized()):
         with pytest.raises(ConfigError, match=r"data\.tell_labels = false"):
             play(strategy, **{**WORLD, "histograms": None})
@@ -256,6 +256,6 @@ def test_what_they_need_to_know_is_said() -> None:
         play(Centralized(), **{**WORLD, "consent": False})
 
 
-def test_strategies_see_only_what_the_interface_promises() -> None:
+def test_strategies_are_typed_against_the_federation_interface() -> None:
     for strategy in (HybridFL(), Centralized()):
         assert strategy.run.__annotations__["fed"] in ("Federation", Federation)

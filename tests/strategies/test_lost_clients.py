@@ -1,4 +1,4 @@
-"""Clients that disappear while a sequence counts on them: it skips them, or it is aborted."""
+"""Clients that disappear while a sequence needs them: it skips them, or it is aborted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE_LABEL = [(10, 0), (0, 10), (10, 0), (0, 10)]
 
 
 @pytest.mark.parametrize("on_loss", ["skip", "abort"])
-def test_a_sequence_goes_on_or_ends_and_the_lost_visit_costs_its_expected_time(on_loss: Any) -> None:
+def test_a_sequence_continues_or_ends_and_the_lost_visit_costs_its_expected_time(on_loss: Any) -> None:
     seen: list[float] = []
 
     async def script(fed: Federation) -> None:
@@ -37,20 +37,20 @@ def test_a_sequence_goes_on_or_ends_and_the_lost_visit_costs_its_expected_time(o
     assert records.visits["outcome"].tolist() == ["done", "unavailable", "done"][: 3 if on_loss == "skip" else 2]
 
 
-def test_hybrid_averages_the_groups_that_came_through() -> None:
+def test_hybrid_averages_the_remaining_groups() -> None:
     def run(on_loss: Any) -> list[str]:
         strategy = Hybrid(clusters="labels", on_loss=on_loss)
         _, records = play(strategy, compute=1.0, availability=LOST, histograms=ONE_LABEL, horizon=40.0)
-        # Two groups of two clients, one of which has lost a client from then on: a round takes two seconds.
+        # Two groups of two clients, one of which loses a client at that time: a round takes two seconds.
         assert records.commits["time"].tolist() == [2.0 * (number + 1) for number in range(20)]
         return records.visits["outcome"].tolist()
 
     assert run("skip").count("done") == 80 - 18
-    assert run("abort").count("done") < 80 - 18  # those whose predecessor was lost are not asked
+    assert run("abort").count("done") < 80 - 18  # clients whose predecessor was lost are not asked
 
 
 @pytest.mark.parametrize(("commit", "on_loss"), [("visit", "abort"), ("round", "abort"), ("round", "skip")])
-def test_sequential_begins_the_next_round(commit: Any, on_loss: Any) -> None:
+def test_sequential_continues_with_the_next_round(commit: Any, on_loss: Any) -> None:
     _, records = play(Sequential(commit=commit, on_loss=on_loss), compute=1.0, availability=LOST, horizon=200.0)
     visits = records.visits
     lost = visits["outcome"] == "unavailable"
@@ -68,7 +68,7 @@ def test_sequential_begins_the_next_round(commit: Any, on_loss: Any) -> None:
         assert records.commits["version"].size == (~lost).sum()
 
 
-def test_nobody_there_and_every_sequence_aborted_lets_time_pass() -> None:
+def test_time_advances_without_available_clients_and_with_all_sequences_aborted() -> None:
     nobody = {"kind": "windows", "windows": [[[50.0, 1000.0]]] * 4}
     for strategy in (Hybrid(clusters="labels", on_loss="abort"), Sequential(on_loss="abort")):
         outcome, records = play(strategy, compute=1.0, availability=nobody, histograms=ONE_LABEL, horizon=100.0)

@@ -10,13 +10,13 @@ from fedtempo.strategies.mixing import Mixer, add_change, add_corrected_change
 from tests.runtime.world import play
 
 
-def test_a_change_is_added_by_its_weight() -> None:
+def test_a_change_is_added_with_its_weight() -> None:
     w, start, trained = np.array([1.0, 1.0]), np.array([0.0, 2.0]), np.array([4.0, 0.0])
     assert add_change(w, start, trained, weight=0.5).tolist() == [3.0, 0.0]
 
 
 def test_corrected_changes_follow_their_definition() -> None:
-    """Against a plain loop: x = w; d = trained - x; w += b (d - m_c + mean m); m_c += r (d - m_c), r = 1 at first."""
+    """Compare to a loop: x = w; d = trained - x; w += b (d - m_c + mean m); m_c += r (d - m_c), r = 1 at first."""
     rng = np.random.default_rng(3)
     w = rng.normal(size=6)
     expected, memory = w.copy(), {}
@@ -45,7 +45,7 @@ def test_corrected_changes_follow_their_definition() -> None:
 
 
 @pytest.mark.parametrize("memory", [None, 0.5])
-def test_the_gap_counts_commits_since_the_start(memory: float | None) -> None:
+def test_the_gap_counts_commits_since_the_start_of_the_visit(memory: float | None) -> None:
     async def script(fed: Federation) -> None:
         mixer = Mixer(fed, [0, 1, 0, 1], gain=1.0, exponent=0.9, change=True, memory=memory)
         start = fed.model
@@ -60,7 +60,7 @@ def test_the_gap_counts_commits_since_the_start(memory: float | None) -> None:
     assert records.commits["version"].tolist() == [1, 2, 3, 4, 5]
 
 
-def test_weights_follow_the_gap_and_steady_ones_never_exceed_those_of_the_mean_gap() -> None:
+def test_weights_follow_the_gap_and_steady_ones_are_limited_by_the_mean_gap() -> None:
     async def script(fed: Federation) -> None:
         plain = Mixer(fed, [0], gain=2.0, exponent=1.0, change=True, memory=None)
         assert [plain._weight(gap) for gap in (0, 1, 3, 0)] == [1.0, 1.0, 0.5, 1.0]

@@ -1,4 +1,4 @@
-"""PSFL on the clock: sequences of one client from each class of speed, how often each trains, structures solved for."""
+"""PSFL on the clock: sequences of one client from each class of speed, participation, and computed structures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE_ONE = {"gradient_variance": 1.0, "gradient_spread": 0.4259, "visit_s": 2.5
 
 
 def sequences_of(records: Records, per_round: int) -> list[list[list[int]]]:
-    """Clients of each sequence in order, for each round."""
+    """Return the clients of each sequence in order, for each round."""
     visits = records.visits
     found: dict[int, list[tuple[float, int]]] = {}
     for group, started, client in zip(*(visits[name].tolist() for name in ("group", "started", "client"))):
@@ -52,7 +52,7 @@ def test_a_round_lasts_as_long_as_its_slowest_sequence() -> None:
     assert records.note("structure") == {"width": 2, "length": 3}
 
 
-def test_every_client_trains_as_often_as_partition_sampling_says() -> None:
+def test_participation_follows_partition_sampling() -> None:
     rounds = 10_000
     _, records = play(Psfl(width=2, length=3), compute=TIMES, clients=7, horizon=None, max_commits=rounds)
     counts = np.bincount(records.visits["client"][: rounds * 6], minlength=7)
@@ -60,7 +60,7 @@ def test_every_client_trains_as_often_as_partition_sampling_says() -> None:
 
 
 @pytest.mark.parametrize("kind", ["uniform", "weighted"])
-def test_every_client_trains_as_often_as_the_rivals_say(kind: str) -> None:
+def test_participation_follows_the_rival_samplings(kind: str) -> None:
     rounds = 10_000
     rng = np.random.default_rng(0)
     strategy = Psfl(width=2, length=3, sampling=kind)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_every_client_trains_as_often_as_the_rivals_say(kind: str) -> None:
 def test_rounds_of_partition_sampling_are_shorter_and_steadier(spread: dict[str, Any], length: int) -> None:
     """Fig. 6, N = 500 and 20 clients a round: mean and standard deviation differ by more than their errors explain.
 
-    The standard deviation of heavy-tailed times is known less well: it takes more rounds to tell.
+    The standard deviation of heavy-tailed times is known less well, so that it takes more rounds.
     """
     rng = np.random.default_rng(2)
     rounds, width = 4000 if spread["kind"] == "exponential" else 1000, 20 // length
@@ -111,7 +111,7 @@ def test_weighted_sampling_prefers_fast_clients() -> None:
     assert means[chosen].mean() < means.mean() - 5 * means.std() / np.sqrt(len(chosen))
 
 
-def test_classes_follow_the_times_that_were_seen() -> None:
+def test_classes_follow_the_observed_times() -> None:
     prior = {"kind": "observed", "prior_s": 2.0}
     _, records = play(Psfl(width=2, length=2), compute=[4.0, 1.0, 3.0, 2.0], estimates=prior, horizon=200.0)
     first, *later = sequences_of(records, 2)
@@ -121,7 +121,7 @@ def test_classes_follow_the_times_that_were_seen() -> None:
     assert all(len(set(own) & {1, 3}) == 1 for own in complete)
 
 
-def test_a_lost_client_is_passed_by_and_a_round_of_nobody_costs_its_expected_time() -> None:
+def test_a_lost_client_is_skipped_and_an_empty_round_costs_its_expected_time() -> None:
     late = {"kind": "windows", "windows": [[(10.0, 999.0)]] * 4}
     _, records = play(Psfl(width=2, length=2), compute=4.0, availability=late, horizon=40.0)
     assert records.commits["time"].tolist() == [16.0, 24.0, 32.0, 40.0]
@@ -130,19 +130,19 @@ def test_a_lost_client_is_passed_by_and_a_round_of_nobody_costs_its_expected_tim
     assert away.commits["version"].size > 50
 
 
-def test_given_constants_are_solved_without_training() -> None:
+def test_configured_constants_are_solved_without_training() -> None:
     strategy = Psfl(clients_per_round=20, constants=TABLE_ONE)
     _, records = play(strategy, compute=1.0, clients=30, horizon=20.0)
     assert records.note("structure") == {"width": 5, "length": 4}
     assert records.commits["time"].tolist() == [4.0, 8.0, 12.0, 16.0, 20.0]
 
 
-def test_without_training_a_structure_or_its_constants_must_be_given() -> None:
+def test_without_training_a_structure_or_its_constants_must_be_configured() -> None:
     with pytest.raises(ConfigError, match=r"strategy\.width and strategy\.length are missing.*strategy\.constants"):
         play(Psfl(), compute=1.0)
 
 
-def test_structures_that_cannot_be_are_named() -> None:
+def test_impossible_structures_are_named() -> None:
     with pytest.raises(ValidationError, match="width and length go together"):
         Psfl(width=2)
     with pytest.raises(ValidationError, match="must not exceed clients_per_round = 5"):
@@ -153,7 +153,7 @@ def test_structures_that_cannot_be_are_named() -> None:
         Psfl(constants={**TABLE_ONE, "gradient_spread": -1.0})
 
 
-def test_the_spread_of_gradients_is_read_off_one_step_of_unknown_size() -> None:
+def test_the_spread_of_gradients_is_estimated_from_a_step_of_unknown_size() -> None:
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=20), rng.normal(size=(5, 20))
     models = [start - 0.03 * gradient for gradient in gradients]
@@ -164,8 +164,8 @@ def test_the_spread_of_gradients_is_read_off_one_step_of_unknown_size() -> None:
 
 
 @pytest.mark.parametrize("variance_of", ["batch", "example"])
-def test_a_warm_up_measures_what_the_structure_depends_on(variance_of: str) -> None:
-    """Clients with one label each differ more than clients with like data; the warm-up takes its slowest visits."""
+def test_a_warmup_measures_the_constants_of_the_structure(variance_of: str) -> None:
+    """Clients with one label each differ more than clients with similar data; the warm-up takes its slowest visits."""
 
     def measured(partition: Any) -> tuple[dict[str, float], dict[str, int], float]:
         config = parse(
@@ -190,7 +190,7 @@ def test_a_warm_up_measures_what_the_structure_depends_on(variance_of: str) -> N
     apart, narrow, warm_s = measured({"kind": "dirichlet", "alpha": 0.0})
     assert apart["gradient_spread"] > 10 * alike["gradient_spread"]
     assert narrow["width"] < wide["width"]
-    # Like data: a client's gradient is the mean of 40 examples, and a batch's that of 10.
+    # Similar data: a client's gradient is the mean of 40 examples, and a batch's that of 10.
     assert alike["gradient_spread"] < alike["gradient_variance"]
     assert apart["visit_s"] == alike["visit_s"] == pytest.approx(5.5, abs=5 * 0.2 * 5.5 / 30**0.5)
     assert apart["visit_variance"] == pytest.approx(0.04 * 38.5 * 2 / 3, rel=0.9)

@@ -51,7 +51,7 @@ NETWORKS = ["normalised", "frozen", "both"]
 
 @dataclass
 class Seen:
-    """initial, final: whole vectors. sent: what each visit brought back."""
+    """The models of a run. initial, final: whole vectors. sent: the model that each visit returned."""
 
     sections: Sections
     initial: Vector
@@ -75,7 +75,7 @@ def configured(network: str, strategy: dict[str, Any], changes: dict[str, Any] |
 
 
 def seen(config: Any, monkeypatch: pytest.MonkeyPatch) -> Seen:
-    """What a run does to models."""
+    """Run a configuration; return the models that it used and produced."""
     sent: list[Vector] = []
     train = Trainer._train
 
@@ -108,7 +108,9 @@ def must_hold(found: Seen) -> None:
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("strategy", STEPS.values(), ids=STEPS)
-def test_every_strategy(strategy: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_strategy_keeps_frozen_parameters_and_averages_statistics(
+    strategy: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = seen(configured(network, strategy), monkeypatch)
     must_hold(found)
     assert (found.sections.frozen == 40) == (network != "normalised")
@@ -130,21 +132,23 @@ def test_every_strategy(strategy: dict[str, Any], network: str, monkeypatch: pyt
     ],
     ids=str,
 )
-def test_robust_averages(server: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_robust_averages_keep_frozen_parameters_and_average_statistics(
+    server: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes = {f"server.{name}": value for name, value in server.items()}
     for strategy in ({"name": "fedavg", "server_momentum": 0.9}, {"name": "csgd"}):
         with monkeypatch.context() as patch:
             must_hold(seen(configured(network, strategy, changes), patch))
 
 
-def test_a_median_of_statistics_is_not_moved_by_one_bad_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_median_of_statistics_withstands_one_bad_client(monkeypatch: pytest.MonkeyPatch) -> None:
     attack = {"fleet.faults": {"scaled": 1.0, "scale_factor": 1e4, "clients": [3]}, "server.aggregation": "median"}
     found = seen(configured("both", {"name": "fedavg"}, attack), monkeypatch)
     must_hold(found)
     assert np.abs(found.final).max() < 20
 
 
-def test_clipping_measures_trainable_parameters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clipping_measures_only_trainable_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """One round: the mean moves by clip_norm at most, and statistics are the plain weighted mean."""
     changes = {"server.clip_norm": 0.01, "run.max_commits": 1, "data.examples_per_client": [4, 20]}
     found = seen(configured("normalised", {"name": "fedavg"}, changes), monkeypatch)
@@ -160,7 +164,9 @@ def test_clipping_measures_trainable_parameters_alone(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "strategy", [{"name": "fedavg", "server_momentum": 0.9}, {"name": "fedavg", "server_lr": 0.5}], ids=str
 )
-def test_server_steps_leave_the_mean_of_statistics(strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_steps_leave_the_mean_of_statistics_unchanged(
+    strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain, stepped = (
         seen(configured("normalised", each, {"run.max_commits": 1}), monkeypatch)
         for each in ({"name": "fedavg"}, strategy)
@@ -173,14 +179,14 @@ PRIVACY = {"server.privacy": {"clip_norm": 1.0, "noise_multiplier": 1.1}}
 
 
 @needs_accountant
-def test_privacy_refuses_running_statistics_and_leaves_frozen_parameters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_privacy_rejects_running_statistics_and_keeps_frozen_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     for network in ("normalised", "both"):
         with pytest.raises(ConfigError, match=r"^server\.privacy: the network has \d+ running statistics .*GroupNorm"):
             run(configured(network, {"name": "fedavg"}, PRIVACY))
     must_hold(seen(configured("frozen", {"name": "fedavg", "server_momentum": 0.5}, PRIVACY), monkeypatch))
 
 
-def test_a_strategy_of_ones_own_is_safe_without_knowing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_strategy_is_safe_without_special_code(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = set()
 
     def far(model: Any, ends: list[Any]) -> tuple[Any, float]:
@@ -199,7 +205,7 @@ def test_a_strategy_of_ones_own_is_safe_without_knowing_of_it(monkeypatch: pytes
     assert lengths == {found.sections.trainable}
 
 
-def test_a_strategy_says_whose_statistics_its_models_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strategy_chooses_whose_statistics_its_models_take(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 
     async def steps(fed: Federation) -> None:

@@ -44,7 +44,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.split()]
 
 
-def test_psfl_shows_the_objective_with_its_least_and_what_trains() -> None:
+def test_psfl_shows_the_objective_with_its_minimum_and_the_training_clients() -> None:
     text = explained({"name": "psfl", "clients_per_round": 10, "constants": TABLE_ONE})
     assert "least at W = 4.59" in text
     shown = {line[0]: line for line in rows(text) if line[0].isdigit()}
@@ -72,18 +72,18 @@ def test_csgd_shows_clusters_hull_and_frames() -> None:
     assert max(map(len, text.splitlines())) <= 79
 
 
-def test_csgd_shows_what_the_server_believes() -> None:
+def test_csgd_shows_the_servers_estimates() -> None:
     believed = explained({"name": "csgd", "n_clusters": 1}, {"estimates": {"kind": "observed", "prior_s": [0, 9.0, 1]}})
     assert "9 to 9" in believed
     assert "a round of 10 s" in believed
 
 
 @pytest.mark.parametrize("strategy", [{"name": "fedavg"}, {"name": "psfl", "width": 3, "length": 3}])
-def test_of_other_strategies_there_is_nothing_to_say(strategy: dict[str, Any]) -> None:
+def test_other_strategies_have_no_explanation(strategy: dict[str, Any]) -> None:
     assert explained(strategy) == ""
 
 
-def test_pictures_of_plans_go_into_a_new_folder(tmp_path: Path) -> None:
+def test_figures_of_plans_are_written_to_a_new_folder(tmp_path: Path) -> None:
     config = tmp_path / "two.toml"
     config.write_text(
         """
@@ -109,7 +109,7 @@ def test_pictures_of_plans_go_into_a_new_folder(tmp_path: Path) -> None:
         studies.plan(config, None, tmp_path / "pictures")
 
 
-def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
+def test_all_names_every_strategy_starting_with_the_configured_one() -> None:
     base = parse(
         {
             "run": {"horizon": 1.0},
@@ -124,7 +124,7 @@ def test_all_names_every_strategy_that_of_the_configuration_first() -> None:
     assert competitors("hybrid,all", base)[:2] == ["hybrid", "psfl"]
 
 
-def test_a_long_name_gives_way_to_the_numbers_beside_it() -> None:
+def test_a_long_name_is_shortened_in_favour_of_numbers() -> None:
     summary = {
         "busy_ratio": {"mean": 0.698, "min": 0.174, "max": 1.0},
         "active_groups": {"mean": 35.1, "max": 10_000},

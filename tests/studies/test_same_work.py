@@ -40,7 +40,7 @@ def experiment(compute: dict[str, Any] = VISIT, **ten: Any) -> Experiment:
         ({"model.hidden": []}, r"\(model.hidden = \[8\] and \[\]\)"),
     ],
 )
-def test_different_work_in_the_same_time(ten: dict[str, Any], says: str) -> None:
+def test_different_work_in_the_same_time_is_rejected(ten: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=rf"^fedavg and ten: visits take the same time .*s/visit.*{says}"):
         experiment(**ten).compare("fedavg,ten")
 
@@ -58,17 +58,17 @@ def test_different_work_in_the_same_time(ten: dict[str, Any], says: str) -> None
         ({"unit": "example/s", "speed": 20.0}, {"data.examples_per_client": 40}),
     ],
 )
-def test_work_that_the_times_account_for(compute: dict[str, Any], ten: dict[str, Any]) -> None:
+def test_work_reflected_in_the_times_may_differ(compute: dict[str, Any], ten: dict[str, Any]) -> None:
     tables = [(label, experiment(compute, **ten).config.for_comparison(label).tables) for label in ("fedavg", "ten")]
     check_same_work(tables)
 
 
-def test_times_by_example_do_not_know_the_network() -> None:
+def test_times_per_example_do_not_depend_on_the_network() -> None:
     with pytest.raises(ConfigError, match=r"s/example\) for different work \(model.hidden .*compute: a speed for each"):
         experiment({"unit": "s/example", "speed": 0.05}, **{"model.hidden": [80]}).compare("fedavg,ten")
 
 
-def test_every_way_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_way_to_compare_checks_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unequal, says = experiment(training={"epochs": 10}), "visits take the same time"
     for what in (
         lambda: unequal.compare("fedavg,ten", folder=tmp_path / "compared"),
@@ -94,13 +94,13 @@ def test_every_way_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert says in " ".join(capsys.readouterr().err.split())
 
 
-def test_folders_of_anybody_are_no_crash() -> None:
+def test_foreign_folders_do_not_crash_the_check() -> None:
     odd: list[dict[str, Any]] = [{}, {"training": 3, "fleet": {"compute": []}}, {"training": {"epochs": "x"}}]
     check_same_work((str(number), tables) for number, tables in enumerate(odd))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.toml")), ids=lambda path: path.stem)
-def test_shipped_configurations_compare(path: Path) -> None:
+def test_shipped_configurations_can_be_compared(path: Path) -> None:
     base = load(path)
     configs = [base.for_comparison(label) for label in (base.strategy_name, *base.variants)]
     check_same_work((config.label, config.tables) for config in configs)

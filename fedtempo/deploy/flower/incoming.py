@@ -54,8 +54,8 @@ class IncomingReplies:
     def pull(self, names: Sequence[str]) -> dict[str, Reply]:
         """Return the complete replies to the calls of these names; a reply that can never be complete is a failure."""
         unannounced = [name for name in names if name not in self._partial]
-        if known := [name for name in unannounced if name in self._known]:
-            self._ask(known)
+        if announced := [name for name in unannounced if name in self._known]:
+            self._ask(announced)
         replies = {}
         for name in unannounced:
             if name not in self._known:  # sent before the run was resumed, maybe as part of another Flower run

@@ -244,7 +244,7 @@ def _pause(address: str, error: Exception, delay_s: float) -> None:
     if isinstance(error, _Refused):
         what = "refused"
     elif isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        what = f"{address} is asked too often"
+        what = f"{address} received too many requests"
     else:
         what = f"no connection to {address}"
     log.warning("%s: %s; trying again in %.1f s", what, error, delay_s)

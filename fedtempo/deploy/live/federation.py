@@ -184,7 +184,7 @@ class LiveFederation(Central):
         with visit:
             while (content := upload.next_call()) is not None:
                 check = partial(
-                    read_examples, asked=content, input_shape=self._server.input_shape, n_classes=len(per_class)
+                    read_examples, request=content, input_shape=self._server.input_shape, n_classes=len(per_class)
                 )
                 request = Request("examples", {**content, **self._class_names}, check, self.estimate(client).upload_s)
                 try:

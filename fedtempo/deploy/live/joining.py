@@ -1,4 +1,4 @@
-"""How clients join a run, before it begins and while it lasts: every node is asked to describe its client."""
+"""How clients join a run, before and after it begins: every node is asked to describe its client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def wait_for_clients(
     """Wait until `wanted` clients have joined, for at most `wait_s` seconds; return them in the order of their names.
 
     at_least: number of clients that suffices once the time has passed (default: `wanted`). names: if given, only
-    clients with these names are accepted. shape, task: required shape of an example, and what labels must be.
+    clients with these names are accepted. shape, task: required shape of an example, and the task that labels must fit.
     class_names: the order in which clients number the classes. say: receives a line for every client that joins or is
     rejected. Raises RunError if too few clients join.
     """
@@ -103,9 +103,9 @@ def wait_for_clients(
             say(no_description(node, SILENT_S))
         time.sleep(_POLL_S)
     if len(joined) < (wanted if at_least is None else at_least):
-        others = f" ({rejected} rejected)" if rejected else ""
+        rejected_too = f" ({rejected} rejected)" if rejected else ""
         raise RunError(
-            f"{len(joined)} of {wanted} clients joined within {wait_s:g} s{others}: start the others, or change "
+            f"{len(joined)} of {wanted} clients joined within {wait_s:g} s{rejected_too}: start the others, or change "
             "data.clients, deploy.wait_s or deploy.min_clients"
         )
     order = as_clients(client.description for client in joined.values())
@@ -128,7 +128,7 @@ def no_description(node: int, seconds: float) -> str:
 class LateJoiners:
     """Asks nodes that come online during a run to describe their client, and updates the roster.
 
-    operations: through which nodes are asked; set before the first `look`.
+    operations: sends the requests to nodes; set before the first `look`.
     """
 
     operations: Operations

@@ -90,7 +90,7 @@ class BadUpdate(FedtempoError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of a call: its result, or why there is none.
+    """The outcome of a call: its result, or the reason for having none.
 
     result: what the call's check returned. refusal: the client's reason for refusing. flaw: why the reply is unusable.
     """

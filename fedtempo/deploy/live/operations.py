@@ -104,7 +104,7 @@ class Operations:
         self._number += 1
         operation = Operation(self._number, self._loop.create_future(), start, call)
         if self._closed:
-            return operation  # asked for by a task that is being cancelled
+            return operation  # requested by a task that is being cancelled
         if self._error is not None:
             operation.future.set_exception(self._error)
             return operation

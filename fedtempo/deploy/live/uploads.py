@@ -53,12 +53,12 @@ class ExampleRequest:
             room -= take[-1]
         return {"after": list(self._sent), "take": take} if any(take) else None
 
-    def add(self, x: Array, y: Array, asked: Sequence[int]) -> int:
+    def add(self, x: Array, y: Array, requested: Sequence[int]) -> int:
         """Record the received examples and return their size in bytes; a class that came up short is exhausted."""
         for label, count in enumerate(np.bincount(y, minlength=len(self._left)).tolist()):
             self._sent[label] += count
             self._counts[label] += count
-            self._left[label] = self._left[label] - count if count == asked[label] else 0
+            self._left[label] = self._left[label] - count if count == requested[label] else 0
         self._batches.append((x, y))
         return x.nbytes
 
@@ -69,7 +69,7 @@ class ExampleRequest:
 
 
 def read_examples(
-    reply: Reply, asked: Mapping[str, Any], input_shape: Sequence[int], n_classes: int
+    reply: Reply, request: Mapping[str, Any], input_shape: Sequence[int], n_classes: int
 ) -> tuple[Array, Array, list[int]]:
     """Read a batch: inputs, labels, and the numbers requested of each class. Raises BadUpdate for anything else."""
     if len(reply.arrays) != 2:
@@ -81,7 +81,7 @@ def read_examples(
         raise BadUpdate("its examples contain values that are not finite")
     if len(y) and not 0 <= y.min() <= y.max() < n_classes:
         raise BadUpdate(f"its labels lie outside 0 to {n_classes - 1}")
-    take: list[int] = list(asked["take"])
-    if (np.bincount(y, minlength=n_classes) > take).any():
+    requested: list[int] = list(request["take"])
+    if (np.bincount(y, minlength=n_classes) > requested).any():
         raise BadUpdate("it sent more examples than were requested")
-    return x, y.astype(np.int64), take
+    return x, y.astype(np.int64), requested

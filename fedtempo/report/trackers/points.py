@@ -1,4 +1,4 @@
-"""The points that a tracker receives, over a run's clock and visits, made from what the run records."""
+"""The points that a tracker receives, over a run's clock and visits, derived from recorded events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tracker(Protocol):
 class Points:
     """Makes points from recorded events (implements `record.recorder.Observer`) and passes them to `take`.
 
-    Each evaluation gives a point with the loss and what is measured: accuracy; token_accuracy and perplexity; or r2,
+    Each evaluation gives a point with the loss and the data's measures: accuracy; token_accuracy and perplexity; or r2,
     rmse and mae. Values that are not finite are left out; from the first such loss on, not_finite counts them. Some
     hundred times per run, a commit gives a point with the version, visits by outcome, the mean busy ratio so far, the
     mean staleness since the last such point, and bytes moved.
@@ -69,7 +69,7 @@ class Points:
         evaluates: bool,
         take: Callable[[Point], None],
     ) -> None:
-        """Prepare. n_clients: None if only the data tell; busy ratios then count clients up to the highest visited."""
+        """Prepare. n_clients: None if unknown; busy ratios then count clients up to the highest number visited."""
         self._n_clients, self._take, self._evaluates = n_clients, take, evaluates
         self._measure = measure_of(None)
         self._visited = 0

@@ -85,7 +85,7 @@ class Tracking:
                 call(tracker)
             except Exception as error:  # noqa: BLE001  a tracker must not end the run
                 del self._trackers[name]
-                log.warning("%s failed and gets no more of this run: %s", name, error or type(error).__name__)
+                log.warning("%s failed; this run sends it nothing more: %s", name, error or type(error).__name__)
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ _WANTED = TypeAdapter(dict[_Count, tuple[_Count, _Count, _Count, _Count]], confi
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return an unguessable token."""
     return secrets.token_urlsafe(24)
 
 

@@ -1,4 +1,4 @@
-"""Follows the runs in folders: finds new runs and reads what they add."""
+"""Runs in folders, followed: finds new runs and reads their new records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Seen:
 
 
 class FollowedRun:
-    """A run folder and what was read from it."""
+    """A run folder and the data read from it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ class FollowedRun:
         return row if self._run is None else row | self._run.row(self._now)
 
     def detail(self, seen: Seen) -> dict[str, Any] | None:
-        """Return what is new for the run's pictures; None if nothing is known of the run yet."""
+        """Return the new data for the run's charts; None if nothing is known of the run yet."""
         if self._run is None:
             return None
         if seen.generation != self._generation:

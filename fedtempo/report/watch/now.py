@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Interval
@@ -22,26 +22,32 @@ ALIVE_S = 10.0
 
 Instant = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
 Client = Annotated[int, Interval(ge=0, lt=MOST_CLIENTS)]
-Row = tuple[Client, Annotated[int, Ge(-1)], Instant, Instant | None, Instant | None]
+
+
+class OpenVisit(NamedTuple):
+    """A visit in progress, as in the file. group: -1 for none. Times in seconds."""
+
+    client: Client
+    group: Annotated[int, Ge(-1)]
+    started: Instant
+    received: Instant | None
+    computed: Instant | None
 
 
 class Now(BaseModel):
-    """A run's current state. busy: number of clients in visits.
-
-    in_progress: client, group, started, received and computed of these visits, times in seconds.
-    """
+    """A run's current state. busy: number of clients in visits."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     now_s: Instant
     visits_begun: Annotated[int, Ge(0)]
     busy: Annotated[int, Ge(0)]
-    in_progress: tuple[Row, ...]
+    in_progress: tuple[OpenVisit, ...]
 
     def bits(self, n_clients: int) -> str:
         """Return which clients are busy, one bit per client, highest bit of each byte first, as base64."""
         busy = np.zeros(n_clients, np.uint8)
-        busy[[client for client, *_ in self.in_progress if client < n_clients]] = 1
+        busy[[visit.client for visit in self.in_progress if visit.client < n_clients]] = 1
         return base64.b64encode(np.packbits(busy).tobytes()).decode()
 
 

@@ -66,11 +66,11 @@ class Spans:
         self._change(started[alone], 1)
         self._change(finished[alone], -1)
         for name, start, end in zip(group[~alone].tolist(), started[~alone].tolist(), finished[~alone].tolist()):
-            known = self._groups.pop(name, None)
-            if known is not None:
-                self._change(np.array(known[:1]), -1)
-                self._change(np.array(known[1:]), 1)
-                start, end = min(start, known[0]), max(end, known[1])
+            span = self._groups.pop(name, None)
+            if span is not None:
+                self._change(np.array(span[:1]), -1)
+                self._change(np.array(span[1:]), 1)
+                start, end = min(start, span[0]), max(end, span[1])
             self._change(np.array([start]), 1)
             self._change(np.array([end]), -1)
             self._groups[name] = start, end

@@ -12,7 +12,7 @@ from fedtempo.record.metric import Measure, measure_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.report import words
 from fedtempo.report.figure import evenly
-from fedtempo.report.watch.now import Now, Row
+from fedtempo.report.watch.now import Now, OpenVisit
 from fedtempo.report.watch.reading import Piece
 from fedtempo.report.watch.series import Curve, Floats, Histogram, Ints, Recent, Spans
 
@@ -121,9 +121,9 @@ class RunState:
         }
 
     def detail(self, now: Now | None, curve: int, calendar: int, log: int) -> dict[str, Any]:
-        """Return what is new in the run's pictures. curve, calendar, log: points, visits and lines already seen."""
+        """Return the new data for the run's charts. curve, calendar, log: points, visits and lines already seen."""
         in_progress = [] if now is None else self._in_progress(now)
-        by_group = [(group, started) for _, group, started, _, _ in in_progress]
+        by_group = [(visit.group, visit.started) for visit in in_progress]
         ungrouped = [(-1, started) for _, started in by_group]
         # Visits that began after `now` and have not ended are unknown, so counts end there.
         known_s = self._recorded_s if now is None else min(self._recorded_s, now.now_s)
@@ -209,16 +209,20 @@ class RunState:
             lines.append((float(visits["finished"][i]), "lost", f"visit {visits['number'][i]} of {who}: {what}"))
         return lines
 
-    def _in_progress(self, now: Now) -> list[Row]:
+    def _in_progress(self, now: Now) -> list[OpenVisit]:
         """Return the visits in progress, without those that newer rows show to have ended.
 
         A client makes one visit at a time, so a visit has ended if a recorded visit began later or at the same time.
         """
-        return [row for row in now.in_progress if row[0] < self.n_clients and row[2] > self._latest_start[row[0]]]
+        return [
+            visit
+            for visit in now.in_progress
+            if visit.client < self.n_clients and visit.started > self._latest_start[visit.client]
+        ]
 
-    def _shown(self, in_progress: list[Row]) -> list[tuple[Any, ...]]:
+    def _shown(self, in_progress: list[OpenVisit]) -> list[tuple[Any, ...]]:
         rows = {int(client): row for row, client in enumerate(self.rows)}
-        return [(rows[client], *others) for client, *others in in_progress if client in rows]
+        return [(rows[client], *details) for client, *details in in_progress if client in rows]
 
 
 def _finite(value: float) -> float | None:

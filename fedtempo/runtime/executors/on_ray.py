@@ -293,7 +293,7 @@ def _fitting(room: int, workers: int | None, needs: Mapping[str, float]) -> int:
     """Return the number of actors. Raises ConfigError if the cluster has no room for them."""
     if not room or (workers or 1) > room:
         raise ConfigError(
-            f"executor.workers = {workers or 'as many as there is room for'}: the cluster has room for {room} actors "
+            f"executor.workers = {workers or '(as many as fit)'}: the cluster has room for {room} actors "
             f"with {_listed(needs)} each"
         )
     return workers or room

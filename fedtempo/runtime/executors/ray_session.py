@@ -49,7 +49,7 @@ class Session:
             return
         settings: dict[str, Any] = {"address": address}
         if address is None:
-            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # so that nobody else can use it
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # so that no other user can use it
             self._folder = tempfile.mkdtemp(prefix="fedtempo-ray-", dir=_short_folder())
             settings = {
                 "address": "local",

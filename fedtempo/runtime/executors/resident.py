@@ -182,23 +182,23 @@ class Resident:
         self, key: tuple[str, int, int], recorded: _Recorded, for_batch: Callable[[Tensor], None], rows: Tensor
     ) -> _Recording | None:
         """Return the recording of a piece; None the first time, since the first execution sets everything up for it."""
-        known, (_, size, _) = recorded.recordings, key
-        if key not in known:
-            known[key] = None
-            if len(known) > MAX_RECORDINGS:
-                known.popitem(last=False)
+        recordings, (_, size, _) = recorded.recordings, key
+        if key not in recordings:
+            recordings[key] = None
+            if len(recordings) > MAX_RECORDINGS:
+                recordings.popitem(last=False)
             return None
-        known.move_to_end(key)
-        if known[key] is None:
+        recordings.move_to_end(key)
+        if recordings[key] is None:
             buffer = rows.clone()
             try:
                 repeat = self.stream.recorded(lambda: _each(for_batch, buffer, size))
             except RuntimeError as error:
                 self._recordings.failed(error)
                 return None
-            known[key] = _Recording(buffer, repeat)
+            recordings[key] = _Recording(buffer, repeat)
             self._recordings.made += 1
-        return known[key]
+        return recordings[key]
 
 
 def _sizes(batches: Sequence[Tensor]) -> list[int]:

@@ -19,7 +19,7 @@ from fedtempo.runtime.executors.shared import Placement, Segment, Slots
 
 def work(
     connection: Connection,
-    others: Sequence[Connection],
+    other_ends: Sequence[Connection],
     packed: PackedJob,
     placement: Placement,
     prefix: str,
@@ -28,7 +28,7 @@ def work(
     """Run a worker process. others: inherited pipe ends that it must close. placement: of the job's arrays."""
     _leave_signals_to_parent()
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    for other in others:
+    for other in other_ends:
         other.close()
     segment = Segment.attach(placement.segment)
     slots = Slots(prefix, size)

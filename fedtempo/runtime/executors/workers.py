@@ -172,8 +172,8 @@ class Workers(ABC, Generic[W]):
         statistics: Statistics | None = None,
     ) -> Any:
         self._must_be_open()
-        given = [*locations, *(statistics.locations if statistics else ())]
-        vectors = dict(zip(map(id, given), self._read(given)))
+        all_locations = [*locations, *(statistics.locations if statistics else ())]
+        vectors = dict(zip(map(id, all_locations), self._read(all_locations)))
         with fixed_numerics():
             return apply(
                 function,

@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> float:
-        """Mean over seeds of the best accuracy, or of what is measured instead."""
+        """Mean over seeds of the best accuracy, or of the measure used instead."""
         return statistics.fmean(self.accuracies)
 
     @property

@@ -96,7 +96,7 @@ class Advice:
             who = "No strategy reached {} in most of its short trainings" if some else "No short training reached {}"
             sentences.append(
                 f"{who.format(words.aim(self.setting.target_accuracy, self.setting.measure))}: they are ranked by best "
-                "accuracy; a longer --short or a lower target would tell more."
+                "accuracy; try a longer --short or a lower target."
             )
         return sentences
 

@@ -28,16 +28,16 @@ def call(**changes: Any) -> dict[str, Any]:
     return {"stay": 7, "job": {**job, **changes}, "client": 2, "visit": 1, "training": training}
 
 
-def test_a_visit_trains_on_its_own_examples() -> None:
-    told, (trained,) = client().answer("train", call(), (VECTOR,))
-    assert told["num_examples"] == 30
-    assert told["statistics"]["loss"] > 0
-    assert told["compute_s"] > 0
+def test_a_visit_trains_on_the_clients_examples() -> None:
+    content, (trained,) = client().answer("train", call(), (VECTOR,))
+    assert content["num_examples"] == 30
+    assert content["statistics"]["loss"] > 0
+    assert content["compute_s"] > 0
     assert trained.shape == VECTOR.shape
     assert np.any(trained != VECTOR)
 
 
-def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
+def test_the_same_call_gives_the_same_bits_and_another_visit_different_ones() -> None:
     one = client()
     first, again, other = (
         one.answer("train", {**call(training={"batch_size": 5}), "visit": visit}, (VECTOR,))[1][0]
@@ -47,58 +47,58 @@ def test_the_same_call_gives_the_same_bits_and_another_visit_others() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_notice_is_logged_in_one_line_and_leaves_what_was_answered(caplog: pytest.LogCaptureFixture) -> None:
-    one = client()
-    told, (trained,) = one.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
-    assert one.answer("notice", {"stay": 7, "why": "too\nshort" + 999 * "!", "call": "a:2"}, ()) == ({}, ())
-    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+def test_a_notice_is_logged_in_one_line_and_keeps_remembered_answers(caplog: pytest.LogCaptureFixture) -> None:
+    answers = client()
+    content, (trained,) = answers.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
+    assert answers.answer("notice", {"stay": 7, "why": "too\nshort" + 999 * "!", "call": "a:2"}, ()) == ({}, ())
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line.startswith("visit 7: the server refuses the update: too short!!")
     assert len(line) < 600
-    again, (same,) = one.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
-    assert again == told
+    again, (same,) = answers.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
+    assert again == content
     assert same is trained
 
 
-def test_a_call_that_was_just_answered_is_answered_from_memory() -> None:
-    one = client()
-    told, (trained,) = one.answer("train", {**call(), "call": "run:1"}, (VECTOR,))
-    again, (same,) = one.answer("train", {**call(), "call": "run:1"}, ())
-    assert again == told
+def test_a_repeated_call_is_answered_from_memory() -> None:
+    answers = client()
+    content, (trained,) = answers.answer("train", {**call(), "call": "run:1"}, (VECTOR,))
+    again, (same,) = answers.answer("train", {**call(), "call": "run:1"}, ())
+    assert again == content
     assert same is trained
-    one.answer("describe", {"call": "run:2"}, ())
-    assert "0 arrays" in one.answer("train", {**call(), "call": "run:1"}, ())[0]["refused"]
+    answers.answer("describe", {"call": "run:2"}, ())
+    assert "0 arrays" in answers.answer("train", {**call(), "call": "run:1"}, ())[0]["refused"]
 
 
-def test_a_phase_that_was_just_done_is_answered_again_to_a_server_that_was_away() -> None:
-    one = client()
-    one.answer("receive", {"stay": 7, "call": "run:1"}, (VECTOR,))
-    told, _ = one.answer("compute", {**call(), "call": "run:2"}, ())
-    assert one.answer("compute", {**call(), "call": "run:2"}, ())[0] == told
-    _, (sent,) = one.answer("send", {"stay": 7, "call": "run:3"}, ())
-    assert one.answer("send", {"stay": 7, "call": "run:3"}, ())[1][0] is sent
+def test_a_completed_phase_is_answered_again_after_the_server_restarts() -> None:
+    answers = client()
+    answers.answer("receive", {"stay": 7, "call": "run:1"}, (VECTOR,))
+    content, _ = answers.answer("compute", {**call(), "call": "run:2"}, ())
+    assert answers.answer("compute", {**call(), "call": "run:2"}, ())[0] == content
+    _, (sent,) = answers.answer("send", {"stay": 7, "call": "run:3"}, ())
+    assert answers.answer("send", {"stay": 7, "call": "run:3"}, ())[1][0] is sent
 
 
-def test_a_slow_client_takes_its_time() -> None:
+def test_a_configured_slowdown_lengthens_visits() -> None:
     began = time.perf_counter()
-    told, _ = client(pace_s=0.2).answer("train", call(), (VECTOR,))
-    assert told["compute_s"] >= 0.2
+    content, _ = client(pace_s=0.2).answer("train", call(), (VECTOR,))
+    assert content["compute_s"] >= 0.2
     assert time.perf_counter() - began >= 0.2
-    told, _ = client(pace_s=0.2).answer("train", call(training={"epochs": 3}), (VECTOR,))
-    assert told["compute_s"] >= 0.6
+    content, _ = client(pace_s=0.2).answer("train", call(training={"epochs": 3}), (VECTOR,))
+    assert content["compute_s"] >= 0.6
 
 
-def test_phases_apart_are_the_whole_visit() -> None:
-    one = client()
-    assert one.answer("receive", {"stay": 7}, (VECTOR,)) == ({}, ())
-    told, nothing = one.answer("compute", call(), ())
+def test_separate_phases_equal_the_whole_visit() -> None:
+    answers = client()
+    assert answers.answer("receive", {"stay": 7}, (VECTOR,)) == ({}, ())
+    content, nothing = answers.answer("compute", call(), ())
     assert nothing == ()
-    _, (sent,) = one.answer("send", {"stay": 7}, ())
-    assert told["statistics"] == client().answer("train", call(), (VECTOR,))[0]["statistics"]
+    _, (sent,) = answers.answer("send", {"stay": 7}, ())
+    assert content["statistics"] == client().answer("train", call(), (VECTOR,))[0]["statistics"]
     assert np.array_equal(sent, client().answer("train", call(), (VECTOR,))[1][0])
-    assert "no visit 7" in one.answer("send", {"stay": 7}, ())[0]["refused"]
+    assert "no visit 7" in answers.answer("send", {"stay": 7}, ())[0]["refused"]
 
 
-def test_a_phase_out_of_turn_is_refused() -> None:
+def test_a_phase_out_of_order_is_refused() -> None:
     one = client()
     assert "no visit" in one.answer("compute", call(), ())[0]["refused"]
     one.answer("receive", {"stay": 7}, (VECTOR,))
@@ -122,42 +122,42 @@ def test_a_phase_out_of_turn_is_refused() -> None:
     ],
 )
 def test_unusable_work_is_refused(changes: dict[str, Any], arrays: Any, why: str) -> None:
-    told, sent = client().answer("train", call(**changes), arrays)
-    assert why in told["refused"]
+    content, sent = client().answer("train", call(**changes), arrays)
+    assert why in content["refused"]
     assert sent == ()
 
 
 @pytest.mark.parametrize("content", [{}, {"stay": "x"}, {"job": 3, "training": {}}])
 @pytest.mark.parametrize("kind", ["train", "receive", "compute", "send", "examples", "shell"])
-def test_nonsense_is_refused_and_the_next_call_answered(kind: str, content: dict[str, Any]) -> None:
+def test_a_malformed_call_is_refused_and_the_next_one_answered(kind: str, content: dict[str, Any]) -> None:
     one = client(share_examples=True)
     assert "refused" in one.answer(kind, content, ())[0]
     assert "refused" not in one.answer("train", call(), (VECTOR,))[0]
 
 
-def test_a_users_network_needs_its_owners_leave() -> None:
+def test_a_users_network_needs_its_owners_permission() -> None:
     job = {"network": {"network": "tests.deploy.client.nets:tiny"}}
-    told, _ = client().answer("train", call(**job), (VECTOR,))
-    assert "networks" in told["refused"]
-    told, _ = client(networks=["tests.deploy.client.nets:tiny"]).answer("train", call(**job), (VECTOR,))
-    assert "versions differ" in told["refused"]  # it was built, and is another network than the server's
+    content, _ = client().answer("train", call(**job), (VECTOR,))
+    assert "networks" in content["refused"]
+    content, _ = client(networks=["tests.deploy.client.nets:tiny"]).answer("train", call(**job), (VECTOR,))
+    assert "versions differ" in content["refused"]  # it was built, and is another network than the server's
 
 
-def test_limits() -> None:
+def test_calls_beyond_the_owners_limits_are_refused() -> None:
     assert "limits.examples = 30" in _refusal({"examples": 30}, training={"epochs": 2})
     assert "limits.visit_s = 0.2" in _refusal({"visit_s": 0.2}, training={"epochs": 100_000})
     huge = {"network": "mlp", "hidden": [1_000_000, 1_000_000]}
     assert "limits.memory_mb = 100" in _refusal({"memory_mb": 100}, network=huge)
-    told, _ = client(limits={"examples": 30, "visit_s": 60, "memory_mb": 1000}).answer("train", call(), (VECTOR,))
-    assert "refused" not in told
+    content, _ = client(limits={"examples": 30, "visit_s": 60, "memory_mb": 1000}).answer("train", call(), (VECTOR,))
+    assert "refused" not in content
 
 
 def _refusal(limits: dict[str, Any], **changes: Any) -> str:
-    told, _ = client(limits=limits).answer("train", call(**changes), (VECTOR,))
-    return str(told["refused"])
+    content, _ = client(limits=limits).answer("train", call(**changes), (VECTOR,))
+    return str(content["refused"])
 
 
-def test_it_tells_and_shares_what_its_owner_agreed_to() -> None:
+def test_a_client_reveals_only_what_its_owner_allows() -> None:
     private = client().answer("describe", {}, ())[0]
     assert private["label_histogram"] is None
     assert private["shares_examples"] is False

@@ -30,12 +30,12 @@ GOOD: dict[str, Any] = {"name": "c1", "insecure": True, "data": {"source": "digi
         ({"limits": {"cpus": 1}}, "limits.cpus"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], why: str) -> None:
+def test_invalid_settings_are_named(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         parse_client({**GOOD, **changes})
 
 
-def test_a_file_and_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_read_with_paths_relative_to_it(tmp_path: Path) -> None:
     path = tmp_path / "client.toml"
     path.write_text('name = "c"\nroot_certificates = "ca.crt"\nprivate_key = "/k"\n[data]\nsource = "digits"\n')
     settings = load_client(path)
@@ -48,9 +48,9 @@ def test_a_file_and_what_lies_beside_it(tmp_path: Path) -> None:
         load_client(path)
 
 
-def test_all_of_a_source_or_a_part_as_a_simulation_deals_it() -> None:
-    own = parse_client(GOOD).data.read()
-    assert (len(own.x), own.n_outputs, own.task) == (len(own.y), 10, "classes")
+def test_a_client_reads_a_whole_source_or_the_part_that_a_simulation_deals() -> None:
+    whole_source = parse_client(GOOD).data.read()
+    assert (len(whole_source.x), whole_source.n_outputs, whole_source.task) == (len(whole_source.y), 10, "classes")
     partition = {"kind": "dirichlet", "alpha": 0.5}
     shared = {"source": "digits", "clients": 6, "examples_per_client": 40, "partition": partition}
     tables = {"run": {"seed": 3, "horizon": 1.0}, "strategy": {"name": "fedavg"}, "data": shared}

@@ -36,11 +36,11 @@ class Script:
 
 
 def config(script: Callable[[Federation], Awaitable[None]] | None = None, **changes: Any) -> Config:
-    """The small configuration. changes: section__key = value. script: the strategy; the configured one if not given."""
+    """Return the small configuration. changes: section__key = value. script: the strategy, if not configured."""
     parsed = parse(TABLES).with_changes({name.replace("__", "."): value for name, value in changes.items()})
     return parsed if script is None else replace(parsed, strategy=Script(script))
 
 
 def real(script: Callable[[Federation], Awaitable[None]] | None = None, **changes: Any) -> Config:
-    """The same, for real processes."""
+    """Return the same configuration for real processes."""
     return config(script, **{name.replace(".", "__"): value for name, value in REAL.items()} | changes)

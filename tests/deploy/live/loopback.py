@@ -19,7 +19,7 @@ Change = Callable[[Call, Reply], Reply | None]
 
 
 def digits_clients(count: int, **settings: Any) -> list[Answers]:
-    """Clients that share the digits as in a simulation with seed 1 and partition iid."""
+    """Create clients that share the digits as in a simulation with seed 1 and partition iid."""
     data = {"source": "digits", "clients": count, "examples_per_client": 20}
     return [
         Answers(parse_client({"name": f"c{i}", "insecure": True, "data": {**data, "part": i}, **settings}))
@@ -28,9 +28,9 @@ def digits_clients(count: int, **settings: Any) -> list[Answers]:
 
 
 class Loopback:
-    """Implements `Grid`. online: nodes that are there; a call to another ends as "gone", as does what it works on.
+    """An implementation of `Grid`. online: reachable nodes; calls to others, even in progress, end as "gone".
 
-    change: called for each reply before it goes back; it may take time, change the reply, or return None: no reply.
+    change: called for each reply before it is returned; it may wait, change the reply, or return None to drop it.
     """
 
     def __init__(self, clients: Sequence[Answers], change: Change = lambda call, reply: reply) -> None:
@@ -52,7 +52,7 @@ class Loopback:
             return None
         name = next(self._names)
         self.calls.append(call)
-        sent = json.loads(json.dumps(call.content))  # nothing else goes over a network
+        sent = json.loads(json.dumps(call.content))  # only what can be sent over a network
         arrays = copy.deepcopy(call.arrays)
         self._open[name] = call.node
         thread = self._threads.setdefault(call.node, ThreadPoolExecutor(1))
@@ -83,7 +83,7 @@ class Loopback:
 
 
 def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for a condition that another thread fulfils."""
+    """Wait until another thread makes a condition true."""
     until = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < until, "it did not happen"

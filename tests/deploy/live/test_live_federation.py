@@ -1,4 +1,4 @@
-"""The federation on real time and messages: the same bits as the simulation, and clients that fail."""
+"""The federation in real time with messages: the same bits as the simulation, and failing clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def outcomes(run: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["fedavg", "sequential", "csgd"])
-def test_same_bits_as_the_simulation(strategy: str, tmp_path: Path, grid: Loopback) -> None:
+def test_a_deployment_gives_the_bits_of_the_simulation(strategy: str, tmp_path: Path, grid: Loopback) -> None:
     settings = config(strategy__name=strategy)
     simulated, records, _ = run(settings)
     summary = deploy_to_folder(settings, tmp_path / "run", grid)
@@ -58,7 +58,7 @@ def test_same_bits_as_the_simulation(strategy: str, tmp_path: Path, grid: Loopba
 NETWORK = "tests.strategies.nets:both"
 
 
-def test_a_client_cannot_change_frozen_parameters_nor_make_a_variance_negative(tmp_path: Path) -> None:
+def test_a_client_can_neither_change_frozen_parameters_nor_send_a_negative_variance(tmp_path: Path) -> None:
     changes = {"strategy.server_momentum": 0.9, "run.max_commits": 4}
     settings = parse({**TABLES, "model": {"network": NETWORK}}).with_changes(changes)
     simulated, _, _ = run(settings)
@@ -104,7 +104,7 @@ def test_visits_are_recorded_with_their_times(tmp_path: Path, grid: Loopback) ->
     assert np.all(visits["finished"] - visits["started"] >= 0.1)
 
 
-def test_a_client_that_leaves_in_a_visit_is_unavailable_and_may_return(tmp_path: Path, grid: Loopback) -> None:
+def test_a_client_that_leaves_during_a_visit_is_unavailable_and_can_return(tmp_path: Path, grid: Loopback) -> None:
     seen: list[str] = []
     back = threading.Event()
 
@@ -118,8 +118,8 @@ def test_a_client_that_leaves_in_a_visit_is_unavailable_and_may_return(tmp_path:
             await fed.train(fed.clients[0], fed.model)
         with pytest.raises(ClientUnavailable, match="it is offline"):
             await fed.train(fed.clients[0], fed.model)
-        others = await fed.train_all(fed.clients, fed.model)
-        seen.extend(str(update.client.id) for update in others)
+        updates = await fed.train_all(fed.clients, fed.model)
+        seen.extend(str(update.client.id) for update in updates)
         back.set()
         grid.online.add(100)
         for _ in range(100):
@@ -135,7 +135,7 @@ def test_a_client_that_leaves_in_a_visit_is_unavailable_and_may_return(tmp_path:
     assert outcomes(records).count("done") == 3
 
 
-def test_a_client_returns_as_another_node(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
+def test_a_client_can_return_as_another_node(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
     async def script(fed: Federation) -> None:
         grid.online.discard(101)
         grid.clients[555] = clients[1]
@@ -151,7 +151,7 @@ def test_a_client_returns_as_another_node(tmp_path: Path, grid: Loopback, client
     assert [call.node for call in grid.calls if call.kind == "train"][-1] == 555
 
 
-def test_a_name_that_is_in_use_is_not_taken_over(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
+def test_a_name_in_use_cannot_be_taken_over(tmp_path: Path, grid: Loopback, clients: list[Answers]) -> None:
     async def script(fed: Federation) -> None:
         grid.clients[666] = clients[1]
         grid.online.add(666)
@@ -186,7 +186,7 @@ def test_a_late_client_is_busy_until_it_answers(tmp_path: Path, grid: Loopback) 
     assert outcomes(records) == ["late", "unavailable", "done"]
 
 
-def test_a_cancelled_visit_leaves_its_client_busy(tmp_path: Path, grid: Loopback) -> None:
+def test_the_client_of_a_cancelled_visit_stays_busy(tmp_path: Path, grid: Loopback) -> None:
     def slow(call: Call, reply: Reply) -> Reply:
         if call.kind == "train":
             time.sleep(0.5)
@@ -218,28 +218,30 @@ def test_a_cancelled_visit_leaves_its_client_busy(tmp_path: Path, grid: Loopback
         (lambda reply: replace(reply, content={}), "statistics"),
     ],
 )
-def test_a_bad_update_is_refused(
+def test_a_bad_update_is_rejected(
     spoil: Callable[[Reply], Reply], why: str, tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match=why):
             await fed.train(fed.clients[1], fed.model)
         grid.change = lambda call, reply: reply
-        await fed.train(fed.clients[1], fed.model)  # for that visit alone
+        await fed.train(fed.clients[1], fed.model)  # only for that visit
 
     grid.change = lambda call, reply: spoil(reply) if call.kind == "train" else reply
     records = played(config(script), tmp_path, grid)
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
     assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
-    (told,) = [
-        each.getMessage() for each in caplog.records if each.name == "fedtempo.client" and each.levelname == "WARNING"
+    (message,) = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == "fedtempo.client" and record.levelname == "WARNING"
     ]
-    assert re.match(f"visit 1: the server refuses the update: .*{why}", told)
+    assert re.match(f"visit 1: the server refuses the update: .*{why}", message)
     assert [call.node for call in grid.calls if call.kind == "notice"] == [101]
 
 
-def test_of_a_client_that_does_not_answer_the_log_tells_once(
+def test_an_unresponsive_client_is_logged_once(
     tmp_path: Path, grid: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def script(fed: Federation) -> None:
@@ -250,15 +252,15 @@ def test_of_a_client_that_does_not_answer_the_log_tells_once(
 
     grid.change = lambda call, reply: None if call.kind == "train" and call.node == 100 else reply
     played(config(script, deploy__deadline_floor_s=0.2), tmp_path, grid)
-    told = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert told == [
+    messages = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert messages == [
         "client c0 does not answer: no reply within 0.2 s from node 100, which is online; further late answers of "
         "this client are not logged"
     ]
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_of_a_node_that_is_no_client_the_log_tells_once(
+def test_a_node_that_is_not_a_client_is_logged_once(
     asks: bool,
     tmp_path: Path,
     grid: Loopback,
@@ -282,25 +284,27 @@ def test_of_a_node_that_is_no_client_the_log_tells_once(
 
     grid.change = change
     assert outcomes(played(config(script), tmp_path, grid)) == ["done"]
-    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     if asks:
-        assert told.startswith("node 777 rejected: protocol version 0")
+        assert message.startswith("node 777 rejected: protocol version 0")
     else:
-        assert told.startswith("node 777 is online but has not described its client for 0.1 s: it is busy")
+        assert message.startswith("node 777 is online but has not described its client for 0.1 s: it is busy")
 
 
-def test_before_a_run_it_is_told_who_asks_for_nothing(grid: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_fetches_nothing_is_reported_before_the_run(
+    grid: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(joining, "SILENT_S", 0.1)
     grid.change = lambda call, reply: None if call.node == 101 else reply
-    told: list[str] = []
-    assert len(wait_for_clients(grid, 3, 1.0, at_least=2, say=told.append)) == 2
-    assert [line for line in told if "has not described" in line] == [
+    lines: list[str] = []
+    assert len(wait_for_clients(grid, 3, 1.0, at_least=2, say=lines.append)) == 2
+    assert [line for line in lines if "has not described" in line] == [
         "node 101 is online but has not described its client for 0.1 s: it is busy, or hangs"
     ]
 
 
 @pytest.mark.parametrize(("failure", "tries"), [("crashed", 2), ("failed", 1)])
-def test_a_crashed_process_is_asked_once_more(failure: Any, tries: int, tmp_path: Path, grid: Loopback) -> None:
+def test_a_call_to_a_crashed_process_is_repeated_once(failure: Any, tries: int, tmp_path: Path, grid: Loopback) -> None:
     async def script(fed: Federation) -> None:
         with pytest.raises(ClientUnavailable, match="gone wrong"):
             await fed.train(fed.clients[2], fed.model)
@@ -310,7 +314,7 @@ def test_a_crashed_process_is_asked_once_more(failure: Any, tries: int, tmp_path
     assert sum(call.kind == "train" for call in grid.calls) == tries
 
 
-def test_phases_apart_and_a_visit_given_up_between_them(tmp_path: Path, grid: Loopback) -> None:
+def test_a_visit_in_phases_can_be_cancelled_between_them(tmp_path: Path, grid: Loopback) -> None:
     async def script(fed: Federation) -> None:
         first, second = fed.clients[:2]
         with await fed.download(first, fed.model):
@@ -330,7 +334,7 @@ def test_phases_apart_and_a_visit_given_up_between_them(tmp_path: Path, grid: Lo
     assert outcomes(records) == ["cancelled", "cut", "cancelled", "done", "done"]
 
 
-def test_preparation_stands_outside_time(tmp_path: Path, grid: Loopback) -> None:
+def test_preparation_takes_no_run_time(tmp_path: Path, grid: Loopback) -> None:
     def slow(call: Call, reply: Reply) -> Reply:
         time.sleep(0.1)
         return reply
@@ -371,7 +375,7 @@ def test_the_run_ends_at_its_target(tmp_path: Path, grid: Loopback) -> None:
     assert summary["time_to_target_s"] is not None
 
 
-def test_examples_of_clients_that_agree(tmp_path: Path) -> None:
+def test_examples_come_only_from_clients_that_share_them(tmp_path: Path) -> None:
     sharing, keeping = digits_clients(2, share_examples=True)[0], digits_clients(2)[1]
     grid = Loopback([sharing, keeping])
 
@@ -393,15 +397,15 @@ def test_examples_of_clients_that_agree(tmp_path: Path) -> None:
         grid.close()
 
 
-def test_too_few_clients_is_an_error_that_says_so(grid: Loopback) -> None:
+def test_too_few_clients_are_reported_with_their_number(grid: Loopback) -> None:
     with pytest.raises(RunError, match="3 of 4 clients joined"):
         wait_for_clients(grid, 4, 0.5)
     assert len(wait_for_clients(grid, 4, 0.5, at_least=2)) == 3
 
 
-def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(grid: Loopback) -> None:
-    dead = next(iter(grid.online))  # still there for the SuperLink, for a minute
-    told: list[str] = []
+def test_a_client_restarted_before_the_run_is_asked_again(grid: Loopback) -> None:
+    dead = next(iter(grid.online))  # still online for the SuperLink, for a minute
+    lines: list[str] = []
 
     def change(call: Call, reply: Reply) -> Reply | None:
         if call.node == dead and dead_yet:
@@ -413,11 +417,11 @@ def test_a_client_that_was_killed_and_came_back_before_the_run_is_asked_again(gr
 
     dead_yet = [True]
     grid.change = change
-    assert len(wait_for_clients(grid, 3, 5.0, say=told.append)) == 3
-    assert len(told) == 3, "that it was away is nothing to tell"
+    assert len(wait_for_clients(grid, 3, 5.0, say=lines.append)) == 3
+    assert len(lines) == 3, "its absence is not reported"
 
 
-def test_a_measured_fleet_is_one_that_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:
+def test_a_measured_fleet_can_be_simulated(tmp_path: Path, grid: Loopback) -> None:
     def slow(call: Call, reply: Reply) -> Reply:
         time.sleep(0.2 if call.node == 101 else 0.0)
         return reply
@@ -440,7 +444,7 @@ def test_a_client_without_a_visit_cannot_be_measured(tmp_path: Path, grid: Loopb
         fleet_table(records)
 
 
-def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(tmp_path: Path, grid: Loopback) -> None:
+def test_a_cancelled_visit_of_an_unresponsive_client_does_not_block_the_run(tmp_path: Path, grid: Loopback) -> None:
     release = threading.Event()
 
     def hang(call: Call, reply: Reply) -> Reply:
@@ -462,7 +466,7 @@ def test_a_cancelled_visit_of_a_client_that_hangs_is_not_waited_for_without_end(
 
 
 @pytest.mark.parametrize("rules", [{"server.aggregation": "median"}, {"server.clip_norm": 0.01}])
-def test_averages_are_protected_as_in_the_simulation(rules: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
+def test_robust_averages_equal_those_of_the_simulation(rules: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
     settings = config().with_changes(rules)
     simulated, _, _ = run(settings)
     assert simulated["model_sha256"] != run(config())[0]["model_sha256"]
@@ -477,7 +481,7 @@ def test_too_many_bad_updates_end_the_run(tmp_path: Path, grid: Loopback) -> Non
         deploy_to_folder(config(server__max_bad_updates=1), tmp_path / "run", grid)
 
 
-def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:
+def test_a_failing_grid_ends_the_run(tmp_path: Path, grid: Loopback) -> None:
     async def script(fed: Federation) -> None:
         def broken(names: Any) -> Any:
             raise OSError("no route")
@@ -489,7 +493,7 @@ def test_a_grid_that_fails_ends_the_run(tmp_path: Path, grid: Loopback) -> None:
         deploy_to_folder(config(script), tmp_path / "run", grid)
 
 
-def test_a_client_that_restarts_at_once_under_its_old_number_is_found_again(tmp_path: Path, grid: Loopback) -> None:
+def test_a_client_that_restarts_immediately_under_its_old_number_is_found_again(tmp_path: Path, grid: Loopback) -> None:
     fails = [True]
 
     def restart(call: Call, reply: Reply) -> Reply:

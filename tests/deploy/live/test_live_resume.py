@@ -80,7 +80,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("checkpoint_s", [0.001, 30.0])
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
-def test_a_killed_run_happens_again_and_goes_on(
+def test_a_killed_run_is_replayed_and_continues(
     strategy: str, checkpoint_s: float, tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = {"run__max_commits": 4, **STRATEGIES[strategy]}
@@ -107,7 +107,7 @@ def test_a_killed_run_happens_again_and_goes_on(
     assert load_run(tmp_path / "run").facts["resumed"] == 1
 
 
-def test_a_run_that_fails_lets_go_of_its_folder_once_its_checkpoint_is_whole(
+def test_a_failed_run_releases_its_folder_after_its_last_checkpoint(
     tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, ended = [], []
@@ -124,7 +124,7 @@ def test_a_run_that_fails_lets_go_of_its_folder_once_its_checkpoint_is_whole(
     assert len(began) == len(ended) > 0
 
 
-def test_killed_again_and_again_it_has_the_bits_of_the_simulation(tmp_path: Path, grid: Loopback) -> None:
+def test_a_run_killed_repeatedly_has_the_bits_of_the_simulation(tmp_path: Path, grid: Loopback) -> None:
     settings = config(run__checkpoint_every=0.05)
     grid.change = uneven
     killed(settings, tmp_path / "run", grid, 2)
@@ -139,7 +139,7 @@ def test_killed_again_and_again_it_has_the_bits_of_the_simulation(tmp_path: Path
     assert load_run(tmp_path / "run").facts["resumed"] == 4
 
 
-def test_what_ended_while_the_server_was_away_is_fetched(tmp_path: Path, grid: Loopback) -> None:
+def test_replies_that_arrived_while_the_server_was_away_are_fetched(tmp_path: Path, grid: Loopback) -> None:
     hold = threading.Event()
 
     def held(call: Call, reply: Reply) -> Reply:
@@ -156,7 +156,7 @@ def test_what_ended_while_the_server_was_away_is_fetched(tmp_path: Path, grid: L
     assert len([call for call in grid.calls[calls:] if call.kind == "train"]) == 3
 
 
-def test_where_the_grid_knows_nothing_any_more_clients_answer_from_memory(
+def test_if_the_grid_lost_its_messages_clients_answer_from_memory(
     tmp_path: Path, grid: Loopback, clients: list[Answers], caplog: pytest.LogCaptureFixture
 ) -> None:
     killed(config(), tmp_path / "run", grid, 4)
@@ -187,7 +187,7 @@ def test_a_late_visit_is_late_again_and_its_client_busy(tmp_path: Path, grid: Lo
     assert load_run(tmp_path / "run").visits["outcome"].tolist()[:3] == ["late", "done", "done"]
 
 
-def test_the_time_in_which_the_server_was_away_does_not_count(tmp_path: Path, grid: Loopback) -> None:
+def test_time_while_the_server_was_away_does_not_count(tmp_path: Path, grid: Loopback) -> None:
     settings = config(run__horizon=2.5, run__max_commits=None)
     grid.change = uneven
     killed(settings, tmp_path / "run", grid, 2)
@@ -197,7 +197,7 @@ def test_the_time_in_which_the_server_was_away_does_not_count(tmp_path: Path, gr
     assert summary["visits"] > 4
 
 
-def test_preparation_and_uploads_happen_again(tmp_path: Path) -> None:
+def test_preparation_and_uploads_are_replayed(tmp_path: Path) -> None:
     grid = Loopback(digits_clients(2, share_examples=True))
 
     async def script(fed: Federation) -> None:
@@ -222,7 +222,7 @@ def test_preparation_and_uploads_happen_again(tmp_path: Path) -> None:
     assert {call.kind for call in grid.calls[calls:]} <= {"train"}
 
 
-def test_an_interrupted_run_is_resumed_too(tmp_path: Path, grid: Loopback) -> None:
+def test_an_interrupted_run_can_be_resumed(tmp_path: Path, grid: Loopback) -> None:
     async def script(fed: Federation) -> None:
         for _ in range(3):
             fed.commit(await fed.average(await fed.train_all(fed.clients, fed.model)))
@@ -236,7 +236,7 @@ def test_an_interrupted_run_is_resumed_too(tmp_path: Path, grid: Loopback) -> No
     assert summary["model_sha256"] == run(config())[0]["model_sha256"]
 
 
-def test_what_is_remembered_and_what_must_agree(tmp_path: Path, grid: Loopback) -> None:
+def test_a_deployment_remembers_its_options_and_rejects_changed_settings(tmp_path: Path, grid: Loopback) -> None:
     killing_it = killing(2, [])
     with pytest.raises(UserCodeError, match=": Killed "):
         deploy_to_folder(config(), tmp_path / "run", grid, remember={"local": None}, recorder=killing_it)
@@ -250,13 +250,13 @@ def test_what_is_remembered_and_what_must_agree(tmp_path: Path, grid: Loopback) 
     assert remembered(tmp_path / "run") is None
 
 
-def test_without_a_journal_nothing_is_written_for_it(tmp_path: Path, grid: Loopback) -> None:
+def test_without_a_journal_no_journal_files_are_written(tmp_path: Path, grid: Loopback) -> None:
     summary = deploy_to_folder(config(run__checkpoint_every=0), tmp_path / "run", grid)
     assert summary["model_sha256"] == run(config())[0]["model_sha256"]
     assert len(list((tmp_path / "run" / "models").iterdir())) == 1
 
 
-def test_a_journal_whose_models_are_gone_is_refused(tmp_path: Path, grid: Loopback) -> None:
+def test_a_journal_with_missing_models_is_rejected(tmp_path: Path, grid: Loopback) -> None:
     killed(config(), tmp_path / "run", grid, 2)
     for model in (tmp_path / "run" / "models").iterdir():
         model.unlink()

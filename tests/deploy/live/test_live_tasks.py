@@ -1,4 +1,4 @@
-"""Clients of a deployment learn numbers and tokens with the same bits as a simulation."""
+"""Deployments train on numbers and tokens with the same bits as simulations."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def grids() -> Iterator[Any]:
         return opened[-1]
 
     yield grid
-    for each in opened:
-        each.close()
+    for grid_ in opened:
+        grid_.close()
 
 
 @pytest.mark.parametrize("source", ["live_data:numbers", "live_data:tokens"])
-def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
-    asked = settings(source)
-    simulated, records, _ = run(asked)
-    summary = deploy_to_folder(asked, tmp_path / "run", grids(source))
+def test_numbers_and_tokens_have_the_bits_of_the_simulation(source: str, tmp_path: Path, grids: Any) -> None:
+    configured = settings(source)
+    simulated, records, _ = run(configured)
+    summary = deploy_to_folder(configured, tmp_path / "run", grids(source))
     assert summary["model_sha256"] == simulated["model_sha256"]
     assert summary["measure"] == simulated["measure"] != "accuracy"
     deployed = load_run(tmp_path / "run")
@@ -79,7 +79,7 @@ def test_the_same_bits_as_the_simulation(source: str, tmp_path: Path, grids: Any
     assert deployed.facts["data"]["task"] == records.facts["data"]["task"]
 
 
-def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Path, grids: Any) -> None:
+def test_clients_with_other_inputs_or_labels_are_rejected(tmp_path: Path, grids: Any) -> None:
     said: list[str] = []
     grid = grids("digits")
     with pytest.raises(RunError, match="0 of 3 clients joined"):
@@ -106,10 +106,10 @@ def test_clients_whose_labels_ask_for_something_else_are_not_taken(tmp_path: Pat
         ("live_data:tokens", {"symbols": 9}, "its tokens go up to 8, but the server has 6 tokens"),
     ],
 )
-def test_labels_that_do_not_fit_the_server_s_are_refused(
+def test_labels_unlike_those_of_the_server_are_rejected(
     source: str, options: dict[str, Any], why: str, tmp_path: Path, grids: Any
 ) -> None:
-    asked = settings(source)
+    configured = settings(source)
     grid, refusals = grids(source, **options), []
     answer = Answers.answer
     for client in grid.clients.values():
@@ -120,22 +120,22 @@ def test_labels_that_do_not_fit_the_server_s_are_refused(
             return reply
 
         client.answer = heard  # type: ignore[method-assign]
-    deploy_to_folder(asked.with_changes({"run.horizon": 2.0}), tmp_path / "run", grid)
+    deploy_to_folder(configured.with_changes({"run.horizon": 2.0}), tmp_path / "run", grid)
     assert why in refusals
 
 
 @pytest.mark.parametrize("key", ["tell_labels", "share_examples"])
-def test_what_goes_by_classes_is_an_error_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
-    asked = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
+def test_settings_for_classes_are_rejected_for_numbers(key: str, tmp_path: Path, grids: Any) -> None:
+    configured = settings("live_data:numbers").with_changes({f"data.{key}": True if key == "tell_labels" else 0.5})
     with pytest.raises(
         ConfigError,
         match=f"data.{key}: real clients count and share examples by class, but the labels of live_data:numbers",
     ):
-        deploy_to_folder(asked, tmp_path / "run", grids("live_data:numbers"))
+        deploy_to_folder(configured, tmp_path / "run", grids("live_data:numbers"))
 
 
-def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
-    """If a client's file lacks a class, its other classes keep their numbers."""
+def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
+    """If a client's file lacks a class, the other classes keep their numbers."""
     rng = np.random.default_rng(3)
     kinds = ["ash", "birch", "cedar"]
 
@@ -152,8 +152,8 @@ def test_classes_are_numbered_as_the_server_does(tmp_path: Path) -> None:
     ]
     assert clients[0]._y.max() == 0
     grid = Loopback(clients)
-    asked = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
-    deploy_to_folder(asked.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
+    configured = config(data__source=table("server.csv", kinds), data__options={"label": "tree"}, run__max_commits=2)
+    deploy_to_folder(configured.with_changes({"data.examples_per_client": 1}), tmp_path / "run", grid)
     assert set(clients[0]._y) == {2}
     assert set(clients[1]._y) == {1, 2}
     counts = np.array(load_run(tmp_path / "run").facts["label_histograms"])

@@ -1,4 +1,4 @@
-"""Nodes that come, go and return, and names that must not be taken over."""
+"""Nodes that join, leave and return, and names that cannot be taken over."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 
 
-def told(name: str, num_examples: int = 10) -> Description:
+def description(name: str, num_examples: int = 10) -> Description:
     return Description(name, num_examples, None, False, (1, 8, 8))
 
 
 def roster() -> tuple[Roster, tuple[Client, ...]]:
-    clients = as_clients([told("a"), told("b")])
+    clients = as_clients([description("a"), description("b")])
     return Roster(clients, [1, 2]), clients
 
 
-def test_clients_are_numbered_by_name_with_numbers_by_value() -> None:
-    clients = as_clients(told(name) for name in ("c10", "c2", "b", "c1"))
+def test_clients_are_numbered_in_natural_order_of_their_names() -> None:
+    clients = as_clients(description(name) for name in ("c10", "c2", "b", "c1"))
     assert [client.name for client in clients] == ["b", "c1", "c2", "c10"]
     assert [client.id for client in clients] == [0, 1, 2, 3]
 
@@ -29,7 +29,7 @@ def test_clients_are_numbered_by_name_with_numbers_by_value() -> None:
 @pytest.mark.parametrize(
     "spoilt", [{"protocol": 0}, {"num_examples": 0}, {"num_examples": "x"}, {"label_histogram": 3}]
 )
-def test_a_description_that_is_not_usable(spoilt: dict[str, object]) -> None:
+def test_an_unusable_description_is_rejected(spoilt: dict[str, object]) -> None:
     good = {
         "protocol": 1,
         "name": "a",
@@ -40,12 +40,12 @@ def test_a_description_that_is_not_usable(spoilt: dict[str, object]) -> None:
     }
     read = Description.read(good)
     assert read.label_histogram == (1, 2)
-    assert read.shares_examples is False  # nothing but a plain yes is one
+    assert read.shares_examples is False  # only a plain true is a consent
     with pytest.raises(ConfigError):
         Description.read({**good, **spoilt})
 
 
-def test_leaving_and_returning() -> None:
+def test_a_client_can_leave_and_return() -> None:
     async def main() -> None:
         members, (a, b) = roster()
         assert members.update([1]) == []
@@ -60,10 +60,10 @@ def test_leaving_and_returning() -> None:
     asyncio.run(main())
 
 
-def test_one_that_does_not_answer_is_away_until_it_does_or_returns() -> None:
+def test_an_unresponsive_client_is_away_until_it_answers_or_returns() -> None:
     async def main() -> None:
         members, (a, b) = roster()
-        for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, told("a"))):
+        for speaks in (lambda: members.mark_responsive(a), lambda: members.introduce(1, description("a"))):
             members.mark_unresponsive(a)
             assert members.node(a) is None
             assert members.update([1, 2]) == [1]
@@ -79,19 +79,19 @@ def test_one_that_does_not_answer_is_away_until_it_does_or_returns() -> None:
     asyncio.run(main())
 
 
-def test_a_new_node_takes_a_place_only_when_it_is_free() -> None:
+def test_a_new_node_takes_over_a_client_only_if_it_is_away() -> None:
     async def main() -> None:
         members, (a, _) = roster()
         assert members.update([1, 2, 9]) == [9]
-        assert members.introduce(9, told("a")) is None
+        assert members.introduce(9, description("a")) is None
         assert members.node(a) == 1
-        assert members.update([1, 2, 9]) == [9]  # asked again: the place may be free by then
+        assert members.update([1, 2, 9]) == [9]  # described again, because the client may be away by then
         members.mark_unresponsive(a)
-        assert members.introduce(9, told("b")) is None
-        assert members.introduce(9, told("a", num_examples=11)) is None
-        assert members.update([1, 2, 9]) == [1]  # 9 is another client
+        assert members.introduce(9, description("b")) is None
+        assert members.introduce(9, description("a", num_examples=11)) is None
+        assert members.update([1, 2, 9]) == [1]  # 9 belongs to another client
         assert members.update([1, 2, 9, 7]) == [1, 7]
-        assert members.introduce(7, told("a")) == 1
+        assert members.introduce(7, description("a")) == 1
         assert members.node(a) == 7
 
     asyncio.run(main())

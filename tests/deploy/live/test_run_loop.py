@@ -1,4 +1,4 @@
-"""Real time in instants: readings of the clock, and replay of recorded instants."""
+"""Real time in discrete instants: readings of the clock, and replay of recorded instants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def loop() -> RunLoop:
     return running
 
 
-def test_time_stands_still_between_instants_and_is_real() -> None:
+def test_time_is_constant_within_an_instant_and_follows_the_clock_between() -> None:
     async def main() -> None:
         began = loop().run_s
         time.sleep(0.05)
@@ -30,7 +30,7 @@ def test_time_stands_still_between_instants_and_is_real() -> None:
     play(main())
 
 
-def test_who_never_waits_does_not_stop_the_clock() -> None:
+def test_a_task_that_never_blocks_does_not_stop_the_clock() -> None:
     async def main() -> None:
         while loop().run_s < 0.02:
             await asyncio.sleep(0)
@@ -38,7 +38,7 @@ def test_who_never_waits_does_not_stop_the_clock() -> None:
     play(main())
 
 
-def test_the_clock_stands_still_while_the_server_is_away() -> None:
+def test_time_stops_while_the_server_is_away() -> None:
     async def main() -> None:
         await asyncio.sleep(0.01)
         away = time.monotonic()
@@ -51,7 +51,7 @@ def test_the_clock_stands_still_while_the_server_is_away() -> None:
     play(main())
 
 
-def test_preparation_is_no_time_but_its_timers_work() -> None:
+def test_preparation_takes_no_time_but_its_timers_run() -> None:
     async def main() -> None:
         run_timer = loop().call_at(0.5, lambda: seen.append("run"))
         loop().stand_still()
@@ -67,7 +67,7 @@ def test_preparation_is_no_time_but_its_timers_work() -> None:
 
 
 def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant], list[str]]:
-    """Post three events from another thread, with a timer between; return what the run saw, and its instants."""
+    """Post three events from another thread, with timers in between; return the run's events, instants and phases."""
     seen: list[tuple[float, Any]] = []
     instants: list[Instant] = []
     phases: list[str] = []
@@ -88,7 +88,9 @@ def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant],
 
         def deliver(event: Any) -> None:
             seen.append((loop().now, event))
-            if len([each for each in seen if isinstance(each[1], int)]) == 3 + len([e for i in past for e in i.events]):
+            if len([entry for entry in seen if isinstance(entry[1], int)]) == 3 + len(
+                [e for i in past for e in i.events]
+            ):
                 over.set_result(None)
 
         running = loop()
@@ -103,7 +105,7 @@ def record(past: list[Instant]) -> tuple[list[tuple[float, Any]], list[Instant],
     return seen, instants, phases
 
 
-def test_recorded_instants_happen_again_and_then_it_goes_on() -> None:
+def test_recorded_instants_are_replayed_before_new_ones() -> None:
     first, instants, _ = record([])
     assert [instant for instant in instants if instant.events]
     assert [event for _, event in first if event != "timer"] == [0, 1, 2]
@@ -113,7 +115,7 @@ def test_recorded_instants_happen_again_and_then_it_goes_on() -> None:
     assert min(instant.time for instant in more) >= instants[-1].time
 
 
-def test_what_another_thread_calls_is_run() -> None:
+def test_callbacks_from_another_thread_are_run() -> None:
     async def main() -> None:
         called = loop().create_future()
         running = loop()
@@ -123,7 +125,7 @@ def test_what_another_thread_calls_is_run() -> None:
     play(main())
 
 
-def test_ctrl_c_ends_a_run_that_waits() -> None:
+def test_ctrl_c_ends_a_waiting_run() -> None:
     import os
     import signal
 

@@ -1,4 +1,4 @@
-"""TensorBoard, MLflow and Weights & Biases themselves, each where it is installed."""
+"""The real TensorBoard, MLflow and Weights & Biases; each is skipped unless installed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.report.trackers.test_tracking import run
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow makes its database before anything else, which takes a while on a busy machine."""
+    """Wait longer: MLflow creates its database first, which takes a while on a busy machine."""
     monkeypatch.setattr(tracking, "PATIENCE_S", 600.0)
 
 
-def test_tensorboard(tmp_path: Path) -> None:
+def test_tensorboard_receives_a_run(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="needs TensorBoard (extra trackers)")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -34,7 +34,7 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert b"clients_per_round" in events.Tensors("configuration/text_summary")[0].tensor_proto.string_val[0]
 
 
-def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mlflow.store.tracking.sqlalchemy_store", reason="needs MLflow (extra trackers)")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.chdir(tmp_path)
@@ -43,20 +43,20 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path / "run", "mlflow")
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     experiment = client.get_experiment_by_name("fedtempo")
-    (found,) = client.search_runs([experiment.experiment_id])
+    (logged_run,) = client.search_runs([experiment.experiment_id])
     records = load_run(tmp_path / "run")
-    points = client.get_metric_history(found.info.run_id, "evaluation/accuracy")
+    points = client.get_metric_history(logged_run.info.run_id, "evaluation/accuracy")
     assert sorted(p.value for p in points) == pytest.approx(sorted(records.evaluations["accuracy"].tolist()))
-    assert found.info.status == "FINISHED"
-    assert found.info.run_name == "fedavg-seed1"
-    assert found.data.params["strategy.name"] == "fedavg"
+    assert logged_run.info.status == "FINISHED"
+    assert logged_run.info.run_name == "fedavg-seed1"
+    assert logged_run.data.params["strategy.name"] == "fedavg"
     assert records.summary is not None
-    assert found.data.metrics["summary/visits"] == records.summary["visits"]
-    files = {file.path for file in client.list_artifacts(found.info.run_id)}
+    assert logged_run.data.metrics["summary/visits"] == records.summary["visits"]
+    files = {file.path for file in client.list_artifacts(logged_run.info.run_id)}
     assert files == {"config.toml", "environment.json", "summary.json"}
 
 
-def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_receives_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wandb", reason="needs Weights & Biases (extra trackers)")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     run(tmp_path / "run", "wandb")
@@ -65,7 +65,7 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     until = time.monotonic() + 60
     while (
         b"evaluation/accuracy" not in written.read_bytes()
-    ):  # by a process of W&B's own, a moment after it has finished
+    ):  # written by a separate process of W&B, a moment after the run has finished
         assert time.monotonic() < until
         time.sleep(0.1)
     assert {"config.toml", "summary.json"} <= {path.name for path in (folder / "files").iterdir()}

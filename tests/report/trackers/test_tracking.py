@@ -1,4 +1,4 @@
-"""Trackers change nothing, end nothing, and are told all."""
+"""Trackers receive everything, change no result and end no run."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TABLES: dict[str, Any] = {
 
 
 class Remembers:
-    """What it was told, and by which thread."""
+    """A tracker that remembers what it received and from which thread."""
 
-    made: list[Remembers] = []  # noqa: RUF012
+    instances: list[Remembers] = []  # noqa: RUF012
 
     def __init__(self) -> None:
         self.about: About | None = None
@@ -47,7 +47,7 @@ class Remembers:
         self.summary: Mapping[str, Any] | None = None
         self.files: list[str] = []
         self.threads: set[str] = set()
-        self.made.append(self)
+        self.instances.append(self)
 
     def begin(self, about: About) -> None:
         self.threads.add(threading.current_thread().name)
@@ -74,7 +74,7 @@ class Hangs(Remembers):
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    Remembers.made.clear()
+    Remembers.instances.clear()
 
 
 def run(folder: Path, *trackers: str) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def run(folder: Path, *trackers: str) -> dict[str, Any]:
         return Run(config, observers=observers).begin(folder)
 
 
-def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_path: Path) -> None:
+def test_a_tracker_receives_everything_in_a_separate_thread_and_changes_no_bit(tmp_path: Path) -> None:
     alone = run(tmp_path / "alone")
     followed = run(tmp_path / "followed", f"{__name__}:Remembers")
     for name in ("model_sha256", "events_sha256", "final_accuracy"):
         assert followed[name] == alone[name]
-    tracker = Remembers.made[0]
+    tracker = Remembers.instances[0]
     records = load_run(tmp_path / "followed")
     accuracies = [(p.time_s, p.values["evaluation/accuracy"]) for p in tracker.points if "evaluation/loss" in p.values]
     assert accuracies == list(zip(records.evaluations["time"].tolist(), records.evaluations["accuracy"].tolist()))
@@ -105,21 +105,21 @@ def test_a_tracker_hears_all_from_a_thread_of_its_own_and_changes_no_bit(tmp_pat
     assert tracker.files == ["config.toml", "environment.json", "summary.json", "report.html"]
 
 
-def test_a_tracker_that_fails_is_told_of_once_and_the_others_go_on(
+def test_a_failing_tracker_is_logged_once_and_the_others_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         summary = run(tmp_path / "run", f"{__name__}:Breaks", f"{__name__}:Remembers")
     assert summary["ended"] == "horizon"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{__name__}:Breaks failed and gets no more of this run: the tracker's disk is full"
+        f"{__name__}:Breaks failed; this run sends it nothing more: the tracker's disk is full"
     ]
-    broken, well = Remembers.made
+    broken, well = Remembers.instances
     assert broken.summary is None
     assert well.summary is not None
 
 
-def test_a_tracker_that_hangs_does_not_hold_the_run(
+def test_a_tracker_that_hangs_does_not_block_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracking_module, "PATIENCE_S", 0.05)
@@ -129,14 +129,14 @@ def test_a_tracker_that_hangs_does_not_hold_the_run(
     assert "hangs did not finish within 0.05 s" in caplog.text
 
 
-def test_a_run_that_never_begins_has_no_trace_at_trackers(tmp_path: Path) -> None:
+def test_a_run_that_never_begins_leaves_nothing_at_trackers(tmp_path: Path) -> None:
     config = parse(TABLES | {"run": {"horizon": 30.0, "track": [f"{__name__}:Remembers"]}})
     with pytest.raises(ConfigError, match="bad"), tracked(config, tmp_path):
         raise ConfigError("bad")
-    assert Remembers.made[0].about is None
+    assert Remembers.instances[0].about is None
 
 
-def test_what_is_not_installed_or_unknown_is_one_error_before_anything(
+def test_missing_or_unknown_trackers_are_reported_before_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
@@ -147,7 +147,7 @@ def test_what_is_not_installed_or_unknown_is_one_error_before_anything(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_command_line_names_trackers_and_the_folder_remembers_them(
+def test_trackers_are_set_on_the_command_line_and_stored_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import tomli_w
@@ -163,7 +163,7 @@ def test_the_command_line_names_trackers_and_the_folder_remembers_them(
 
     assert fedtempo("run", config, "--out", tmp_path / "run", "--track", f"{__name__}:Remembers") == 0
     assert f'"{__name__}:Remembers"' in (tmp_path / "run/config.toml").read_text()
-    assert Remembers.made[-1].files[-1] == "report.html"
+    assert Remembers.instances[-1].files[-1] == "report.html"
     monkeypatch.setitem(sys.modules, "mlflow", None)
     for command in (["run"], ["compare", "--strategies", "fedavg"]):
         assert fedtempo(*command, config, "--out", tmp_path / "none", "--track", "mlflow") == 2
@@ -171,9 +171,9 @@ def test_the_command_line_names_trackers_and_the_folder_remembers_them(
         assert complaint.startswith("error: run.track = 'mlflow'")
         assert complaint.count("\n") == 1
         assert not (tmp_path / "none").exists()
-    Remembers.made.clear()
+    Remembers.instances.clear()
     arguments = ["--strategies", "fedavg,sequential", "--track", f"{__name__}:Remembers", "--log-format", "json"]
     assert fedtempo("compare", config, "--out", tmp_path / "both", *arguments) == 0
-    followed = [tracker.about.name for tracker in Remembers.made if tracker.about]
+    followed = [tracker.about.name for tracker in Remembers.instances if tracker.about]
     assert followed == ["fedavg-seed1", "sequential-seed1"]
     assert '"logger": "fedtempo.run"' in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do over two pipes, by its own protocol."""
+"""A headless Chromium, controlled over two pipes with the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 
 class Page:
-    """One page of a browser. errors: what its scripts and its console complained about."""
+    """One page of a browser. errors: the errors of its scripts and its console."""
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = os.fdopen(read, "rb"), os.fdopen(write, "wb")
@@ -33,7 +33,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask for something, and wait for the answer."""
+        """Send a command and wait for its answer."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -52,29 +52,29 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=url)
-        self.errors.clear()  # those of the page before
+        self.errors.clear()  # events of the previous page
         self.asked = [other for other in self.asked if other.startswith(url)]
 
     def value(self, expression: str) -> Any:
-        """What an expression of JavaScript gives."""
+        """Return the value of a JavaScript expression."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def wait(self, expression: str, seconds: float = 60.0) -> None:
-        """Until an expression is true."""
+        """Wait until a JavaScript expression is true."""
         until = time.monotonic() + seconds
         while not self.value(expression):
             assert time.monotonic() < until, f"{expression} did not come true; {self.errors}"
             time.sleep(0.1)
 
     def picture(self, path: Path) -> None:
-        """The whole page, however long."""
+        """Save a picture of the whole page, however long."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def close(self) -> None:
-        """The browser is gone."""
+        """End the browser."""
         self._read.close()
         with contextlib.suppress(BrokenPipeError):
             self._write.close()
@@ -84,8 +84,8 @@ class Page:
         while (byte := self._read.read(1)) != b"\0":
             assert byte, "the browser ended"
             message += byte
-        found: dict[str, Any] = json.loads(message)
-        return found
+        parsed: dict[str, Any] = json.loads(message)
+        return parsed
 
     def _hear(self, event: dict[str, Any]) -> None:
         match event.get("method"):
@@ -99,7 +99,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
-    """A page of a browser with a profile of its own."""
+    """Start a browser with a separate profile; yield a page."""
     assert CHROMIUM is not None
     to_browser, from_us = os.pipe()
     from_browser, to_us = os.pipe()
@@ -107,7 +107,7 @@ def browser() -> Iterator[Page]:
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"]
         flags += ["--disable-background-networking", f"--user-data-dir={profile}"]
         ours = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_browser, to_us)]
-        # The protocol has it that the browser reads from 3 and writes to 4.
+        # The browser reads commands from descriptor 3 and writes to descriptor 4.
         process = subprocess.Popen(
             ["/bin/bash", "-c", f'exec "$@" 3<&{ours[0]} 4>&{ours[1]}', "bash", CHROMIUM, *flags],
             pass_fds=ours,

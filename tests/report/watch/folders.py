@@ -1,4 +1,4 @@
-"""Run folders as a page finds them, without a run: one that goes on, and one that has finished."""
+"""Run folders as the page finds them, written without a run: one in progress, and one that has finished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ["Ward <b>7</b>", "O'Hara & sons", *(f"clinic {i}" for i in range(2, 10_
 
 
 class Written:
-    """A run folder that is written bit by bit: clients in groups of two, in turn, visit after visit."""
+    """A run folder written step by step: clients in groups of two take turns, visit after visit."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Written:
         """Those that have begun and not ended, by row."""
 
     def go(self, until_s: float) -> None:
-        """Record all that ends by then."""
+        """Record all visits that end by the given time."""
         for client in range(self.clients):
             while self._free[client] < until_s:
                 self._begin(client)
@@ -69,7 +69,7 @@ class Written:
         self.recorder.flush()
 
     def now(self, now_s: float) -> None:
-        """What is in progress, as a run says it."""
+        """Publish the visits in progress, as a run does."""
         rows = [
             (row.client, -1 if row.group is None else row.group, row.started, row.received, row.computed)
             for row in self._visits

@@ -1,4 +1,4 @@
-"""Runs as a page knows them: how they stand, what they measure, and what is new."""
+"""Runs as the page shows them: their state, their measures, and what is new."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fedtempo.report.watch.following import Followed, Seen
 from tests.report.watch.folders import Written
 
 
-def seen(detail: dict[str, Any]) -> Seen:
+def seen_in(detail: dict[str, Any]) -> Seen:
     return Seen(detail["generation"], *(detail["seen"][name] for name in ("curve", "calendar", "log")))
 
 
-def one(folder: Path, since: Seen = Seen()) -> tuple[dict[str, Any], dict[str, Any] | None]:  # noqa: B008
+def row_and_detail(folder: Path, since: Seen = Seen()) -> tuple[dict[str, Any], dict[str, Any] | None]:  # noqa: B008
     answer = Followed([folder]).answer({0: since})
     return answer["runs"][0], answer["details"]["0"]
 
 
-def test_a_finished_run_shows_what_its_summary_says(tmp_path: Path) -> None:
+def test_a_finished_run_shows_its_summary(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(100.0)
     written.end(100.0)
-    row, detail = one(tmp_path / "run")
+    row, detail = row_and_detail(tmp_path / "run")
     summary = summarise(load_run(tmp_path / "run"))
     assert detail is not None
     assert (row["state"], row["why"], row["busy"]) == ("finished", "ended by horizon", None)
@@ -47,15 +47,15 @@ def test_a_finished_run_shows_what_its_summary_says(tmp_path: Path) -> None:
     assert detail["log"][-1] == (100.0, "end", "the run ended: horizon")
 
 
-def test_only_what_is_new_is_told(tmp_path: Path) -> None:
+def test_answers_hold_only_what_is_new(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(20.0)
     followed = Followed([tmp_path / "run"])
     first = followed.answer({0: Seen()})["details"]["0"]
-    same = followed.answer({0: seen(first)})["details"]["0"]
+    same = followed.answer({0: seen_in(first)})["details"]["0"]
     assert (same["visits"], same["log"], same["curve"]) == ([], [], None)
     written.go(30.0)
-    second = followed.answer({0: seen(first)})["details"]["0"]
+    second = followed.answer({0: seen_in(first)})["details"]["0"]
     assert second["visits"]
     assert all(20.0 < visit[5] <= 30.0 for visit in second["visits"])
     assert {line[0] for line in second["log"] if line[1] == "evaluation"} == {25.0, 30.0}
@@ -65,11 +65,11 @@ def test_only_what_is_new_is_told(tmp_path: Path) -> None:
     written.close()
 
 
-def test_who_is_busy_now(tmp_path: Path) -> None:
+def test_busy_clients_are_shown(tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=20)
     written.go(30.0)
     written.now(30.4)
-    row, detail = one(tmp_path / "run")
+    row, detail = row_and_detail(tmp_path / "run")
     assert detail is not None
     going = json.loads((tmp_path / "run/now.json").read_text())["in_progress"]
     assert row["state"] == "running"
@@ -83,16 +83,16 @@ def test_who_is_busy_now(tmp_path: Path) -> None:
     written.close()
 
 
-def test_what_has_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
-    """Rows are read after what is in progress, and a fast run goes on meanwhile."""
+def test_a_visit_that_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> None:
+    """Rows are read after the visits in progress, and a fast run continues in between."""
     written = Written(tmp_path / "run", clients=20)
     written.go(30.0)
     written.now(30.0)
-    _, before = one(tmp_path / "run")
+    _, before = row_and_detail(tmp_path / "run")
     written.go(40.0)
-    row, after = one(tmp_path / "run")
+    row, after = row_and_detail(tmp_path / "run")
     written.end(100.0)
-    _, whole = one(tmp_path / "run")
+    _, whole = row_and_detail(tmp_path / "run")
     assert before is not None
     assert after is not None
     assert whole is not None
@@ -104,24 +104,24 @@ def test_what_has_ended_since_it_was_in_progress_counts_once(tmp_path: Path) -> 
         assert after[curve]["counts"] == whole[curve]["counts"][:instants]
 
 
-def test_a_run_that_was_killed_is_not_called_running(tmp_path: Path) -> None:
+def test_a_killed_run_is_not_shown_as_running(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(10.0)
     written.now(10.0)
     old = time.time() - 120
     os.utime(tmp_path / "run/now.json", (old, old))
-    row, _ = one(tmp_path / "run")
+    row, _ = row_and_detail(tmp_path / "run")
     assert row["state"] == "silent"
     assert row["why"].startswith("nothing was written for 120 s")
     assert row["busy"] is None
     written.close()
-    assert one(tmp_path / "run")[0]["state"] == "silent"
+    assert row_and_detail(tmp_path / "run")[0]["state"] == "silent"
     written = Written(tmp_path / "other")
     written.end(10.0, "interrupted")
-    assert one(tmp_path / "other")[0]["state"] == "interrupted"
+    assert row_and_detail(tmp_path / "other")[0]["state"] == "interrupted"
 
 
-def test_a_folder_stands_for_the_runs_in_it_as_they_begin(tmp_path: Path) -> None:
+def test_a_folder_shows_its_runs_as_they_begin(tmp_path: Path) -> None:
     followed = Followed([tmp_path])
     assert followed.answer({}) == {"runs": [], "details": {}, "left_out": 0}
     first = Written(tmp_path / "b")
@@ -141,11 +141,11 @@ def test_a_folder_stands_for_the_runs_in_it_as_they_begin(tmp_path: Path) -> Non
 def test_a_run_that_has_not_begun_is_starting(tmp_path: Path) -> None:
     (tmp_path / "config.toml").touch()
     (tmp_path / "environment.json").write_text("{}")
-    row, detail = one(tmp_path)
+    row, detail = row_and_detail(tmp_path)
     assert (row["state"], detail) == ("starting", None)
 
 
-def test_runs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "MOST_RUNS", 2)
     for i in range(4):
         Written(tmp_path / f"run{i}").close()
@@ -154,15 +154,15 @@ def test_runs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("content", ["{", '{"now_s": -1, "visits_begun": 0, "busy": 0, "in_progress": []}', "[]"])
-def test_what_no_run_writes_is_unreadable_and_no_crash(tmp_path: Path, content: str) -> None:
+def test_impossible_records_are_shown_as_unreadable(tmp_path: Path, content: str) -> None:
     Written(tmp_path / "run").close()
     (tmp_path / "run/now.json").write_text(content)
-    row, _ = one(tmp_path / "run")
+    row, _ = row_and_detail(tmp_path / "run")
     assert row["state"] == "unreadable"
     assert "now.json cannot be read" in row["why"]
 
 
-def test_answers_stay_small_for_ten_thousand_clients(tmp_path: Path) -> None:
+def test_answers_stay_small_with_ten_thousand_clients(tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=10_000, horizon_s=40.0)
     written.go(8.0)
     written.now(8.0)
@@ -174,7 +174,7 @@ def test_answers_stay_small_for_ten_thousand_clients(tmp_path: Path) -> None:
     written.close()
 
 
-def test_a_long_calendar_comes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_calendar_is_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "_VISITS_AT_ONCE", 50)
     written = Written(tmp_path / "run")
     written.go(30.0)
@@ -185,7 +185,7 @@ def test_a_long_calendar_comes_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
         visits += detail["visits"]
         if not detail["more"]:
             break
-        since = seen(detail)
+        since = seen_in(detail)
     written.close()
     assert len(visits) == len(load_run(tmp_path / "run").visits["number"]) > 50
 
@@ -199,10 +199,10 @@ def test_a_run_without_rows_shows_its_totals_at_its_end(tmp_path: Path) -> None:
     for name, value in {"strategy": "s", "seed": 1, "n_clients": 24, "horizon_s": 50.0, "resumed": 0}.items():
         written.recorder.fact(name, value)
     written.go(50.0)
-    row, _ = one(tmp_path / "run")
+    row, _ = row_and_detail(tmp_path / "run")
     assert (row["rows"], row["visits"], row["lost"], row["busy_ratio"]) == (False, None, None, None)
     written.end(50.0)
-    row, detail = one(tmp_path / "run")
+    row, detail = row_and_detail(tmp_path / "run")
     assert detail is not None
     summary = summarise(load_run(tmp_path / "run"))
     assert (row["visits"], row["commits"]) == (summary["visits"], summary["commits"])

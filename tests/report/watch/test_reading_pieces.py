@@ -37,7 +37,7 @@ def begun(folder: Path, resumed: int = 0) -> Recorder:
 
 @settings(max_examples=15)
 @given(order=st.permutations(range(1, 13)), cuts=st.sets(st.integers(0, 12)))
-def test_every_visit_is_read_once_in_whatever_order_visits_end(order, cuts, tmp_path_factory) -> None:
+def test_every_visit_is_read_once_in_any_order_of_ends(order, cuts, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("run")
     recorder, reader, read = begun(folder), Reader(folder), []
     for position, number in enumerate(order):
@@ -51,21 +51,21 @@ def test_every_visit_is_read_once_in_whatever_order_visits_end(order, cuts, tmp_
     assert numbers(reader) == []
 
 
-def test_a_writer_goes_on_while_it_is_read(tmp_path: Path) -> None:
+def test_reading_does_not_block_the_writer(tmp_path: Path) -> None:
     written, reader = Written(tmp_path / "run"), Reader(tmp_path / "run")
-    found: list[np.ndarray] = []
+    numbers_read: list[np.ndarray] = []
     for until in (10.0, 20.0, 30.0):
         written.go(until)
         piece = reader.read()
         assert not piece.more
         assert not piece.again
-        found.append(piece.visits["number"])
+        numbers_read.append(piece.visits["number"])
         assert piece.evaluations["time"].tolist() == [until - 5.0, until] if until > 10 else [0.0, 5.0, 10.0]
     written.close()
-    assert sorted(np.concatenate(found).tolist()) == load_run(tmp_path / "run").visits["number"].tolist()
+    assert sorted(np.concatenate(numbers_read).tolist()) == load_run(tmp_path / "run").visits["number"].tolist()
 
 
-def test_a_piece_is_bounded_and_says_that_there_is_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_is_limited_and_says_if_more_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ROWS_AT_ONCE", 4)
     recorder, reader = begun(tmp_path), Reader(tmp_path)
     for number in range(1, 7):
@@ -84,7 +84,7 @@ def test_numbers_far_apart_take_no_memory(tmp_path: Path) -> None:
     assert numbers(reader) == []
 
 
-def test_a_run_that_is_resumed_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_resumed_run_is_read_from_its_start(tmp_path: Path) -> None:
     recorder, reader = begun(tmp_path), Reader(tmp_path)
     recorder.visit(row(1))
     recorder.close()
@@ -107,7 +107,7 @@ def test_a_run_that_is_resumed_is_read_from_its_start(tmp_path: Path) -> None:
         ("DROP TABLE commits; CREATE VIEW commits AS SELECT 1", "not a plain table"),
     ],
 )
-def test_what_no_run_records_is_an_error(tmp_path: Path, statement: str, message: str) -> None:
+def test_impossible_records_are_an_error(tmp_path: Path, statement: str, message: str) -> None:
     recorder = begun(tmp_path)
     recorder.visit(row(1))
     recorder.close()

@@ -1,4 +1,4 @@
-"""What a page keeps of a long run."""
+"""Data that the page keeps of a long run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ visits = st.lists(
 
 
 def alive(rows: list[tuple[int, float, float]], at: float, going_on: list[tuple[int, float]] = []) -> int:  # noqa: B006
-    """Spans at an instant, one by one."""
+    """Count the spans at an instant one by one."""
     spans: dict[object, list[float]] = {}
     for number, (group, started, finished) in enumerate([*rows, *((g, s, np.inf) for g, s in going_on)]):
         span = spans.setdefault(group if group >= 0 else (number,), [started, finished])
@@ -25,7 +25,7 @@ def alive(rows: list[tuple[int, float, float]], at: float, going_on: list[tuple[
 
 
 @given(visits, st.integers(1, 5), st.sampled_from([None, 80.0]))
-def test_spans_are_counted_exactly_at_their_instants(rows, pieces, end_s) -> None:
+def test_spans_are_counted_exactly_at_each_instant(rows, pieces, end_s) -> None:
     spans = Spans(end_s, instants=20)
     rows = sorted(rows, key=lambda row: row[2])
     for piece in np.array_split(np.array(rows).reshape(-1, 3), pieces):
@@ -36,7 +36,7 @@ def test_spans_are_counted_exactly_at_their_instants(rows, pieces, end_s) -> Non
 
 
 @given(visits, st.integers(0, 8))
-def test_visits_in_progress_make_their_groups_go_on(rows, n_going_on) -> None:
+def test_visits_in_progress_keep_their_groups_active(rows, n_going_on) -> None:
     rows = sorted(rows, key=lambda row: row[2])
     over = max((row[2] for row in rows), default=0.0)
     going_on = [(number % 4 - 1, over + 0.1 * number) for number in range(n_going_on)]
@@ -48,7 +48,7 @@ def test_visits_in_progress_make_their_groups_go_on(rows, n_going_on) -> None:
     assert spans.counts(89.0) == [alive(rows, 2.0 * i) for i in range(45)]
 
 
-def test_groups_that_are_known_by_number_are_bounded() -> None:
+def test_the_number_of_remembered_groups_is_limited() -> None:
     spans = Spans(100.0, known=10)
     numbers = np.arange(1000)
     spans.add(numbers, numbers / 20.0, numbers / 20.0 + 1)
@@ -57,7 +57,7 @@ def test_groups_that_are_known_by_number_are_bounded() -> None:
 
 
 @given(st.integers(0, 3000))
-def test_a_curve_keeps_its_ends_and_no_more_points_than_it_may(n_points) -> None:
+def test_a_thinned_curve_keeps_its_ends_and_its_maximum_size(n_points) -> None:
     curve = Curve(most=50)
     for x in range(n_points):
         curve.add((float(x), 0.5))
@@ -71,7 +71,7 @@ def test_a_curve_keeps_its_ends_and_no_more_points_than_it_may(n_points) -> None
 
 
 @given(st.lists(st.lists(st.integers(0, 5000))))
-def test_a_histogram_loses_nothing(pieces) -> None:
+def test_a_histogram_counts_every_value(pieces) -> None:
     histogram = Histogram(bins=8)
     for piece in pieces:
         histogram.add(np.array(piece, dtype=np.int64))
@@ -81,7 +81,7 @@ def test_a_histogram_loses_nothing(pieces) -> None:
     assert len(histogram.counts()) <= 8
 
 
-def test_recent_items_are_told_once_and_old_ones_passed_over() -> None:
+def test_recent_items_are_returned_once_and_expired_ones_skipped() -> None:
     recent: Recent[int] = Recent(most=5)
     recent.add([0, 1, 2])
     assert recent.after(0, most=2) == (2, [0, 1])

@@ -1,4 +1,4 @@
-"""The page over HTTP: who gets what, and who gets nothing."""
+"""The page over HTTP: what is served, and to whom."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written(tmp_path: Path):
 
 
 class Client:
-    """Asks the application, without a socket."""
+    """A client that calls the application without a socket."""
 
     def __init__(self, folder: Path) -> None:
         self._app = make_app([folder], TOKEN)
@@ -63,7 +63,7 @@ def test_the_page_needs_the_token(client: Client) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8123", "127.0.0.1.evil.example", "192.168.1.5:8123", ""]
 )
-def test_another_host_is_refused_although_the_token_is_right(client: Client, host: str) -> None:
+def test_another_host_is_rejected_even_with_the_right_token(client: Client, host: str) -> None:
     for answer in (
         client.get(f"/{TOKEN}/", headers={"Host": host}),
         client.post(f"/{TOKEN}/state", content="{}", headers={"Host": host}),
@@ -73,11 +73,11 @@ def test_another_host_is_refused_although_the_token_is_right(client: Client, hos
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8123", "localhost:8123"])
-def test_this_machine_is_served(client: Client, host: str) -> None:
+def test_requests_from_this_machine_are_served(client: Client, host: str) -> None:
     assert client.get(f"/{TOKEN}/", headers={"Host": host}).status_code == 200
 
 
-def test_nothing_comes_from_elsewhere_and_nothing_stays(client: Client) -> None:
+def test_headers_forbid_foreign_content_and_caching(client: Client) -> None:
     page = client.get(f"/{TOKEN}/")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert page.headers["cache-control"] == "no-store"
@@ -94,15 +94,15 @@ def test_nothing_comes_from_elsewhere_and_nothing_stays(client: Client) -> None:
     assert client.get(f"/{TOKEN}/..%2Frun.sqlite").status_code == 404
 
 
-def test_the_state_is_json_with_names_as_they_are(client: Client) -> None:
+def test_the_state_is_json_with_names_unescaped(client: Client) -> None:
     answer = client.post(f"/{TOKEN}/state", content=json.dumps({"0": [0, 0, 0, 0]}))
     assert answer.headers["content-type"] == "application/json"
-    told = answer.json()
-    assert told["runs"][0]["label"] == "fedhusky"
-    assert told["details"]["0"]["clients"][0] == "Ward <b>7</b>"
+    state = answer.json()
+    assert state["runs"][0]["label"] == "fedhusky"
+    assert state["details"]["0"]["clients"][0] == "Ward <b>7</b>"
 
 
-def test_deltas(client: Client, written: Written) -> None:
+def test_later_answers_hold_only_changes(client: Client, written: Written) -> None:
     def ask(seen: list[int]) -> dict:
         return client.post(f"/{TOKEN}/state", content=json.dumps({"0": seen})).json()["details"]["0"]
 
@@ -129,10 +129,10 @@ def test_deltas(client: Client, written: Written) -> None:
         (" " * 20_000, 413),
     ],
 )
-def test_anything_else_is_no_question(client: Client, question: str, status: int) -> None:
+def test_malformed_requests_are_rejected(client: Client, question: str, status: int) -> None:
     assert client.post(f"/{TOKEN}/state", content=question).status_code == status
 
 
-def test_the_state_is_only_told_to_who_posts(client: Client) -> None:
+def test_the_state_is_only_returned_for_post(client: Client) -> None:
     assert client.get(f"/{TOKEN}/state").status_code == 404
     assert client.post(f"/{TOKEN}/").status_code == 405

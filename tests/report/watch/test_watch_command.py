@@ -19,7 +19,7 @@ from tests.report.watch.folders import Written
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
-def test_it_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+def test_the_command_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(10.0)
     written.close()
@@ -36,7 +36,7 @@ def test_it_prints_an_address_serves_it_and_ends_with_ctrl_c(tmp_path: Path) -> 
     assert (process.returncode, complaints) == (0, "")
 
 
-def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         watch([tmp_path / "nowhere"], 0, browser=False, say=print)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:

@@ -1,4 +1,4 @@
-"""The page in a headless Chromium: what it shows, that it moves, and that it asks nobody else."""
+"""The page in a headless Chromium: its content, its updates, and that it contacts no other host."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def serve() -> Iterator[Callable[[Path], str]]:
 
 
 def drawn(page: Page, path: Path) -> np.ndarray:
-    """The page's pixels."""
+    """Return the page's pixels."""
     page.picture(path)
     return np.asarray(Image.open(path).convert("L"), dtype=float)
 
 
 def well(page: Page, address: str) -> None:
-    """It fits the window, complains of nothing, and asks this machine alone."""
+    """Check that the page fits the window, logs no errors, and contacts only this machine."""
     assert page.value("document.documentElement.scrollWidth") <= 1280
     assert page.errors == []
     assert all(url.startswith((address, "data:", "blob:")) for url in page.asked if url.startswith("http"))
 
 
-def test_a_run_is_followed_while_it_goes_on(page: Page, serve, tmp_path: Path) -> None:
+def test_a_run_is_followed_while_it_is_in_progress(page: Page, serve, tmp_path: Path) -> None:
     written = Written(tmp_path / "run")
     written.go(40.0)
     written.now(40.0)
@@ -95,7 +95,7 @@ def test_a_run_is_followed_while_it_goes_on(page: Page, serve, tmp_path: Path) -
     assert page.value("document.querySelector('.who').hidden")
 
 
-def test_dark_mode(page: Page, serve, tmp_path: Path) -> None:
+def test_the_page_is_dark_in_dark_mode(page: Page, serve, tmp_path: Path) -> None:
     written = Written(tmp_path / "run", clients=300)
     written.go(20.0)
     written.now(20.0)
@@ -107,7 +107,7 @@ def test_dark_mode(page: Page, serve, tmp_path: Path) -> None:
     written.close()
 
 
-def test_finished_runs_side_by_side_are_played_again(page: Page, serve, tmp_path: Path) -> None:
+def test_finished_runs_are_replayed_side_by_side(page: Page, serve, tmp_path: Path) -> None:
     for strategy in ("fedhusky", "fedavg", "hybrid"):
         written = Written(tmp_path / strategy, strategy=strategy)
         written.go(100.0)

@@ -1,4 +1,4 @@
-"""A deployment is followed as a simulation is: while it waits, while it goes on, and afterwards."""
+"""A deployment can be watched like a simulation: while it waits, while it runs, and afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_deployment_is_followed(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def busy() -> dict[str, Any]:
-        """What is shown once the client that is held is."""
+        """Return the row once the held client is shown as busy."""
         until = time.monotonic() + 60
         while True:
             answer = followed.answer({0: Seen()})

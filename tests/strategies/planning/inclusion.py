@@ -1,4 +1,4 @@
-"""How likely each client is to be drawn by PSFL's samplings: the oracle that draws are compared with."""
+"""The probability of each client under PSFL's samplings: the oracle for comparing draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def partition_inclusion(times: ArrayLike, length: int, n_sequences: int) -> tuple[Floats, Floats]:
-    """Return each client's chance to be in a round, and to be at a given position of a given sequence.
+    """Return each client's probability to be in a round, and to be at a given position of a given sequence.
 
     The second is 1 / n_clients, so that the round's mean is unbiased (Theorem 3), only if `length` divides n_clients.
     """
@@ -24,12 +24,12 @@ def partition_inclusion(times: ArrayLike, length: int, n_sequences: int) -> tupl
 
 
 def uniform_inclusion(n_clients: int, length: int, n_sequences: int) -> tuple[float, float]:
-    """Return a client's chance to be in a round, and to be at a given position of a given sequence."""
+    """Return a client's probability to be in a round, and to be at a given position of a given sequence."""
     return length * n_sequences / n_clients, 1 / n_clients
 
 
 def weighted_inclusion(times: ArrayLike, length: int, n_sequences: int) -> Floats:
-    """Return each client's chance to be in a round, (n_clients,), to about 1e-10.
+    """Return each client's probability to be in a round, (n_clients,), to about 1e-10.
 
     Drawing without replacement is a race of exponential clocks with the chances as rates: a client is in if fewer
     than length * n_sequences others ring before it. Integrated over the time at which it rings.
@@ -41,7 +41,7 @@ def weighted_inclusion(times: ArrayLike, length: int, n_sequences: int) -> Float
 
     def density(time: float) -> Floats:
         rang = -np.expm1(-rate * time)
-        # before[i, k]: chance that k of the others rang before, up to places - 1
+        # before[i, k]: probability that k of the others rang before, up to places - 1
         before = np.zeros((n_clients, places))
         before[:, 0] = 1
         for other in range(n_clients):

@@ -22,7 +22,7 @@ def test_intervals_stay_sorted_and_may_touch() -> None:
 
 
 @pytest.mark.parametrize("interval", [(4, 6), (5, 9), (8, 11), (0, 20), (6, 7), (9, 10)])
-def test_overlap_is_refused_and_named(interval: tuple[int, int]) -> None:
+def test_an_overlap_is_rejected_and_named(interval: tuple[int, int]) -> None:
     calendars = booked((5, 10))
     with pytest.raises(ValueError, match=rf"client 0: interval \[{interval[0]}, {interval[1]}\) overlaps \[5, 10\)"):
         calendars.book(0, *interval)
@@ -30,12 +30,12 @@ def test_overlap_is_refused_and_named(interval: tuple[int, int]) -> None:
     assert calendars.busy_ticks(0) == 5
 
 
-def test_an_empty_interval_is_refused() -> None:
+def test_an_empty_interval_is_rejected() -> None:
     with pytest.raises(ValueError, match="is empty"):
         booked((3, 3))
 
 
-def test_release_gives_time_back() -> None:
+def test_a_release_frees_the_time() -> None:
     calendars = booked((2, 5), (7, 9))
     assert calendars.release(0, 7) == 9
     assert (calendars.intervals(0), calendars.busy_ticks(0), calendars.last_end) == ([(2, 5)], 3, 5)
@@ -51,7 +51,7 @@ def test_a_move_that_does_not_fit_changes_nothing() -> None:
     assert calendars.intervals(0) == [(3, 6), (7, 9)]
 
 
-def test_gaps_and_next_free() -> None:
+def test_gaps_and_the_next_free_tick_are_found() -> None:
     calendars = booked((2, 5), (5, 6), (9, 12))
     assert list(calendars.gaps(0, 0, 20)) == [(0, 2), (6, 9), (12, 20)]
     assert list(calendars.gaps(0, 3, 10)) == [(6, 9)]
@@ -72,7 +72,7 @@ def test_busy_ticks_and_last_end_survive_forgetting() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6))), st.integers(0, 35), st.integers(1, 5))
-def test_agrees_with_a_set_of_ticks(requests: list[tuple[int, int]], at: int, ticks: int) -> None:
+def test_calendars_agree_with_a_set_of_ticks(requests: list[tuple[int, int]], at: int, ticks: int) -> None:
     calendars, taken = Calendars(1), set()
     for begin, length in requests:
         wanted = set(range(begin, begin + length))

@@ -18,7 +18,7 @@ from fedtempo.strategies.planning.clusters import (
 
 
 def planted(seed: int, sizes: list[int], spread: float = 0.3, dimensions: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors about centres that lie equally far apart, as one-label clients' models do; and their true labels."""
+    """Return vectors around equidistant centres, like models of one-label clients, and their true labels."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     centres = 0.5 * rng.normal(size=(len(sizes), dimensions))
@@ -58,12 +58,12 @@ def test_well_separated_clusters_satisfy_every_rule() -> None:
     assert (gap.by_standard_error, gap.by_first_maximum, gap.by_largest_jump) == (3, 3, 3)
 
 
-def test_no_structure_is_one_cluster_to_the_authors_rule() -> None:
+def test_uniform_points_form_one_cluster_by_the_authors_rule() -> None:
     points = np.random.default_rng(4).uniform(size=(60, 3))
     assert gap_statistic(points, 5, np.random.default_rng(5)).by_standard_error == 1
 
 
-def test_a_given_number_of_clusters_is_evened_out() -> None:
+def test_a_given_number_of_clusters_gets_even_sizes() -> None:
     vectors, labels = planted(6, [6, 5, 3])
     found = cluster_clients(points_from_gram(vectors @ vectors.T), 3, np.random.default_rng(0))
     assert found.gap is None
@@ -81,14 +81,14 @@ def test_the_same_generator_gives_the_same_clusters() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_equal_models_do_not_break_the_gap() -> None:
+def test_equal_models_do_not_break_the_gap_statistic() -> None:
     points = np.repeat(np.eye(4), 4, axis=0)
     assert gap_statistic(points, 8, np.random.default_rng(0)).by_largest_jump == 4
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 20))
-def test_rebalanced_sizes_differ_by_one_at_most(seed: int, n_clusters: int, extra: int) -> None:
+def test_rebalanced_sizes_differ_by_at_most_one(seed: int, n_clusters: int, extra: int) -> None:
     rng = np.random.default_rng(seed)
     n = n_clusters + extra
     labels = rng.integers(0, n_clusters, n)
@@ -110,19 +110,19 @@ def test_rebalanced_sizes_differ_by_one_at_most(seed: int, n_clusters: int, extr
         (np.eye(3), None, "3 clients are too few"),
     ],
 )
-def test_unusable_arguments_are_named(gram: np.ndarray, n_clusters: int | None, message: str) -> None:
+def test_invalid_arguments_are_named(gram: np.ndarray, n_clusters: int | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         cluster_clients(points_from_gram(gram), n_clusters, np.random.default_rng(0))
 
 
-def test_gap_arguments_are_checked() -> None:
+def test_arguments_of_the_gap_statistic_are_checked() -> None:
     with pytest.raises(ConfigError, match="max_clusters = 1"):
         gap_statistic(np.eye(4), 1, np.random.default_rng(0))
     with pytest.raises(ConfigError, match="n_references = 1"):
         gap_statistic(np.eye(4), 2, np.random.default_rng(0), n_references=1)
 
 
-def test_points_of_short_vectors_lie_as_those_of_their_inner_products() -> None:
+def test_points_of_short_vectors_have_the_same_inner_products() -> None:
     vectors = np.random.default_rng(5).random((40, 4))
     short, long = points_from_vectors(vectors), points_from_gram(vectors @ vectors.T)
     assert short.shape == (40, 4)
@@ -145,7 +145,7 @@ def test_speeds_are_evened_out_without_changing_sizes(seed: int, n_clusters: int
         assert np.abs(after - after.mean()).sum() < np.abs(before - before.mean()).sum()
 
 
-def test_the_slowest_of_the_papers_clusters_nears_the_mean() -> None:
+def test_the_slowest_cluster_of_the_paper_approaches_the_mean() -> None:
     shares: list[list[float]] = []
     for seed in range(20):
         labels, speeds = np.repeat(np.arange(10), 5), 1 / np.random.default_rng(seed).uniform(1, 10, 50)
@@ -157,12 +157,12 @@ def test_the_slowest_of_the_papers_clusters_nears_the_mean() -> None:
     assert after >= 0.95
 
 
-def test_those_change_places_whose_data_differ_least() -> None:
+def test_clients_with_the_most_similar_data_are_swapped() -> None:
     points = np.array([[0.0], [0.1], [1.0], [5.0], [5.1], [9.0]])
     labels, speeds = np.array([0, 0, 0, 1, 1, 1]), np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
     assert even_out_speeds(points, labels, speeds).tolist() == [0, 0, 1, 0, 1, 1]
 
 
-def test_clusters_that_are_even_stay_as_they_are() -> None:
+def test_even_clusters_are_not_changed() -> None:
     labels = np.array([0, 1, 0, 1])
     assert even_out_speeds(np.zeros((4, 1)), labels, [1.0, 1.0, 2.0, 2.0]).tolist() == labels.tolist()

@@ -1,4 +1,4 @@
-"""FedCS's greedy choice: against the paper's pseudo code, taken literally, and the imbalance of classes."""
+"""FedCS's greedy selection, compared with the paper's pseudo code, and the imbalance of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ seconds = st.integers(1, 40).map(float)
 def literally(
     download: list[float], compute: list[float], upload: list[float], deadline: float, counts: Any, before: Any
 ) -> list[int]:
-    """Hybrid-FL, Algorithm 1, line by line; times are whole numbers, so that sums are exact."""
+    """Select as in Hybrid-FL, Algorithm 1, line by line; times are integers, so that sums are exact."""
     candidates, chosen, theta = list(range(len(download))), [], 0.0
     while candidates:
         distribution = max((download[k] for k in chosen), default=0.0)
@@ -48,7 +48,7 @@ def literally(
     st.integers(1, 200).map(float),
     st.booleans(),
 )
-def test_the_choice_is_that_of_the_papers_pseudo_code(
+def test_the_selection_equals_that_of_the_papers_pseudo_code(
     clients: list[tuple[float, float, float, tuple[int, ...]]], deadline: float, balance: bool
 ) -> None:
     download, compute, upload = ([client[i] for client in clients] for i in range(3))
@@ -67,25 +67,25 @@ def test_the_choice_is_that_of_the_papers_pseudo_code(
     assert selection.round_s == (free if selection.chosen else 0.0)
 
 
-def test_who_computes_while_another_sends_costs_the_round_nothing_more() -> None:
+def test_a_client_that_computes_while_another_sends_adds_no_time() -> None:
     selection = select_within_deadline([2.0, 2.0], [5.0, 9.0], [4.0, 4.0], 100.0)
     assert selection.uploads == ((0, 7.0, 11.0), (1, 11.0, 15.0))
     assert [step.increase_s for step in selection.steps] == [11.0, 4.0]
     assert selection.window_s == 5.0
 
 
-def test_a_round_that_would_end_at_the_deadline_is_too_long() -> None:
+def test_a_round_that_would_end_at_the_deadline_is_rejected() -> None:
     assert select_within_deadline([2.0], [5.0], [4.0], 11.0).chosen == []
     assert select_within_deadline([2.0], [5.0], [4.0], 11.0 + 1e-9).chosen == [0]
 
 
-def test_balance_goes_on_after_a_refusal() -> None:
+def test_selection_by_balance_continues_after_a_rejected_candidate() -> None:
     counts = [[10, 0], [0, 10], [10, 0]]
     selection = select_within_deadline([1.0, 1.0, 1.0], [1.0, 30.0, 2.0], [5.0, 5.0, 5.0], 30.0, class_counts=counts)
     assert [(step.candidate, step.accepted) for step in selection.steps] == [(0, True), (1, False), (2, True)]
 
 
-def test_imbalance_as_printed_grows_with_the_amount_of_data_and_the_true_one_does_not() -> None:
+def test_the_printed_imbalance_grows_with_the_amount_of_data_but_the_true_one_does_not() -> None:
     counts = np.array([[1, 3], [10, 30], [5, 5], [0, 0]])
     assert imbalances(counts).tolist() == [0.5, 5.0, 0.0, 0.0]
     assert imbalances(counts, "true").tolist() == [0.5, 0.5, 0.0, 0.0]
@@ -93,7 +93,7 @@ def test_imbalance_as_printed_grows_with_the_amount_of_data_and_the_true_one_doe
     assert imbalances(many) == pytest.approx(many.var() / many.mean(), rel=1e-12)
 
 
-def test_the_true_coefficient_of_variation_does_not_depend_on_scale_but_the_printed_one_does() -> None:
+def test_the_true_coefficient_of_variation_is_independent_of_scale_but_the_printed_one_is_not() -> None:
     counts = np.array([3, 1, 2, 7])
     assert imbalances(10 * counts, "true") == pytest.approx(imbalances(counts, "true"), rel=1e-15)
     assert imbalances(10 * counts) == pytest.approx(10 * imbalances(counts), rel=1e-15)

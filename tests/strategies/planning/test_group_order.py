@@ -1,4 +1,4 @@
-"""The planner's order of clients: few or many, their masks are read alike."""
+"""The planner's order of clients, with short and long masks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fedtempo.strategies.planning.plan import Plan
 
 
 @given(st.sets(st.integers(0, 1500)))
-def test_positions_are_those_of_the_bits(wanted: set[int]) -> None:
+def test_positions_equal_those_of_the_set_bits(wanted: set[int]) -> None:
     assert positions(sum(1 << each for each in wanted)) == sorted(wanted)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 1200), st.integers(0, 2**32 - 1))
-def test_among_keeps_the_order(clients: int, seed: int) -> None:
+def test_iteration_over_a_mask_keeps_the_order(clients: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     preferences = [(int(rng.integers(5)), int(rng.integers(3)), i, 1 << i, 1 << i % 4) for i in range(clients)]
     order = Order(preferences)
@@ -37,7 +37,7 @@ def test_among_keeps_the_order(clients: int, seed: int) -> None:
 
 
 def planned(clients: int) -> list[Plan]:
-    """What comes of many plans, bookings and returned bookings."""
+    """Return the results of many plans, bookings and returned bookings."""
     rng = np.random.default_rng(5)
     planner = GroupPlanner(rng.integers(3, 30, clients).tolist(), [i % 7 for i in range(clients)], 7, 1 << 40)
     plans = [planner.plan(0, head) for head in range(0, clients, 3) if planner.calendars.next_free(head, 0, 1) == 0]
@@ -57,7 +57,7 @@ def planned(clients: int) -> list[Plan]:
 
 
 @pytest.mark.parametrize("clients", [40, 700])
-def test_long_masks_change_no_plan(clients: int, monkeypatch) -> None:
+def test_long_masks_do_not_change_plans(clients: int, monkeypatch) -> None:
     found = []
     for short in (0, 512, 1 << 30):
         monkeypatch.setattr(group_order, "_SHORT", short)

@@ -1,4 +1,4 @@
-"""The exact planner against literal enumeration of every order, every choice of clients and every wait."""
+"""The exact planner, compared with enumeration of every order, every choice of clients and every wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedtempo.strategies.planning.plan import Plan
 def enumerate_best(
     planner: GroupPlanner, cluster: list[int], alive: list[int], t0: int, head: int | None, max_wait: int
 ) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-    """(z, stops) by trying everything; None if nothing fits."""
+    """Return the best (z, stops) by trying everything; None if nothing fits."""
     durations, calendars = planner.durations, planner.calendars
     busy = [planner.busy_ticks(client) for client in range(len(durations))]
     members = [[client for client in alive if cluster[client] == c] for c in sorted({cluster[i] for i in alive})]
@@ -81,7 +81,7 @@ def states(draw: st.DrawFn) -> tuple[GroupPlanner, list[int], int]:
 
 @settings(max_examples=150, deadline=None)
 @given(states(), st.integers(0, 12), st.integers(0, 6))
-def test_equals_enumeration(state: tuple[GroupPlanner, list[int], int], t0: int, head: int) -> None:
+def test_plans_equal_those_of_enumeration(state: tuple[GroupPlanner, list[int], int], t0: int, head: int) -> None:
     planner, cluster, max_wait = state
     everyone = list(range(len(cluster)))
     for choice in (None, head % len(cluster)):
@@ -91,10 +91,10 @@ def test_equals_enumeration(state: tuple[GroupPlanner, list[int], int], t0: int,
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("max_wait", [0, 2])
 @pytest.mark.parametrize("seed", range(6))
-def test_equals_enumeration_while_bookings_come_and_go(
+def test_plans_equal_those_of_enumeration_as_bookings_change(
     seed: int, max_wait: int, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What earlier searches proved must neither be lost nor outlive its truth."""
+    """Results proved by earlier searches must be neither lost nor kept after they become false."""
     if not table:
         monkeypatch.setattr(groups, "_MOST_CLUSTERS_IN_A_TABLE", 0)
     rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def random_schedule(seed: int, max_wait: int) -> tuple[GroupPlanner, list[int], 
 
 @pytest.mark.parametrize("max_wait", [0, 3])
 @pytest.mark.parametrize("seed", range(5))
-def test_groups_keep_every_rule(seed: int, max_wait: int) -> None:
+def test_groups_satisfy_every_rule(seed: int, max_wait: int) -> None:
     planner, cluster, plans = random_schedule(seed, max_wait)
     visits: list[tuple[int, int, int]] = []
     for plan in plans:
@@ -167,13 +167,13 @@ def test_groups_keep_every_rule(seed: int, max_wait: int) -> None:
     assert min(busy) == plans[-1].z
 
 
-def test_waits_form_more_groups() -> None:
+def test_longer_waits_allow_more_groups() -> None:
     assert sum(len(random_schedule(seed, 3)[2]) for seed in range(5)) > sum(
         len(random_schedule(seed, 0)[2]) for seed in range(5)
     )
 
 
-def test_the_end_of_a_budget_is_not_called_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exhausted_budget_is_not_reported_as_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "_MOST_CLUSTERS_IN_A_TABLE", 0)
     cluster = [0, 0, 1, 1, 2, 2]
     calendars = Calendars(6)
@@ -184,7 +184,7 @@ def test_the_end_of_a_budget_is_not_called_infeasible(monkeypatch: pytest.Monkey
     assert GroupPlanner(**made).plan(4).status == "infeasible"
 
 
-def test_a_group_that_was_not_proved_best_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_not_proved_optimal_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "_MOST_CLUSTERS_IN_A_TABLE", 0)
     rng = np.random.default_rng(0)
     statuses = set()
@@ -208,7 +208,7 @@ def test_a_group_that_was_not_proved_best_has_a_bound(monkeypatch: pytest.Monkey
     assert statuses >= {"optimal", "feasible"}
 
 
-def test_many_clusters_are_planned_by_search_alone() -> None:
+def test_many_clusters_are_planned_by_search_without_a_table() -> None:
     n_clusters = 15
     rng = np.random.default_rng(4)
     cluster = (np.arange(10 * n_clusters) % n_clusters).tolist()
@@ -220,7 +220,7 @@ def test_many_clusters_are_planned_by_search_alone() -> None:
         planner.book(plan)
 
 
-def test_a_dead_cluster_is_left_out() -> None:
+def test_a_cluster_without_clients_is_left_out() -> None:
     planner = GroupPlanner([2, 3, 4], [0, 1, 1], 2, 50)
     planner.remove(0)
     plan = planner.plan(0)
@@ -232,7 +232,7 @@ def test_a_dead_cluster_is_left_out() -> None:
     assert planner.plan(0).status == "infeasible"
 
 
-def test_rebooking_moves_the_rest_of_a_late_group() -> None:
+def test_rebooking_moves_the_remaining_visits_of_a_late_group() -> None:
     planner = GroupPlanner([4, 5, 6], [0, 1, 2], 3, 100)
     plan = planner.plan(0)
     planner.book(plan)
@@ -242,7 +242,7 @@ def test_rebooking_moves_the_rest_of_a_late_group() -> None:
     assert planner.calendars.intervals(2) == [(16, 22), (22, 28)]
 
 
-def test_a_new_duration_counts_from_the_next_plan_on() -> None:
+def test_a_new_duration_applies_from_the_next_plan() -> None:
     planner = GroupPlanner([4, 5], [0, 1], 2, 12)
     before = planner.plan(0)
     planner.set_duration(0, 8)
@@ -253,7 +253,7 @@ def test_a_new_duration_counts_from_the_next_plan_on() -> None:
     assert planner.calendars.intervals(0) == [(0, 4)]
 
 
-def test_a_late_start_costs_no_more_and_an_earlier_one_is_still_planned() -> None:
+def test_a_late_start_costs_no_more_and_an_earlier_one_can_still_be_planned() -> None:
     planner = GroupPlanner([3, 5], [0, 1], 2, 1 << 40)
     assert planner.plan(10**9).end == 10**9 + 8
     planner.book(planner.plan(4))
@@ -272,12 +272,12 @@ def test_a_late_start_costs_no_more_and_an_earlier_one_is_still_planned() -> Non
         ({"max_wait": -1}, "max_wait = -1"),
     ],
 )
-def test_unusable_arguments_are_named(change: dict[str, object], message: str) -> None:
+def test_invalid_arguments_are_named(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GroupPlanner(**{"durations": [1, 2, 3], "cluster": [0, 1, 1], "n_clusters": 2, "horizon": 9} | change)
 
 
-def test_no_start_in_the_forgotten_past() -> None:
+def test_starts_in_the_forgotten_past_are_rejected() -> None:
     planner = GroupPlanner([3], [0], 1, 100)
     planner.forget_before(10)
     with pytest.raises(ValueError, match="t0 = 9 lies before tick 10"):

@@ -1,4 +1,4 @@
-"""The exact planner against the paper's own mixed-integer programme, constraints (2)-(14), solved by HiGHS."""
+"""The exact planner, compared with the paper's mixed-integer programme, constraints (2)-(14), solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedtempo.strategies.planning.groups import GroupPlanner
 def compare_along_a_schedule(
     seed: int, n_clients: int, n_clusters: int, horizon: int, every: int, at_most: int
 ) -> set[bool]:
-    """Let FedHusky run; every so many attempts ask both. Returns which of feasible and infeasible came up."""
+    """Run FedHusky and compare both planners every few attempts; return which of feasible and infeasible occurred."""
     rng = np.random.default_rng(seed)
     cluster = (np.arange(n_clients) % n_clusters).tolist()
     planner = GroupPlanner(rng.integers(10, 101, n_clients).tolist(), cluster, n_clusters, horizon)
@@ -41,11 +41,11 @@ def compare_along_a_schedule(
 @pytest.mark.parametrize(
     ("seed", "n_clients", "n_clusters"), [(0, 6, 2), (1, 9, 3), (2, 12, 4), (3, 12, 3), (4, 15, 5)]
 )
-def test_small_federations(seed: int, n_clients: int, n_clusters: int) -> None:
+def test_plans_of_small_federations_equal_those_of_the_milp(seed: int, n_clients: int, n_clusters: int) -> None:
     assert compare_along_a_schedule(seed, n_clients, n_clusters, 1500, every=5, at_most=40) == {True, False}
 
 
-def test_a_head_that_is_free_or_booked() -> None:
+def test_plans_with_a_given_head_equal_those_of_the_milp() -> None:
     rng = np.random.default_rng(5)
     planner = GroupPlanner(rng.integers(10, 40, 8).tolist(), [0, 1, 2, 3] * 2, 4, 400)
     feasible = set()
@@ -59,5 +59,5 @@ def test_a_head_that_is_free_or_booked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_the_papers_federation(seed: int) -> None:
+def test_plans_of_the_papers_federation_equal_those_of_the_milp(seed: int) -> None:
     assert compare_along_a_schedule(seed, 50, 10, 10_000, every=15, at_most=12) == {True, False}

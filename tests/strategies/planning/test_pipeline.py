@@ -1,4 +1,4 @@
-"""Clusters for pipelined uploads: the hull against a quadratic programme, sizes, thresholds and frames."""
+"""Clusters for pipelined uploads: the hull compared with a quadratic programme, sizes, thresholds and frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedtempo.strategies.planning.pipeline import (
 
 
 def quadratic_programme(done: list[int]) -> np.ndarray:
-    """Problem 23: sizes as equal as can be, no more clients in the first k clusters than are done by then.
+    """Solve Problem 23: the most equal sizes with no more clients in the first k clusters than have finished by then.
 
     In the variables x_k = done_k minus the sum of the first k sizes it is a least-squares problem with bounds x >= 0.
     """
@@ -34,7 +34,7 @@ def quadratic_programme(done: list[int]) -> np.ndarray:
     return sizes
 
 
-def test_example_one() -> None:
+def test_example_one_of_the_paper_is_reproduced() -> None:
     hull = lower_hull([10, 46, 80, 100])
     assert hull == [(0, 0), (1, 10), (4, 100)]
     assert relaxed_sizes(hull) == [10, 30, 30, 30]
@@ -55,7 +55,7 @@ def test_the_hull_solves_the_quadratic_programme() -> None:
     st.integers(0, 16),
     st.data(),
 )
-def test_clusters_part_the_clients_and_everyone_is_done_in_time(
+def test_clusters_partition_the_clients_and_all_finish_in_time(
     ticks: list[int], upload: int, extra: int, data: st.DataObject
 ) -> None:
     times = np.array(ticks) / 4
@@ -78,19 +78,19 @@ def test_clusters_part_the_clients_and_everyone_is_done_in_time(
         cluster_by_time(times, largest + 1, upload_s, extra_s)
 
 
-def test_rounding_of_sums_does_not_decide_who_is_in_time() -> None:
+def test_rounding_errors_of_sums_do_not_decide_which_clients_finish_in_time() -> None:
     """0.1 * 3 is more than 0.3 in floating point, and 0.3 / 0.1 less than 3."""
     times = [0.1 * n for n in range(1, 5)]
     assert largest_n_clusters(times, 0.1) == 4
     assert cluster_by_time(times, 4, 0.1).members == ((0,), (1,), (2,), (3,))
 
 
-def test_where_sending_takes_no_time_any_number_of_clusters_will_do() -> None:
+def test_without_upload_times_any_number_of_clusters_is_feasible() -> None:
     assert largest_n_clusters([1.0, 2.0], 0.0) is None
     assert cluster_by_time([1.0, 2.0, 3.0, 4.0], 2, 0.0).sizes == (2, 2)
 
 
-def test_frames_for_those_chosen_open_as_soon_as_all_are_done() -> None:
+def test_frames_for_sampled_clients_open_as_soon_as_all_have_finished() -> None:
     times = [1.0, 2.0, 3.5, 6.0]
     assert last_opening(times, [[0], [1], [2]], 1.0) == 3.5
     assert last_opening(times, [[2], [3]], 4.0) == 7.5

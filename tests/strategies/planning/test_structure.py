@@ -1,4 +1,4 @@
-"""PSFL's choice of width and length: the minimum against a dense grid, whole numbers against all pairs, Eqs. 24-26."""
+"""PSFL's choice of width and length: the minimum compared with a dense grid, integers with all pairs, Eqs. 24-26."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ problems = st.builds(
 @pytest.mark.parametrize(
     ("clients", "length", "width"), [(10, 2.18, 4.59), (20, 3.48, 5.74), (50, 6.54, 7.65), (100, 10.56, 9.47)]
 )
-def test_table_one(clients: int, length: float, width: float) -> None:
+def test_table_one_is_reproduced(clients: int, length: float, width: float) -> None:
     optimum = StructureProblem(TABLE_ONE, clients).optimum()
     assert optimum.length == pytest.approx(length, abs=0.0054)
     assert optimum.width == pytest.approx(width, abs=0.0054)
 
 
-def test_the_last_row_of_table_one_multiplies_to_its_clients_where_the_printed_one_does_not() -> None:
+def test_the_last_row_of_table_one_multiplies_to_its_clients_unlike_the_printed_one() -> None:
     optimum = StructureProblem(TABLE_ONE, 200).optimum()
     assert optimum.width == pytest.approx(11.73, abs=0.0056)
     assert optimum.length == pytest.approx(200 / 11.73, abs=0.01)
@@ -42,11 +42,13 @@ def test_the_last_row_of_table_one_multiplies_to_its_clients_where_the_printed_o
 
 
 @pytest.mark.parametrize(("clients", "whole"), [(20, (5, 4)), (50, (7, 7)), (100, (10, 10))])
-def test_rounding_to_the_best_pair_gives_the_papers_experimental_optima(clients: int, whole: tuple[int, int]) -> None:
+def test_rounding_to_the_best_pair_gives_the_experimental_optima_of_the_paper(
+    clients: int, whole: tuple[int, int]
+) -> None:
     assert StructureProblem(TABLE_ONE, clients).structure() == whole
 
 
-def test_clients_that_differ_without_bound_train_one_after_the_other() -> None:
+def test_clients_of_unbounded_heterogeneity_train_one_after_another() -> None:
     """Case 1 (Eq. 22)."""
     for spread in (1e3, 1e6, 1e12):
         problem = StructureProblem(Constants(1.0, spread, 2.5, 1.0), 20)
@@ -54,12 +56,12 @@ def test_clients_that_differ_without_bound_train_one_after_the_other() -> None:
         assert problem.structure() == problem.structure("nearest") == (1, 20)
 
 
-def test_clients_whose_times_do_not_vary_train_all_at_once() -> None:
+def test_clients_without_variation_in_time_all_train_in_parallel() -> None:
     assert StructureProblem(Constants(1.0, 0.7, 2.5, 0.0), 13).structure() == (13, 1)
 
 
 @given(problems)
-def test_no_width_is_better_than_the_optimum(problem: StructureProblem) -> None:
+def test_no_width_beats_the_optimum(problem: StructureProblem) -> None:
     widths = np.exp(np.linspace(0, np.log(problem.clients_per_round), 2001))
     widths[-1] = problem.clients_per_round
     best = problem.optimum()
@@ -69,7 +71,7 @@ def test_no_width_is_better_than_the_optimum(problem: StructureProblem) -> None:
 
 
 @given(problems)
-def test_stationary_points_are_where_the_slope_changes_its_sign(problem: StructureProblem) -> None:
+def test_stationary_points_are_where_the_slope_changes_sign(problem: StructureProblem) -> None:
     found = problem.optimum()
     apart = (found.local_minimum or np.inf) - (found.local_maximum or 0.0)
     for point, sign in ((found.local_maximum, -1), (found.local_minimum, 1)):
@@ -82,7 +84,7 @@ def test_stationary_points_are_where_the_slope_changes_its_sign(problem: Structu
 
 
 @given(problems, st.sampled_from(["best", "nearest"]))
-def test_whole_structures_keep_the_bound_of_clients(problem: StructureProblem, rounding: str) -> None:
+def test_integer_structures_respect_the_limit_of_clients(problem: StructureProblem, rounding: str) -> None:
     width, length = problem.structure(rounding)  # type: ignore[arg-type]
     assert 1 <= width * length <= problem.clients_per_round
     best = problem.optimum()
@@ -90,8 +92,8 @@ def test_whole_structures_keep_the_bound_of_clients(problem: StructureProblem, r
 
 
 @given(problems)
-def test_the_objective_is_the_time_bound_up_to_a_constant(problem: StructureProblem) -> None:
-    """Where S = N0 / W is whole: Eq. 21 leaves out alpha N0 t, which does not depend on W (Eq. 19 to 20)."""
+def test_the_objective_equals_the_time_bound_up_to_a_constant(problem: StructureProblem) -> None:
+    """If S = N0 / W is whole: Eq. 21 leaves out alpha N0 t, which does not depend on W (Eq. 19 to 20)."""
     clients = problem.clients_per_round
     left_out = problem.coefficients(clients)[0] * clients * problem.constants.visit_s
     for width in (w for w in range(1, clients + 1) if clients % w == 0):

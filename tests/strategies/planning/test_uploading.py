@@ -1,4 +1,4 @@
-"""Which raw examples are sent: against Algorithm 3 of Hybrid-FL, taken literally."""
+"""The choice of raw examples to send, compared with Algorithm 3 of Hybrid-FL taken literally."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def algorithm_3(example_s: list[int], stock: np.ndarray, window: int) -> list[tu
 
 @settings(max_examples=150, deadline=None)
 @given(worlds, st.integers(0, 60))
-def test_class_by_class_is_algorithm_3(clients: list[tuple[int, list[int]]], window: int) -> None:
+def test_class_by_class_equals_algorithm_3(clients: list[tuple[int, list[int]]], window: int) -> None:
     example_s, stock = [seconds for seconds, _ in clients], np.array([held for _, held in clients])
     uploads = choose_uploads(example_s, stock, window, "iid")
     sent = list(zip(uploads.clients.tolist(), uploads.labels.tolist(), strict=True))
@@ -50,7 +50,7 @@ def test_class_by_class_is_algorithm_3(clients: list[tuple[int, list[int]]], win
 
 @settings(max_examples=100, deadline=None)
 @given(worlds, st.integers(0, 60))
-def test_the_fastest_send_all_they_have_first(clients: list[tuple[int, list[int]]], window: int) -> None:
+def test_the_fastest_clients_send_everything_first(clients: list[tuple[int, list[int]]], window: int) -> None:
     example_s, stock = np.array([seconds for seconds, _ in clients]), np.array([held for _, held in clients])
     uploads = choose_uploads(example_s, stock, window, "max-throughput")
     speeds = example_s[uploads.clients].tolist()
@@ -63,7 +63,7 @@ def test_the_fastest_send_all_they_have_first(clients: list[tuple[int, list[int]
         assert not left[example_s < next_s].any()
 
 
-def test_classes_stay_level_while_there_is_enough_of_each() -> None:
+def test_classes_stay_balanced_while_all_have_examples_left() -> None:
     stock = np.full((3, 4), 50)
     counts = choose_uploads([0.3, 0.1, 0.2], stock, 7.05, "iid").counts(3, 4)
     assert counts.sum(axis=0).max() - counts.sum(axis=0).min() <= 1

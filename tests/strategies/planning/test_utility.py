@@ -25,7 +25,7 @@ def test_only_clients_slower_than_the_limit_are_penalised(times: list[float], li
 
 
 @given(distances=values, percent=st.integers(0, 100))
-def test_the_most_useful_clients_go_without_penalty_however_slow(distances: list[float], percent: int) -> None:
+def test_the_most_useful_clients_are_exempt_from_the_penalty(distances: list[float], percent: int) -> None:
     ids = np.arange(len(distances))
     useful = closeness(distances)
     spared = exempt(useful, percent, ids)
@@ -36,15 +36,13 @@ def test_the_most_useful_clients_go_without_penalty_however_slow(distances: list
         assert client in spared or all(useful[client] <= useful[other] for other in spared)
 
 
-def test_decimals_are_what_is_written() -> None:
+def test_decimals_are_exact() -> None:
     assert (1 - 0.7) * 10 != 3
     assert (1 - decimal(0.7)) * 10 == 3
 
 
 @given(tried=st.lists(st.integers(0, 5), min_size=1, max_size=20), wanted=st.integers(1, 20), t=st.integers(1, 100))
-def test_clients_that_were_never_tried_are_screened_first_and_the_rarely_tried_next(
-    tried: list[int], wanted: int, t: int
-) -> None:
+def test_untried_clients_are_screened_first_then_rarely_tried_ones(tried: list[int], wanted: int, t: int) -> None:
     ids = np.arange(len(tried))
     kept = screen(confidence_bounds(np.ones(len(tried)), tried, t, 1.0), ids, 2.0, wanted)
     assert len(kept) == min(2 * wanted, len(tried))
@@ -58,7 +56,7 @@ def test_clients_that_were_never_tried_are_screened_first_and_the_rarely_tried_n
     random_share=st.floats(0, 1),
     seed=st.integers(0, 100),
 )
-def test_as_many_models_are_aggregated_as_wanted_and_the_best_among_them(
+def test_the_requested_number_of_models_is_aggregated_including_the_best(
     utility: list[float], wanted: int, random_share: float, seed: int
 ) -> None:
     ids = np.arange(len(utility))
@@ -76,7 +74,7 @@ def test_as_many_models_are_aggregated_as_wanted_and_the_best_among_them(
     explored=st.integers(0, 40),
     unexplored=st.integers(0, 40),
 )
-def test_never_fewer_clients_than_asked_when_enough_are_free(
+def test_at_least_the_requested_number_of_clients_is_chosen_if_enough_are_free(
     asked: int, exploration: float, explored: int, unexplored: int
 ) -> None:
     exploit, explore, more = oort.counts(asked, exploration, explored, unexplored)
@@ -87,7 +85,7 @@ def test_never_fewer_clients_than_asked_when_enough_are_free(
 
 
 @given(score=st.lists(st.floats(0, 10), min_size=1, max_size=20), data=st.data())
-def test_exploitation_draws_different_clients_above_the_cut_off(score: list[float], data: st.DataObject) -> None:
+def test_exploitation_draws_distinct_clients_above_the_cutoff(score: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(score)))
     ids = np.arange(len(score))
     chosen = oort.exploitation(score, ids, k, 0.95, np.random.default_rng(data.draw(st.integers(0, 99))))
@@ -96,7 +94,7 @@ def test_exploitation_draws_different_clients_above_the_cut_off(score: list[floa
     assert all(score[i] >= 0.95 * kth for i in chosen)
 
 
-def test_clients_are_drawn_as_often_as_their_chances_say() -> None:
+def test_clients_are_drawn_with_their_chances() -> None:
     """10,000 draws of one: each count has at most the deviation of a binomial, sqrt(10,000 / 4) = 50."""
     rng = np.random.default_rng(0)
     chances = oort.speed_chances([1.0, 2.0, 4.0])
@@ -106,7 +104,7 @@ def test_clients_are_drawn_as_often_as_their_chances_say() -> None:
     assert oort.speed_chances([0.0, 0.0]).tolist() == [0.5, 0.5]
 
 
-def test_a_pool_whose_clients_were_all_picked_too_often_does_not_dry_up() -> None:
+def test_a_pool_whose_clients_were_all_picked_too_often_stays_usable() -> None:
     assert oort.allowed([5, 0, 3, 3], None, 2).tolist() == [0, 1, 2, 3]
     assert oort.allowed([5, 0, 2, 3], 3, 2).tolist() == [1, 2]
     assert oort.allowed([5, 0, 4, 3], 3, 3).tolist() == [1, 2, 3]

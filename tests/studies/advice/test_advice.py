@@ -54,7 +54,7 @@ def advice() -> Advice:
     return Experiment(**PARTS).advise(LABELS, budget=32)
 
 
-def test_the_best_in_short_trainings_is_recommended(advice: Advice) -> None:
+def test_the_best_strategy_of_short_trainings_is_recommended(advice: Advice) -> None:
     labels = [each.label for each in advice.evidence]
     assert set(labels) == {"hopeless", "fedavg", "psfl"}
     assert labels[-1] == "hopeless"
@@ -66,7 +66,7 @@ def test_the_best_in_short_trainings_is_recommended(advice: Advice) -> None:
     assert advice.headline.startswith(f"{advice.best.label}: reaches 60% accuracy after ")
 
 
-def test_what_cannot_run_is_left_out_with_its_reason(advice: Advice) -> None:
+def test_a_strategy_that_cannot_run_is_left_out_with_its_reason(advice: Advice) -> None:
     assert list(advice.left_out) == ["centralized"]
     assert "no client agreed to upload examples" in advice.left_out["centralized"]
     # psfl has no schedule without training, since it measures gradients first: it is trained all the same.
@@ -76,7 +76,7 @@ def test_what_cannot_run_is_left_out_with_its_reason(advice: Advice) -> None:
     assert psfl.busy_ratio > 0
 
 
-def test_learning_rates_are_tried_on_a_seed_of_their_own(advice: Advice) -> None:
+def test_learning_rates_are_tried_with_a_separate_seed(advice: Advice) -> None:
     assert advice.setting.effort == EFFORTS[3]
     assert advice.setting.seeds == (1, 2)
     assert advice.setting.tuning_seed not in advice.setting.seeds
@@ -85,7 +85,7 @@ def test_learning_rates_are_tried_on_a_seed_of_their_own(advice: Advice) -> None
     assert hopeless.changes["training.lr"] in (3.3e-07, 1e-06, 3e-06)
 
 
-def test_costs_are_to_the_target(advice: Advice) -> None:
+def test_costs_count_until_the_target(advice: Advice) -> None:
     for each in advice.evidence:
         assert each.cost.moved_bytes > 0
         assert each.cost.energy_wh == pytest.approx(4.0 * each.cost.client_hours, rel=0.4)
@@ -103,14 +103,14 @@ def test_losses_cost_visits_and_finalists_train_again(advice: Advice) -> None:
     assert any("With 10% of the visits lost it" in line for line in advice.details)
 
 
-def test_a_budget_that_buys_the_same_gives_the_same_advice(advice: Advice) -> None:
+def test_budgets_that_buy_the_same_trainings_give_the_same_advice(advice: Advice) -> None:
     again = Experiment(**PARTS).advise(LABELS, budget=advice.setting.trainings + 1)
     assert again.facts() == advice.facts()
     assert json.loads(json.dumps(advice.facts(), allow_nan=False)) == advice.facts()
 
 
 @pytest.mark.slow
-def test_no_advice_depends_on_the_workers(advice: Advice) -> None:
+def test_advice_does_not_depend_on_the_number_of_workers(advice: Advice) -> None:
     again = Experiment(**PARTS).advise(LABELS, budget=advice.setting.trainings, workers=2)
     assert again.facts() == advice.facts()
 
@@ -131,7 +131,7 @@ def test_a_learning_rate_that_cannot_train_is_not_chosen() -> None:
     assert left_out == {"b": "nothing trains"}
 
 
-def test_as_a_table_as_lines_and_as_a_page(advice: Advice) -> None:
+def test_advice_is_shown_as_a_table_as_lines_and_as_a_page(advice: Advice) -> None:
     table = advice.table()
     assert table.strategy.tolist() == [each.label for each in advice.evidence]
     assert table.time_to_target_s.isna().tolist() == [False, False, True]
@@ -146,18 +146,18 @@ def test_as_a_table_as_lines_and_as_a_page(advice: Advice) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("80", 80), ("90s", 90.0), ("5m", 300.0), ("1.5h", 5400.0), (" 2 m ", 120.0)]
 )
-def test_budgets_are_trainings_or_times(text: str, value: float) -> None:
+def test_budgets_are_given_as_trainings_or_times(text: str, value: float) -> None:
     assert parse_budget(text) == value
     assert isinstance(parse_budget(text), type(value))
 
 
 @pytest.mark.parametrize("text", ["", "0", "-3", "1.5", "5 days", "m"])
-def test_budgets_that_are_none(text: str) -> None:
+def test_invalid_budgets_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="write a number of short trainings"):
         parse_budget(text)
 
 
-def test_efforts_grow_and_count_what_is_trained() -> None:
+def test_efforts_grow_and_count_trainings() -> None:
     for strategies in (1, 3, 14):
         counts = [effort.trainings(strategies) for effort in EFFORTS]
         assert counts == sorted(counts)
@@ -165,7 +165,7 @@ def test_efforts_grow_and_count_what_is_trained() -> None:
     assert Effort(3, 2, 3).trainings(14) == 3 * 14 + 2 * 14 + 2 * 2 * 3
 
 
-def test_losses_come_on_top_of_those_of_the_fleet() -> None:
+def test_additional_losses_are_combined_with_those_of_the_fleet() -> None:
     fleet = {**PARTS["fleet"], "availability": {"kind": "dropout", "probability": 0.5}}
     changes = scenario_changes(Experiment(**{**PARTS, "fleet": fleet}).config, LOSSES)
     assert changes == {"fleet.availability": {"kind": "dropout", "probability": pytest.approx(0.55)}}
@@ -202,7 +202,7 @@ def evidence(label: str, times: tuple[float | None, ...], accuracies: tuple[floa
         (((10.0,), (0.9,)), ((13.0,), (0.9,)), "one seed"),
     ],
 )
-def test_how_sure_it_is(first: Any, second: Any, verdict: str) -> None:
+def test_the_confidence_of_advice_is_stated(first: Any, second: Any, verdict: str) -> None:
     seeds = tuple(range(len(first[0])))
     setting = Setting(0.8, 100.0, 25.0, seeds, 101, EFFORTS[0], 2)
     made = Made(parse_parts(), setting, [evidence("a", *first), evidence("b", *second)], {})
@@ -217,7 +217,7 @@ def test_how_sure_it_is(first: Any, second: Any, verdict: str) -> None:
         ((10.0, None), "No strategy reached 80% accuracy in most of its short trainings: "),
     ],
 )
-def test_where_the_target_is_missed_it_says_by_how_many(times: tuple[float | None, ...], said: str) -> None:
+def test_a_missed_target_is_reported_with_the_number_of_runs(times: tuple[float | None, ...], said: str) -> None:
     setting = Setting(0.8, 100.0, 25.0, (1, 2), 101, EFFORTS[0], 2)
     made = Made(parse_parts(), setting, [evidence("a", times, (0.9, 0.6)), evidence("b", (None, None), (0.5, 0.5))], {})
     assert next(each for each in made.details if each.startswith("No ")).startswith(said)
@@ -236,13 +236,13 @@ def parse_parts() -> Any:
         ({}, {"strategies": ["nonsense"]}, "no strategy fits this configuration: nonsense: "),
     ],
 )
-def test_what_cannot_be_advised(changes: dict[str, Any], arguments: dict[str, Any], said: str) -> None:
+def test_unsuitable_configurations_are_rejected(changes: dict[str, Any], arguments: dict[str, Any], said: str) -> None:
     config = Experiment(**{**PARTS, **changes}).config
     with pytest.raises(ConfigError, match=said):
         gather(config, arguments.pop("strategies", ["fedavg", "sequential"]), **arguments)
 
 
-def test_a_time_buys_as_many_trainings_as_fit() -> None:
+def test_a_time_budget_buys_as_many_trainings_as_fit() -> None:
     config = Experiment(**PARTS).config
     setting, _, _ = gather(config, ["fedavg"], budget=3600.0, short_s=10.0)
     assert setting.effort == EFFORTS[-1]
@@ -250,7 +250,7 @@ def test_a_time_buys_as_many_trainings_as_fit() -> None:
         gather(config, ["fedavg"], budget=1e-9, short_s=10.0)
 
 
-def test_the_command_prints_it_and_as_json(
+def test_the_command_prints_advice_as_text_and_as_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Experiment(**PARTS).save(tmp_path / "config.toml")

@@ -36,7 +36,7 @@ def test_each_paper_has_a_direction(paper: str, tmp_path: Path) -> None:
         assert config.for_comparison(label).training.lr in budget.lr
 
 
-def test_psfl_and_its_competitors_have_as_many_clients_a_round(tmp_path: Path) -> None:
+def test_psfl_and_its_competitors_train_equally_many_clients_per_round(tmp_path: Path) -> None:
     given = small("psfl", tmp_path).variants
     for suffix, clients in (("", 20), ("-50", 50)):
         psfl = given[f"psfl{suffix}"]["strategy"]
@@ -44,7 +44,7 @@ def test_psfl_and_its_competitors_have_as_many_clients_a_round(tmp_path: Path) -
         assert given[f"fedavg{suffix}"]["strategy"]["clients_per_round"] == clients
 
 
-def test_classes_that_are_uploaded_are_those_of_the_clients_that_agreed(tmp_path: Path) -> None:
+def test_uploaded_classes_are_those_of_consenting_clients(tmp_path: Path) -> None:
     config = small("hybrid-fl", tmp_path)
     assert classes_uploaded(config.with_changes({"data.share_examples": 0.01}), 1) == 1  # one client, one class
     assert classes_uploaded(config.with_changes({"data.share_examples": 1.0}), 1) == 10
@@ -62,14 +62,14 @@ def test_psfl_reaches_the_target_sooner_than_parallel_and_sequential_training(su
 
 @pytest.mark.slow
 @pytest.mark.fashion_mnist
-def test_the_adjusted_loss_ends_higher_than_plain_cross_entropy_where_all_hold_long_tails(tmp_path: Path) -> None:
+def test_the_adjusted_loss_ends_higher_than_cross_entropy_if_all_clients_are_long_tailed(tmp_path: Path) -> None:
     study = played(small("fch", tmp_path).with_changes(TAILS["IF = 0.05, all clients"]), ["adjusted", "plain"])
     adjusted, plain = late_accuracies(study, "adjusted"), late_accuracies(study, "plain")
     assert statistics.median(a - b for a, b in zip(adjusted, plain, strict=True)) > 0.005
 
 
 @pytest.mark.slow
-def test_four_clusters_need_fewer_rounds_than_one_and_no_longer_ones(tmp_path: Path) -> None:
+def test_four_clusters_need_fewer_rounds_than_one_without_lengthening_them(tmp_path: Path) -> None:
     config = small("csgd", tmp_path)
     study = played(config, [CLUSTERS[0], CLUSTERS[-1]])
     one, four = study.records.values()
@@ -78,7 +78,7 @@ def test_four_clusters_need_fewer_rounds_than_one_and_no_longer_ones(tmp_path: P
 
 
 @pytest.mark.slow
-def test_twenty_clients_that_upload_lift_hybrid_fl_above_fedcs_with_one_class_a_client(tmp_path: Path) -> None:
+def test_twenty_uploading_clients_lift_hybrid_fl_above_fedcs_with_one_class_per_client(tmp_path: Path) -> None:
     config = small("hybrid-fl", tmp_path, "data.share_examples=0.2")
     study = played(config, ["hybrid-fl", "fedcs"], (1, 2, 3))
     hybrid, fedcs = (statistics.median(final_accuracies(study, label)) for label in ("hybrid-fl", "fedcs"))

@@ -45,23 +45,23 @@ TINY: dict[str, Any] = {
 # Statistics
 
 
-def test_a_run_that_does_not_get_there_is_later_than_all_others() -> None:
+def test_a_run_that_misses_the_target_ranks_after_all_others() -> None:
     assert ranking.median([3.0, None, 1.0]) == 3.0
     assert math.isinf(ranking.median([3.0, None, None]))
     assert ranking.ranks({"a": [1.0], "b": [None], "c": [2.0], "d": [None]}) == {"a": 1, "b": 3.5, "c": 2, "d": 3.5}
 
 
-def test_the_least_and_the_greatest_of_seven_enclose_the_median_in_63_of_64_cases() -> None:
+def test_the_range_of_seven_values_encloses_the_median_in_63_of_64_cases() -> None:
     assert ranking.median_coverage(7) == 1 - 2 / 2**7
     assert ranking.median_coverage(1) == 0
 
 
-def test_factors_pair_the_seeds_and_are_lower_bounds_where_the_median_is_not_known() -> None:
+def test_factors_pair_seeds_and_are_lower_bounds_if_the_median_is_unknown() -> None:
     assert ranking.factor([2.0, 6.0, 10.0], [1.0, 2.0, 10.0], 100.0) == (2.0, False)
     assert ranking.factor([None, None, 10.0], [10.0, 20.0, 10.0], 100.0) == (5.0, True)
 
 
-def test_the_signed_rank_test_has_its_least_value_where_all_seeds_agree() -> None:
+def test_the_signed_rank_test_has_its_lowest_value_if_all_seeds_agree() -> None:
     base = [1.0, 2.0, 3.0, 4.0, 5.0]
     later = [time * (1.5 + 0.1 * place) for place, time in enumerate(base)]
     assert ranking.p_value_of_later(later, base, 100.0) == pytest.approx(2**-5)
@@ -72,7 +72,7 @@ def test_the_signed_rank_test_has_its_least_value_where_all_seeds_agree() -> Non
     assert ranking.p_value_of_later(mixed, base, 100.0) == pytest.approx(3 / 32)
 
 
-def test_level_with_the_first_is_who_is_not_shown_to_be_later_and_gets_there() -> None:
+def test_strategies_not_shown_to_be_slower_that_reach_the_target_tie_with_the_first() -> None:
     times = {
         "first": [1.0, 2.0, 3.0, 4.0, 5.0],
         "near": [1.1, 1.9, 3.1, 4.1, 4.9],
@@ -85,7 +85,7 @@ def test_level_with_the_first_is_who_is_not_shown_to_be_later_and_gets_there() -
     assert ranking.share_within({"a": [1.0, 3.0, math.inf]}, 3.0) == {"a": 2 / 3}
 
 
-def test_gini_is_nothing_for_equal_shares_and_near_one_where_one_has_all() -> None:
+def test_gini_is_zero_for_equal_shares_and_near_one_for_a_single_owner() -> None:
     assert gini([3, 3, 3]) == 0
     assert gini([0, 0, 0]) == 0
     assert gini([0, 0, 0, 8]) == pytest.approx(3 / 4)
@@ -104,14 +104,14 @@ def league_cells(scale: Any, data: str | None = None) -> list[Cell]:
     return list(read_contest(Request(scale, Path(), data), "league").cells)
 
 
-def test_every_strategy_competes_but_the_one_without_clients_and_fedhuskys_literal_version() -> None:
+def test_every_strategy_with_clients_competes() -> None:
     for cell in league_cells("medium"):
         names = {cell.base.for_comparison(label).strategy_name for label in cell.points}
         assert names == set(STRATEGIES) - {"centralized", "fedhusky-paper"}
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
+def test_all_competitors_have_equally_many_valid_settings(scale: Any) -> None:
     for cell in league_cells(scale):
         assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
         for label, points in cell.points.items():
@@ -204,9 +204,7 @@ def test_settings_that_make_no_contest_are_named(
 # Runs that are kept
 
 
-def test_an_outcome_is_found_again_and_a_line_that_was_cut_off_is_passed_by(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outcomes_are_found_again_and_truncated_lines_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "runs.jsonl"
     config, limits = parse(TINY), Limits(1000)
     made = Cache(path).outcome(config, (0.3, 0.5), limits)
@@ -239,7 +237,7 @@ def test_limits_end_a_run_without_changing_its_horizon() -> None:
     assert counted.times_s == (None,)
 
 
-def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
+def test_a_strategy_that_cannot_run_has_an_outcome_with_its_reason() -> None:
     config = parse(TINY).with_changes({"strategy.name": "hybrid", "strategy.clusters": "labels"})
     outcome = cache.measured(config, (0.5,), Limits(1000))
     assert outcome.ended == "refused"
@@ -247,7 +245,7 @@ def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
     assert outcome.times_s == (None,)
 
 
-def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
+def test_a_race_finds_the_same_setting_as_full_runs(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
     cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
@@ -280,7 +278,7 @@ def made_up(fast: list[float | None]) -> ContestResults:
     return results_of([cell_result(tried, lr=(0.1, 0.3, 1.0))], unranked=["hybrid-fl"])
 
 
-def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> None:
+def test_standings_name_the_first_the_cheapest_and_unranked_strategies() -> None:
     (standing,) = standings = standings_of(made_up([6.0, 12.0, 18.0, 24.0, 30.0]))
     assert standing.first is not None
     assert standing.first.label == standing.first_early == "fast"
@@ -299,7 +297,7 @@ def test_standings_say_who_is_first_who_is_cheapest_and_who_runs_beside() -> Non
     assert statement(standings) == (True, "fast: first or level in 1 of 1 rows")
 
 
-def test_nobody_is_first_where_nobody_gets_there() -> None:
+def test_no_strategy_is_first_if_none_reaches_the_target() -> None:
     tried = {"fast": {"times": [None] * 5}}
     results = results_of([cell_result(tried, lr=(0.1, 0.3, 1.0))])
     (standing,) = standings = standings_of(results)
@@ -308,7 +306,7 @@ def test_nobody_is_first_where_nobody_gets_there() -> None:
     assert "No strategy reaches 85% in 100 s on most seeds." in league_page(results, "fedtempo reproduce all/league")
 
 
-def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
+def test_the_page_states_winner_reason_and_price(tmp_path: Path) -> None:
     results = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
     page = league_page(results, "fedtempo reproduce all/league --scale small")
     assert "fast is first to reach 85%: 18 s (6 to 30). slow takes 2× as long:" in page
@@ -322,13 +320,13 @@ def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["all/league", "all/beyond"])
-def test_the_committed_page_says_what_the_committed_numbers_do(name: str) -> None:
+def test_the_committed_page_agrees_with_the_committed_numbers(name: str) -> None:
     exhibit = EXHIBITS[name]
     assert (RESULTS / f"{exhibit.stem}.md").read_text(encoding="utf-8") == contest_page(exhibit, RESULTS)
 
 
 @pytest.mark.slow
-def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
+def test_the_league_runs_at_small_scale_and_resumes_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

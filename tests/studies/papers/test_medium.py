@@ -44,7 +44,7 @@ def test_the_first_study_of_an_entry_can_run_at_the_medium_scale(
     assert summary["final_accuracy"] > 0
 
 
-def test_psfls_table_1_can_have_every_number_of_clients_that_the_paper_has() -> None:
+def test_psfls_table_1_supports_every_number_of_clients_of_the_paper() -> None:
     base = psfl_structure.reduced_settings(Request("medium", Path(), "fashion-mnist"))
     for clients in psfl_structure.TABLE_ONE:
         lengths = {length: clients // length for length in psfl_structure.LENGTHS[clients]}

@@ -22,7 +22,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_numbers_make_the_same_picture(kind: str, tmp_path: Path) -> None:
+def test_the_same_numbers_give_the_same_figure(kind: str, tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg", "one.png"):
         KINDS[kind](tmp_path / name)
     one, two = ((tmp_path / name).read_bytes() for name in ("one.svg", "two.svg"))
@@ -31,6 +31,6 @@ def test_the_same_numbers_make_the_same_picture(kind: str, tmp_path: Path) -> No
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_whole_numbers_are_marked_as_such(tmp_path: Path) -> None:
+def test_axes_of_whole_numbers_are_labelled_as_such(tmp_path: Path) -> None:
     figures.draw_lines([0, 1, 2, 3, 4], {"a": [0.0, 1.0, 2.0, 3.0, 4.0]}, tmp_path / "lines.svg", x="k", y="clients")
     assert "<!-- 3 -->" in (tmp_path / "lines.svg").read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def lives(process: int) -> bool:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes below /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_they_end_with_the_process_that_asked(tmp_path: Path, number: int) -> None:
+def test_worker_processes_end_with_their_parent(tmp_path: Path, number: int) -> None:
     pids = tmp_path / "pids"
     pids.mkdir()
     (tmp_path / "program.py").write_text(PROGRAM.format(folder=str(pids)))
@@ -66,7 +66,7 @@ def test_they_end_with_the_process_that_asked(tmp_path: Path, number: int) -> No
         time.sleep(0.1)
 
 
-def test_an_error_in_one_is_raised_and_others_can_work_again() -> None:
+def test_an_error_in_a_worker_is_raised_and_the_pool_stays_usable() -> None:
     with pytest.raises(ValueError, match="number 1"):
         in_processes(broken, [1, 2])
     with shared_workers():

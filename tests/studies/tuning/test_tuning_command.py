@@ -50,7 +50,7 @@ def test_grids_are_multiplicative_in_two_digits() -> None:
 
 
 @given(points=st.integers(1, 60), budget=st.floats(2.01, 80.0))
-def test_a_budget_is_used_up_and_never_exceeded(points: int, budget: float) -> None:
+def test_a_budget_is_used_up_but_never_exceeded(points: int, budget: float) -> None:
     plan = rungs(points, budget)
     spent = sum(rung.points * rung.share for rung in plan)
     assert plan[0].points == points
@@ -67,7 +67,7 @@ def test_a_budget_is_used_up_and_never_exceeded(points: int, budget: float) -> N
     assert spent == pytest.approx(budget) or growth[0] == pytest.approx(1.0)
 
 
-def test_too_small_a_budget_is_refused() -> None:
+def test_too_small_a_budget_is_rejected() -> None:
     with pytest.raises(ConfigError, match="budget = 2: must be above 2 horizons"):
         rungs(6, 2.0)
 
@@ -91,7 +91,7 @@ def fake_trials(optimum: dict[str, float]) -> tuple[Any, list[tuple[str, float, 
     return run_trials, asked_for
 
 
-def test_every_competitor_finds_its_own_with_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_competitor_finds_its_best_setting_with_the_same_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     run_trials, asked = fake_trials({"fedavg": 0.1, "hybrid": 0.0037})
     monkeypatch.setattr(halving, "run_trials", run_trials)
     points = [{"training.lr": lr} for lr in multiplicative_grid(0.3, 0.001, 3)]
@@ -108,7 +108,7 @@ def test_every_competitor_finds_its_own_with_the_same_budget(monkeypatch: pytest
     assert {seeds for *_, seeds in asked} == {(101, 102)}
 
 
-def test_evaluations_of_short_rungs_are_five_at_least_and_hit_the_configured_times() -> None:
+def test_short_rungs_have_at_least_five_evaluations_and_include_the_configured_times() -> None:
     seen: list[tuple[float, float]] = []
 
     def run_trials(base: Config, asked: Any, seeds: Any, common: Changes, *, workers: int) -> list[Trial]:
@@ -135,7 +135,7 @@ def test_tuning_needs_a_horizon_and_training() -> None:
 
 
 @pytest.mark.parametrize("label", ["fedavg", "hybrid", "two words"])
-def test_what_is_printed_can_be_pasted(label: str) -> None:
+def test_printed_settings_can_be_pasted(label: str) -> None:
     base = parse(TABLES)
     pasted = tomllib.loads(comparison_lines(base, label, {"training.lr": 0.03}))["compare"]
     config = parse({**TABLES, "compare": {**TABLES["compare"], **pasted}}).for_comparison(label)
@@ -181,7 +181,7 @@ def test_the_command_prints_tables_and_lines(
         assert message in capsys.readouterr().err
 
 
-def test_trials_train() -> None:
+def test_trials_train_models() -> None:
     points: list[Changes] = [{"training.lr": 0.3}, {"training.lr": 0.001}]
     best, worst = successive_halving(parse(TABLES), ["fedavg"], points, [7], 3.0, workers=1)["fedavg"]
     assert best.trial.changes["training.lr"] == 0.3
@@ -189,7 +189,7 @@ def test_trials_train() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_found_does_not_depend_on_the_number_of_processes() -> None:
+def test_results_do_not_depend_on_the_number_of_processes() -> None:
     points: list[Changes] = [{"training.lr": lr} for lr in multiplicative_grid(0.3, 0.01, 3)]
     one, three = (
         successive_halving(parse(TABLES), ["fedavg", "sequential"], points, [7, 8], 3.0, workers=workers)

@@ -1,4 +1,4 @@
-"""A loss of one's own on numbers: refused where better models would have a lower R²."""
+"""A user's loss for numeric labels is rejected if better models would have a lower R²."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def flags(*shape: int) -> Any:
         ("huber", np.random.default_rng(3).normal(size=500).astype(np.float32), True),
         ("huber", np.ones(5, dtype=np.float32), True),
         ("pinball", np.random.default_rng(3).normal(size=500).astype(np.float32), True),
-        ("broken", flags(500), True),  # a visit says what is wrong with it
+        ("broken", flags(500), True),  # a visit reports the error
     ],
 )
-def test_a_loss_must_prefer_the_labels(loss: str, labels: Any, good: bool) -> None:
+def test_a_loss_must_be_smallest_for_correct_outputs(loss: str, labels: Any, good: bool) -> None:
     assert prefers_labels(Training(loss=f"my_losses:{loss}"), labels) is good
 
 
@@ -82,7 +82,7 @@ def experiment(folder: Path, loss: str, task: str = "numbers") -> Config:
     )
 
 
-def test_runs_and_tuning_refuse_a_loss_that_r2_ranks_wrongly(tmp_path: Path) -> None:
+def test_runs_and_tunings_reject_a_loss_that_disagrees_with_r2(tmp_path: Path) -> None:
     says = r"training.loss = 'my_losses:bce': it is not smallest where outputs equal the labels .* so R² would rank"
     with pytest.raises(ConfigError, match=says):
         run(experiment(tmp_path, "my_losses:bce"))
@@ -99,7 +99,7 @@ def test_runs_and_tuning_refuse_a_loss_that_r2_ranks_wrongly(tmp_path: Path) -> 
         ("char-lstm", "numbers", r"'char-lstm': needs inputs that are symbols, .* data.options.inputs = 'symbols'"),
     ],
 )
-def test_networks_and_inputs_must_fit(network: str, inputs: str, says: str, tmp_path: Path) -> None:
+def test_networks_must_match_their_inputs(network: str, inputs: str, says: str, tmp_path: Path) -> None:
     x, y = np.arange(80).reshape(20, 4) % 7, np.arange(20) % 2
     np.savez(tmp_path / "whole.npz", train_x=x, train_y=y, test_x=x, test_y=y)
     config = experiment(tmp_path, "cross-entropy").with_changes(
