@@ -129,6 +129,7 @@ def number(
     """
     mean = statistics.fmean(measured)
     near = abs(mean - paper) <= within * abs(paper)
+    verdict: Verdict
     if effect is not None and effect.verdict is not Verdict.REACHED:
         verdict = effect.verdict
     elif near:
@@ -174,6 +175,7 @@ def overall_verdict(rows: Sequence[Row]) -> Verdict | None:
         raise ValueError("no judged row is the headline")
     verdicts = [verdict for verdict, _ in judged]
     confirmed = sum(verdict in (Verdict.REACHED, Verdict.DIRECTION) for verdict in verdicts)
+    overall: Verdict
     if set(verdicts) == {Verdict.REACHED}:
         overall = Verdict.REACHED
     elif 2 * confirmed >= len(verdicts):
