@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
+
+from annotated_types import Gt, Le
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
 from fedtempo.parts.fields import Count, Doc
 
 ClientsAtOnce = Annotated[Count | None, Doc("clients that train at the same time (default: all)")]
+
+
+Reach = Annotated[float, Gt(0), Le(1), Doc("share of the clients that train, those with the shortest expected visits")]
+
+
+def fastest(fed: Federation, share: float) -> list[Client] | None:
+    """Return the clients with the shortest expected visits, a share of all, rounded up; None if that is all."""
+    if share == 1.0:
+        return None
+    by_time = sorted(fed.clients, key=lambda client: (fed.estimate(client).visit_s, client.id))
+    return sorted(by_time[: math.ceil(share * len(by_time) - 1e-9)], key=lambda client: client.id)
 
 
 async def train_always(
