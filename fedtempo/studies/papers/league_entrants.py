@@ -78,12 +78,16 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     FedHusky's groups have no such number: its exact planner and its paced order are tried instead. With async-memory
     all clients are at work, with and without the correction; if all share one channel, a few of the fastest tenth
     of the clients replace the setting without the correction. As these may have all clients at work, FedBuff may too;
-    FedAsync learns badly from so many.
+    FedAsync learns badly from so many. ACE, Rescaled ASGD and Ringleader ASGD have few or all clients at work; with few,
+    Rescaled ASGD takes the times between clients' results, which depend on more than their visits then. CA2FL and FADAS
+    try two step sizes at the server: the best one depends on the fleet, and FADAS's on no learning rate of the clients.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
     everyone = fleet["changes"]["data"]["clients"]
     orders = [{"strategy.order": order, "strategy.tick_s": fleet["tick_s"]} for order in ("planned", "paced")]
+    at_once: list[Changes] = [{"strategy.clients_at_once": count} for count in (few, everyone)]
+    busy = few if fleet.get("crowded") else everyone
     less: Changes = {"strategy.correction": False}
     if fleet.get("crowded"):
         less = {"strategy.clients_at_once": few, "strategy.reach": 0.1}
@@ -113,7 +117,12 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
         "fedcs": cell,
         "hybrid-fl": cell,
         "fedasync": [{"strategy.clients_at_once": count} for count in (few, many)],
-        "fedbuff": [{"strategy.clients_at_once": count} for count in (few, everyone)],
+        "fedbuff": at_once,
+        "ca2fl": [{"strategy.clients_at_once": busy, "strategy.server_lr": lr} for lr in (1.0, 0.3)],
+        "fadas": [{"strategy.clients_at_once": busy, "strategy.server_lr": lr} for lr in (0.03, 0.003)],
+        "ace": at_once,
+        "rescaled-asgd": [at_once[0] | {"strategy.times": "results"}, at_once[1]],
+        "ringleader": at_once,
     }
 
 
