@@ -78,9 +78,9 @@ def points_of(fleet: Mapping[str, Any]) -> dict[str, list[Changes]]:
     FedHusky's groups have no such number: its exact planner and its paced order are tried instead. With async-memory
     all clients are at work, with and without the correction; if all share one channel, a few of the fastest tenth
     of the clients replace the setting without the correction. As these may have all clients at work, FedBuff may too;
-    FedAsync learns badly from so many. ACE, Rescaled ASGD and Ringleader ASGD have few or all clients at work; with few,
-    Rescaled ASGD takes the times between clients' results, which depend on more than their visits then. CA2FL and FADAS
-    try two step sizes at the server: the best one depends on the fleet, and FADAS's on no learning rate of the clients.
+    FedAsync learns badly from so many. ACE, Rescaled ASGD and Ringleader ASGD have few or all clients at work; with
+    few, Rescaled ASGD takes the times between clients' results, which then depend on more than their visits. CA2FL and
+    FADAS try two step sizes at the server, which the clients' learning rate cannot replace.
     """
     few, many, deadline_s = fleet["few"], fleet["many"], fleet["deadline_s"]
     rounds = [{"strategy.clients_per_round": count} for count in (few, many)]
