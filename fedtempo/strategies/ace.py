@@ -29,7 +29,8 @@ class ACE:
 
         w <- w + server_lr * mean of d_i over all clients heard so far.
 
-    With `max_staleness` the method is the paper's ACED, which leaves out changes that started too many commits ago.
+    With `max_staleness` the method is the paper's ACED, which leaves out changes that started too many commits ago. That
+    a mean begins before all were heard, and a new result is always part of it, is our reading.
 
     The same rule for single gradients is DuDe-ASGD (Wang, Sun, Wai and Zhang, Dual-Delayed Asynchronous SGD for
     Arbitrarily Heterogeneous Data, 2024; published as DuDe-SGD in INFORMS Journal on Computing, 2025, and also known
@@ -54,8 +55,10 @@ class ACE:
             nonlocal total
             async with turn:  # the global model must not change between reading and committing it
                 version, own = fed.model.version, update.client.id
-                out = [i for i, each in latest.items() if i == own or self.too_stale(version - each.version)]
-                replaced = [latest.pop(i).change for i in out]
+                replaced = [latest.pop(own).change] if own in latest else []
+                if self.max_staleness is not None:
+                    stale = [i for i, each in latest.items() if version - each.version > self.max_staleness]
+                    replaced += [latest.pop(i).change for i in stale]
                 clients = len(latest) + 1
                 stepped, change, total = await fed.on_server(
                     all_client_step,
@@ -72,10 +75,6 @@ class ACE:
                 fed.commit(stepped, staleness=version - update.base_version)
 
         await train_always(fed, self.clients_at_once, engage, among=among)
-
-    def too_stale(self, missed: int) -> bool:
-        """Return whether a change that started this number of commits ago is left out."""
-        return self.max_staleness is not None and missed > self.max_staleness
 
 
 def all_client_step(

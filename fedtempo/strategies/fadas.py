@@ -25,9 +25,9 @@ class FADAS:
         m <- beta1 * m + (1 - beta1) * D,       v <- beta2 * v + (1 - beta2) * D^2,
         peak <- max(peak, v),                   w <- w + step * m / (sqrt(peak) + epsilon),
 
-    per coordinate, from m = v = peak = 0. If the oldest of the M changes missed x commits and x exceeds tau_c, the
-    step is server_lr / x (`delay = "divide"`, the authors' code) or min(server_lr, 1 / x) ("cap"); otherwise, or with
-    "none" (FADAS without delay adaptation), it is server_lr.
+    per coordinate, from m = v = peak = 0 (the authors' code also corrects m and v for this start, as Adam does). If the
+    oldest of the M changes missed x > tau_c commits, the step is server_lr / x (`delay = "divide"`, the authors' code)
+    or min(server_lr, 1 / x) ("cap"); otherwise, and with "none" (FADAS without delay adaptation), it is server_lr.
     """
 
     clients_at_once: ClientsAtOnce = None
@@ -38,7 +38,7 @@ class FADAS:
     epsilon: Annotated[Positive, Doc("added to the root of the mean squared change")] = 1e-8
     delay: Annotated[
         Literal["divide", "cap", "none"],
-        Doc("step after a long delay of x commits: server_lr / x, at most 1 / x, or as ever"),
+        Doc("step after a long delay of x commits: server_lr / x, at most 1 / x, or unchanged"),
     ] = "divide"
     tau_c: Annotated[Count, Doc("number of commits that changes may miss before the step is shortened")] = 1
     reach: Reach = 1.0

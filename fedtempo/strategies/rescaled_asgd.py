@@ -25,7 +25,8 @@ class RescaledASGD:
 
         w <- w + server_lr * t_i / (mean t over all clients) * d.
 
-    With the default of server_lr, the weights of all clients sum to 1 and none exceeds 1.
+    The paper makes steps proportional to times; that the mean time is their common divisor is our reading. With the
+    default of server_lr, the weights of all clients sum to 1 and none exceeds 1.
     """
 
     clients_at_once: ClientsAtOnce = None
