@@ -29,8 +29,8 @@ class ACE:
 
         w <- w + server_lr * mean of d_i over all clients heard so far.
 
-    With `max_staleness` the method is the paper's ACED, which leaves out changes that started too many commits ago. That
-    a mean begins before all were heard, and a new result is always part of it, is our reading.
+    With `max_staleness` the method is the paper's ACED, which leaves out changes that started too many commits ago. Our
+    reading: steps begin before all clients were heard, and a new result is always part of the mean.
 
     The same rule for single gradients is DuDe-ASGD (Wang, Sun, Wai and Zhang, Dual-Delayed Asynchronous SGD for
     Arbitrarily Heterogeneous Data, 2024; published as DuDe-SGD in INFORMS Journal on Computing, 2025, and also known
