@@ -27,7 +27,7 @@ def test_the_catalogue_has_every_part_with_its_first_sentence() -> None:
 def test_a_description_has_fields_tables_or_options() -> None:
     strategy, fleet = describe("fedhusky")
     assert (strategy.kind, strategy.name, fleet.kind) == ("strategies", "fedhusky", "fleets")
-    assert "preset" in [field.name for field in strategy.fields]
+    assert "pace" in [field.name for field in strategy.fields]
     assert tomllib.loads(fleet.toml)["fleet"]["link"]["kind"] == "path-loss"
     (training,) = describe("training")
     lr = next(field for field in training.fields if field.name == "lr")

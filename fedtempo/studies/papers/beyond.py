@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from fedtempo.studies.papers.cells import entrant_options
+from fedtempo.studies.papers.cells import read_contest
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
@@ -101,15 +102,21 @@ class Ending:
     chosen: Mapping[str, Any]
 
 
-def beyond_page(results: ContestResults, command: str) -> str:
-    """Return the page as Markdown. command: what wrote the results."""
+def beyond_page(results: ContestResults, command: str, options: Mapping[str, str] | None = None) -> str:
+    """Return the page as Markdown. command: what wrote the results.
+
+    options: what offers each variant, by label (default: as the settings say, since it may have changed meanwhile).
+    """
+    if options is None:
+        entrants = read_contest(Request("full", Path()), "beyond").entrants
+        options = {label: entrant.option for label, entrant in entrants.items()}
     cells = [CellRatios.of(cell) for cell in results.races]
     return render(
         "beyond",
         command=command,
         first=next(iter(results.entrants)),
         variants=results.entrants,
-        options=entrant_options("beyond"),
+        options=options,
         cells=cells,
         tried={label for cell in results.races for label in cell.tried},
         tallies=_tallies(results, cells),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -155,12 +154,6 @@ def read_contest(request: Request, name: str) -> Contest:
     for chosen_cell in chosen:
         _check(chosen_cell, {cell.name for cell in chosen})
     return Contest(entrants, chosen, scale.most_visits)
-
-
-def entrant_options(name: str) -> dict[str, str]:
-    """Return what offers each entrant of `settings/<name>.toml` now; it may have changed since results were written."""
-    entrants = Request("full", Path()).table(name, "entrants")
-    return {label: table.get("option", "") for label, table in entrants.items()}
 
 
 def _cell(

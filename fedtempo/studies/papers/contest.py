@@ -39,10 +39,7 @@ def run_contest(request: Request, name: str) -> ContestResults:
         _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
         for cell in contest.cells
     ]
-    notes = {
-        label: EntrantNotes(entrant.title, entrant.option, entrant.ranked)
-        for label, entrant in contest.entrants.items()
-    }
+    notes = {label: EntrantNotes(entrant.title, entrant.ranked) for label, entrant in contest.entrants.items()}
     whole = ContestResults(request.scale, contest.most_visits, notes, cells)
     write_json(request.folder / f"{name}.json", asdict(whole))
     for cell, result in zip(contest.cells, cells, strict=True):

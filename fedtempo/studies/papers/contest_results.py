@@ -157,10 +157,9 @@ class CellResult:
 
 @dataclass(frozen=True)
 class EntrantNotes:
-    """What a page says of an entrant: its description, the option that offers it, and whether it is ranked."""
+    """What a page says of an entrant: its description, and whether it is ranked."""
 
     title: str
-    option: str
     ranked: bool
 
 

@@ -128,7 +128,8 @@ def made_up() -> Any:
 
 
 def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> None:
-    page = beyond_page(made_up(), "fedtempo reproduce all/beyond")
+    options = dict.fromkeys(made_up().entrants, "`kept`")
+    page = beyond_page(made_up(), "fedtempo reproduce all/beyond", options)
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
