@@ -215,6 +215,15 @@ class Federation(Protocol):
         """The current global model; its `version` counts commits."""
         ...
 
+    @property
+    def lr(self) -> float:
+        """The configured learning rate (`training.lr`)."""
+        ...
+
+    def steps(self, client: Client) -> int:
+        """Return the number of optimiser steps in a configured visit of this client."""
+        ...
+
     async def train(
         self,
         client: Client,

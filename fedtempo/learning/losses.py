@@ -47,7 +47,7 @@ class CrossEntropy:
         self._adjustment, self._weights = adjustment, weights
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
-        logits = self._adjusted(outputs)
+        logits = self._adjusted(outputs, labels)
         if labels.dim() == 1:
             return F.cross_entropy(logits, labels, self._weights, reduction=reduction)
         loss = F.cross_entropy(tokens_last(logits, labels), labels, self._weights, reduction=reduction)
@@ -56,15 +56,33 @@ class CrossEntropy:
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         if labels.dim() != 1:
             raise _unfit(outputs, labels)
-        log_shares = torch.log_softmax(self._adjusted(outputs), 1)
+        log_shares = torch.log_softmax(self._adjusted(outputs, labels), 1)
         loss, weight = _aten.nll_loss_forward(log_shares, labels, self._weights, _MEAN, _IGNORED)
         upper = _aten.nll_loss_backward(
             torch.ones_like(loss), log_shares, labels, self._weights, _MEAN, _IGNORED, weight
         )
         return loss, _aten._log_softmax_backward_data(upper, log_shares, 1, outputs.dtype)
 
-    def _adjusted(self, logits: Tensor) -> Tensor:
+    def _adjusted(self, logits: Tensor, labels: Tensor) -> Tensor:
         return logits if self._adjustment is None else logits + self._adjustment
+
+
+class BatchAdjusted(CrossEntropy):
+    """Logit-adjusted cross-entropy whose prior is the share of each class in the batch at hand: a `Loss`.
+
+    A reading of FCH-FL Eq. 8 in which a client needs no knowledge of other clients' labels. Classes that the batch
+    lacks are excluded if tau > 0.
+    """
+
+    def __init__(self, tau: float) -> None:
+        super().__init__()
+        self._tau = tau
+
+    def _adjusted(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self._tau == 0:
+            return logits
+        counts = F.one_hot(labels, logits.shape[-1]).sum(0)
+        return logits + self._tau * (counts / len(labels)).to(logits.dtype).log()
 
 
 class RegressionLoss:
@@ -216,6 +234,8 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
             return CrossEntropy(weights=torch.tensor(training.class_weights, dtype=dtype, device=labels.device))
         case "logit-adjusted":
             return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(labels.device))
+        case "batch-adjusted":
+            return BatchAdjusted(training.tau)
         case "squared":
             return RegressionLoss(squared=True)
         case "absolute":

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
 
-LOSSES = ("cross-entropy", "logit-adjusted", "squared", "absolute")
+LOSSES = ("cross-entropy", "logit-adjusted", "batch-adjusted", "squared", "absolute")
 OPTIMIZERS = ("sgd", "adam")
 
 Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
@@ -51,9 +51,9 @@ class Training:
     loss: Annotated[
         str | None,
         Doc(
-            "loss to minimise: cross-entropy, logit-adjusted (nats), squared, absolute, or module:name of a function "
-            "of (outputs, labels) that returns each example's loss (default: cross-entropy for classes and tokens, "
-            "squared for numbers)"
+            "loss to minimise: cross-entropy, logit-adjusted, batch-adjusted (nats), squared, absolute, or module:name "
+            "of a function of (outputs, labels) that returns each example's loss (default: cross-entropy for classes "
+            "and tokens, squared for numbers)"
         ),
     ] = None
     class_weights: Annotated[
@@ -64,7 +64,7 @@ class Training:
             "of the class * number of classes), from the counts that clients report (data.tell_labels)"
         ),
     ] = ()
-    tau: Annotated[NonNegative, Doc("logit-adjusted: weight of the log prior (FCH-FL Eq. 8)")] = 1.0
+    tau: Annotated[NonNegative, Doc("logit-adjusted, batch-adjusted: weight of the log prior (FCH-FL Eq. 8)")] = 1.0
     prior: Annotated[
         tuple[NonNegative, ...],
         Field(strict=False),

@@ -208,8 +208,8 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
         suitable = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {suitable}; or remove it")
-    if loss == "logit-adjusted" and dataset.task != "classes":
-        raise ConfigError(f"training.loss = 'logit-adjusted': {dataset.name} has {dataset.task}, not classes")
+    if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
+        raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
     if weights and dataset.task != "classes":
         raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")

@@ -28,6 +28,7 @@ from fedtempo.federation import (
 from fedtempo.fleet.estimates import Estimator
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.sections import Sections
+from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.client_state import ClientState
@@ -64,6 +65,7 @@ class Central(ABC):
     _estimator: Estimator
     _arithmetic: Arithmetic
     _averaging: Averaging
+    _training: Training
     _recorder: Recorder
     _evaluations: Evaluations
     _model: Model
@@ -89,6 +91,13 @@ class Central(ABC):
     @property
     def model(self) -> Model:
         return self._model
+
+    @property
+    def lr(self) -> float:
+        return self._training.lr
+
+    def steps(self, client: Client) -> int:
+        return self._training.steps_per_visit(client.num_examples)
 
     @abstractmethod
     def train(

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from fedtempo.parts.later import Registry, exported
 
 if TYPE_CHECKING:
+    from fedtempo.strategies.ace import ACE as ACE
     from fedtempo.strategies.async_memory import AsyncMemory as AsyncMemory
+    from fedtempo.strategies.ca2fl import CA2FL as CA2FL
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
+    from fedtempo.strategies.fadas import FADAS as FADAS
     from fedtempo.strategies.fch import FchFl as FchFl
     from fedtempo.strategies.fedasync import FedAsync as FedAsync
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
+    from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
+    from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
     from fedtempo.strategies.sequential import Sequential as Sequential
 
 STRATEGIES: Registry[type] = Registry(
     {
+        "ace": "fedtempo.strategies.ace:ACE",
         "async-memory": "fedtempo.strategies.async_memory:AsyncMemory",
+        "ca2fl": "fedtempo.strategies.ca2fl:CA2FL",
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",
+        "fadas": "fedtempo.strategies.fadas:FADAS",
         "fch": "fedtempo.strategies.fch:FchFl",
         "fedasync": "fedtempo.strategies.fedasync:FedAsync",
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
@@ -41,6 +49,8 @@ STRATEGIES: Registry[type] = Registry(
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
+        "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
+        "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
         "sequential": "fedtempo.strategies.sequential:Sequential",
     }
 )

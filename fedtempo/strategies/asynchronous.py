@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
-from fedtempo.parts.fields import Count, Doc
+from annotated_types import Gt, Le
+
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Update, Work
+from fedtempo.parts.fields import Count, Doc, Positive
 
 ClientsAtOnce = Annotated[Count | None, Doc("clients that train at the same time (default: all)")]
+
+
+ServerStep = Annotated[
+    Positive | None, Doc("step size at the server for each result (default: 1 / number of clients that train)")
+]
+Reach = Annotated[float, Gt(0), Le(1), Doc("share of the clients that train, those with the shortest expected visits")]
+
+
+def fastest(fed: Federation, share: float) -> list[Client] | None:
+    """Return the clients with the shortest expected visits, a share of all, rounded up; None if that is all."""
+    if share == 1.0:
+        return None
+    by_time = sorted(fed.clients, key=lambda client: (fed.estimate(client).visit_s, client.id))
+    return sorted(by_time[: math.ceil(share * len(by_time) - 1e-9)], key=lambda client: client.id)
 
 
 async def train_always(
@@ -21,12 +38,16 @@ async def train_always(
     among: Sequence[Client] | None = None,
     prefer: Callable[[Client], Any] | None = None,
     begins: Callable[[Client], None] = lambda client: None,
+    lost: Callable[[Client], None] = lambda client: None,
+    model_for: Callable[[Client], Model] | None = None,
 ) -> None:
     """Keep clients training for ever, each on the global model at its start; pass each result to `arrived`.
 
     Whenever a visit ends, the next client is drawn uniformly from the idle clients, with `prefer` from those for which
     it is smallest. All results of an instant arrive before the next client starts. A failed visit costs its expected
     time. among: the clients that may train (default: all). begins: called with each client as its visit begins.
+    lost: called with each client whose visit failed. model_for: the model that a client trains (default: the global
+    one).
     """
     idle = list(fed.clients if among is None else among)
     rng = fed.rng("next client")
@@ -47,8 +68,9 @@ async def train_always(
             client, start_s = draw(), fed.now
             begins(client)
             try:
-                update = await fed.train(client, fed.model, work)
+                update = await fed.train(client, fed.model if model_for is None else model_for(client), work)
             except ClientUnavailable:
+                lost(client)
                 await fed.sleep_until(start_s + fed.estimate(client).visit_s)
             else:
                 await arrived(update)

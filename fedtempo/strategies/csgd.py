@@ -39,9 +39,9 @@ class CsGd:
         Doc("one step along each client's full gradient, or local training as in [training]"),
     ] = "gradient"
     slowest: Annotated[
-        Literal["all", "sampled"],
-        Doc("frames wait for the slowest of all clients (Eq. 20), or of the round's clients (Eq. 6)"),
-    ] = "all"
+        Literal["sampled", "all"],
+        Doc("frames wait for the slowest of the round's clients (Eq. 6), or of all clients (Eq. 20)"),
+    ] = "sampled"
 
     async def run(self, fed: Federation) -> None:
         estimates = [fed.estimate(client) for client in fed.clients]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass
@@ -32,6 +32,8 @@ class FchFl:
     The clients' (active) part, the loss of Eq. 8, works with any strategy: `[training] loss = "logit-adjusted"`.
     """
 
+    MOVED: ClassVar[dict[str, str]] = {"gradient_lr": 'is now gradients: "scaled" divides changes by training.lr'}
+
     clients_per_round: Annotated[Count, Doc("number of models averaged, m, at most the number of clients")] = 10
     screened: Annotated[float, Ge(1), Doc("number of clients that train, as a multiple of clients_per_round; q")] = 2.0
     screen_only: Annotated[bool, Doc("train only clients_per_round clients and average all their models")] = False
@@ -43,9 +45,13 @@ class FchFl:
         Interval(ge=0, le=100),
         Doc("percentage of clients, the most useful, that are not penalised; p in Eq. 11"),
     ] = 10.0
-    gradient_lr: Annotated[
+    gradients: Annotated[
+        Literal["scaled", "changes"],
+        Doc("what Eq. 9 compares: changes of models divided by training.lr, or the changes themselves"),
+    ] = "scaled"
+    round_limit_s: Annotated[
         Positive | None,
-        Doc("step size that changes are divided by to get gradients; give training.lr (default: do not divide)"),
+        Doc("longest wait of the server for a round's clients, seconds; tau_max in Eq. 5 (default: no limit)"),
     ] = None
 
     async def run(self, fed: Federation) -> None:
@@ -57,8 +63,10 @@ class FchFl:
         for round_number in itertools.count(1):
             bounds = confidence_bounds(total / np.maximum(tried, 1), tried, round_number, self.exploration)
             screened = np.sort(screen(bounds, ids, share, wanted))
-            updates = await train_round(fed, [fed.clients[i] for i in screened])
+            updates = await train_round(fed, [fed.clients[i] for i in screened], limit_s=self.round_limit_s)
             tried[screened] += 1
+            if self.round_limit_s is not None:
+                seconds[screened] = self.round_limit_s  # Eq. 5, unless the client reports
             if not updates:
                 continue
             reported = np.array([update.client.id for update in updates])
@@ -77,7 +85,7 @@ class FchFl:
             gradient_distances, fed.model, models=[update.model for update in updates], previous=previous
         )
         return penalised(
-            closeness(np.array(distances) / (self.gradient_lr or 1.0)),
+            closeness(np.array(distances) / (fed.lr if self.gradients == "scaled" else 1.0)),
             seconds,
             limit_s,
             exponent=self.penalty_exponent,

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update, Work
-from fedtempo.parts.fields import STRICT, Doc, Gt, Le, NonNegative
-from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Le, NonNegative
+from fedtempo.strategies.asynchronous import ClientsAtOnce, Reach, fastest, train_always
 from fedtempo.strategies.planning.staleness import constant, hinge, polynomial
 
 
@@ -23,6 +23,11 @@ class FedAsync:
 
     clients_at_once: ClientsAtOnce = None
     alpha: Annotated[float, Gt(0), Le(1), Doc("weight of a fresh result")] = 0.6
+    alpha_decay: Annotated[
+        float, Gt(0), Le(1), Doc("factor on alpha from commit decay_at on; 0.5 in the paper's experiments")
+    ] = 1.0
+    decay_at: Annotated[Count, Doc("number of commits after which alpha decays")] = 400
+    reach: Reach = 1.0
     staleness: Annotated[
         Literal["constant", "polynomial", "hinge"], Doc("how the weight falls with the number of commits missed")
     ] = "polynomial"
@@ -39,10 +44,15 @@ class FedAsync:
         async def mix(update: Update) -> None:
             async with turn:  # the global model must not change between reading and committing it
                 missed = fed.model.version - update.base_version
-                mixed = await fed.mix(fed.model, update.model, self.alpha * self.freshness(missed))
+                mixed = await fed.mix(fed.model, update.model, self.weight(fed.model.version) * self.freshness(missed))
                 fed.commit(mixed, staleness=missed)
 
-        await train_always(fed, self.clients_at_once, mix, Work(proximal=self.proximal))
+        among = fastest(fed, self.reach)
+        await train_always(fed, self.clients_at_once, mix, Work(proximal=self.proximal), among=among)
+
+    def weight(self, version: int) -> float:
+        """Return alpha after this number of commits."""
+        return self.alpha * (self.alpha_decay if version >= self.decay_at else 1.0)
 
     def freshness(self, missed: int) -> float:
         """Return s(missed), the share of its weight that a result keeps after missing this number of commits."""

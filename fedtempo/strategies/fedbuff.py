@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update, Vector
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
-from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
+from fedtempo.strategies.asynchronous import ClientsAtOnce, Reach, fastest, train_always
 from fedtempo.strategies.planning.staleness import polynomial
 
 
@@ -27,6 +27,7 @@ class FedBuff:
     buffer: Annotated[Count, Doc("number of changes per commit; K in the paper")] = 10
     exponent: Annotated[NonNegative, Doc("a change that missed x commits has weight (1 + x)^-exponent")] = 0.5
     server_lr: Annotated[Positive, Doc("step size at the server; eta_g in the paper")] = 1.0
+    reach: Reach = 1.0
 
     async def run(self, fed: Federation) -> None:
         turn = asyncio.Lock()
@@ -52,7 +53,7 @@ class FedBuff:
                 )
                 fed.commit(stepped, staleness=max(missed))
 
-        await train_always(fed, self.clients_at_once, collect)
+        await train_always(fed, self.clients_at_once, collect, among=fastest(fed, self.reach))
 
     def freshness(self, missed: int) -> float:
         """Return the share of its weight that a change keeps after missing this number of commits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from fedtempo.strategies.planning.uploading import UploadRule, choose_uploads
 Upload = Annotated[
     UploadRule,
     Doc("order of uploads: balance classes (Algorithm 3), or the client with the fastest link first"),
+]
+
+Uploaders = Annotated[
+    Literal["candidates", "all"],
+    Doc("consenting clients that may upload: the round's candidates (Protocol 2, line 2), or all"),
 ]
 
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Model, Update, Work
 from fedtempo.parts.fields import STRICT, Doc
-from fedtempo.strategies.gathering import Gathering, Upload, histogram
+from fedtempo.strategies.gathering import Gathering, Upload, Uploaders, histogram
 from fedtempo.strategies.planning.deadline import Imbalance
 from fedtempo.strategies.tdma_round import (
     CandidateShare,
@@ -27,7 +27,7 @@ from fedtempo.strategies.tdma_round import (
 class HybridFL:
     """Yoshida, Nishio, Morikura, Yamamoto and Yonetani, Hybrid-FL for Wireless Networks, ICC 2020, Protocol 2.
 
-    Rounds are those of FedCS. While the chosen clients train, other clients that agreed to upload raw examples send
+    Rounds are those of FedCS. While the chosen clients train, other candidates that agreed to upload raw examples send
     them, until the first model is expected (t^UD). The server keeps all examples of this and earlier rounds and trains
     the global model on them; its model joins the average, which is weighted by examples. A client that trains uploads
     no examples in the same round, since a client does one thing at a time.
@@ -41,10 +41,7 @@ class HybridFL:
     imbalance: Annotated[
         Imbalance, Doc("CV of min-cv: variance over mean (Eq. 1 as printed), or the true coefficient of variation")
     ] = "printed"
-    uploaders: Annotated[
-        Literal["all", "candidates"],
-        Doc("consenting clients that may upload: all, or the round's candidates (Protocol 2, line 2)"),
-    ] = "all"
+    uploaders: Uploaders = "candidates"
     candidates: CandidateShare = 0.1
     deadline_s: Deadline = 180.0
     lr_decay: LrDecay = 0.99

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Annotated
 
 import numpy as np
@@ -47,12 +48,18 @@ class Oort:
         Count | None,
         Doc("a client chosen this many times rests while others are available (default: no limit)"),
     ] = None
+    over_commitment: Annotated[
+        float,
+        Ge(1),
+        Doc("clients that train per round, as a multiple of clients_per_round; the round ends once that many report"),
+    ] = 1.0
     examples_per_visit: Annotated[
         int | None, Ge(1), Doc("|B| if a visit trains on only some of the examples: steps x batch size")
     ] = None
 
     async def run(self, fed: Federation) -> None:
         wanted = min(self.clients_per_round, len(fed.clients))
+        invited = min(math.ceil(self.over_commitment * wanted - 1e-9), len(fed.clients))
         step = self.pacer_step_s
         limit_s = step = float(np.median([fed.estimate(c).visit_s for c in fed.clients])) if step is None else step
         memory = _Memory(len(fed.clients))
@@ -60,10 +67,11 @@ class Oort:
         for round_number in itertools.count(1):
             if oort.utility_fell(history, self.window):
                 limit_s += step
-            chosen = self.choose(fed, memory, wanted, round_number, limit_s)
+            chosen = self.choose(fed, memory, invited, round_number, limit_s)
             memory.picks[chosen] += 1
             clients = [fed.clients[i] for i in chosen]
-            updates = await train_round(fed, clients, Work(statistics=frozenset({"squared_loss"})))
+            work = Work(statistics=frozenset({"squared_loss"}))
+            updates = await train_round(fed, clients, work, enough=wanted)
             if not updates:
                 continue
             for update in updates:

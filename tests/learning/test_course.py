@@ -35,6 +35,7 @@ SETTINGS = {
     "momentum": Training(lr=0.05, momentum=0.9, epochs=2),
     "everything": EVERYTHING,
     "adam": Training(optimizer="adam", lr=0.01, steps=9, weight_decay=0.01, statistics=ALL),
+    "batch-adjusted": Training(loss="batch-adjusted", lr=0.05, tau=0.7),
     "full batch": Training(full_batch=True, lr=0.1, epochs=3),
 }
 

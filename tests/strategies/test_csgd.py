@@ -44,7 +44,12 @@ def test_the_sub_channels_limit_parallel_uploads() -> None:
     compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 5.0}}
     link = {"kind": "fixed", "download_s": 0.0, "upload_s": 0.8}
     _, records = play(
-        CsGd(n_clusters=4, channels=3), compute=compute, clients=40, link=link, server_s=0.5, horizon=60.0
+        CsGd(slowest="all", n_clusters=4, channels=3),
+        compute=compute,
+        clients=40,
+        link=link,
+        server_s=0.5,
+        horizon=60.0,
     )
     visits = records.visits
     done = visits["outcome"] == "done"
@@ -61,7 +66,12 @@ def test_more_clusters_serve_more_clients_in_the_same_time() -> None:
     visits, ends = [], []
     for clusters in (1, 2, 4):
         _, records = play(
-            CsGd(n_clusters=clusters, channels=2), compute=compute, clients=60, link=LINK, horizon=100.0, seed=3
+            CsGd(slowest="all", n_clusters=clusters, channels=2),
+            compute=compute,
+            clients=60,
+            link=LINK,
+            horizon=100.0,
+            seed=3,
         )
         ends.append(records.commits["time"].tolist())
         visits.append(len(records.visits["client"]) // len(ends[-1]))
@@ -73,7 +83,12 @@ def test_more_clusters_serve_more_clients_in_the_same_time() -> None:
 def test_every_client_of_a_cluster_is_equally_likely() -> None:
     rounds = 2000
     _, records = play(
-        CsGd(n_clusters=2, channels=2), compute=TIMES, clients=6, link=LINK, horizon=None, max_commits=rounds
+        CsGd(slowest="all", n_clusters=2, channels=2),
+        compute=TIMES,
+        clients=6,
+        link=LINK,
+        horizon=None,
+        max_commits=rounds,
     )
     counts = np.bincount(records.visits["client"][: 4 * rounds], minlength=6)
     assert counts.sum() == 4 * rounds
@@ -90,8 +105,8 @@ def test_one_cluster_is_a_conventional_round(slowest: str, expected: set[float])
 def test_frames_for_sampled_clients_close_sooner_and_wait_for_all() -> None:
     compute = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 9.0}}
     world = {"compute": compute, "clients": 40, "link": LINK, "horizon": 400.0}
-    _, fixed = play(CsGd(n_clusters=3, channels=2), **world)
-    _, sampled = play(CsGd(n_clusters=3, channels=2, slowest="sampled"), **world)
+    _, fixed = play(CsGd(slowest="all", n_clusters=3, channels=2), **world)
+    _, sampled = play(CsGd(n_clusters=3, channels=2), **world)
     assert len(sampled.commits["time"]) > len(fixed.commits["time"])
     for records in (fixed, sampled):
         visits = records.visits

@@ -137,3 +137,30 @@ def test_without_training_models_remain_empty_handles() -> None:
 
     _, records = play(script)
     assert records.commits["version"].tolist() == [1]
+
+
+def test_fch_waits_no_longer_than_its_limit_and_counts_it_as_the_time_of_the_missing_clients() -> None:
+    strategy = FchFl(clients_per_round=1, round_limit_s=2.5)
+    _, records = play(strategy, compute=[1.0, 4.0, 2.0, 3.0], horizon=5.0)
+    assert records.commits["time"].tolist() == [2.5, 5.0]
+    assert records.visits["finished"][records.visits["client"] == 1].tolist()[:1] == [2.5]
+
+
+def test_a_round_limit_that_no_client_misses_changes_nothing() -> None:
+    unlimited = play(FchFl(clients_per_round=2), compute=SPEEDS, clients=8, horizon=60.0)[1]
+    limited = play(FchFl(clients_per_round=2, round_limit_s=6.0), compute=SPEEDS, clients=8, horizon=60.0)[1]
+    for name in ("client", "started", "finished"):
+        assert limited.visits[name].tolist() == unlimited.visits[name].tolist()
+
+
+def test_oort_with_over_commitment_ends_a_round_at_the_first_reports() -> None:
+    strategy = Oort(clients_per_round=2, over_commitment=1.5)
+    _, records = play(strategy, compute=[1.0, 2.0, 8.0], clients=3, horizon=2.5)
+    assert rounds(records)[0] == [0, 1, 2]
+    assert records.commits["time"].tolist() == [2.0]
+    assert records.visits["finished"].tolist()[:3] == [1.0, 2.0, 2.0]
+
+
+def test_oort_s_over_commitment_is_bounded_by_the_number_of_clients() -> None:
+    _, records = play(Oort(clients_per_round=3, over_commitment=9.0), clients=4, horizon=1.5)
+    assert rounds(records)[0] == [0, 1, 2, 3]

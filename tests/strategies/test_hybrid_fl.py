@@ -85,7 +85,7 @@ def rounds(records: Records) -> list[tuple[np.ndarray, np.ndarray]]:
 
 @pytest.mark.parametrize(("selection", "upload"), VARIANTS)
 def test_only_consenting_clients_send_examples_and_each_one_once(selection: Any, upload: Any, watched: Watched) -> None:
-    strategy = HybridFL(selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
+    strategy = HybridFL(uploaders="all", selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
     _, records = play(strategy, horizon=900.0, **WORLD)
     assert len(watched.examples) == len(set(watched.examples))
     everything = {(client, i) for client in range(N_CLIENTS) if CONSENT[client] for i in range(len(LABELS[client]))}
@@ -97,7 +97,7 @@ def test_only_consenting_clients_send_examples_and_each_one_once(selection: Any,
 
 @pytest.mark.parametrize(("selection", "upload"), VARIANTS)
 def test_examples_arrive_while_clients_train_and_before_the_first_model(selection: Any, upload: Any) -> None:
-    strategy = HybridFL(selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
+    strategy = HybridFL(uploaders="all", selection=selection, upload=upload, candidates=0.5, deadline_s=60.0)
     _, records = play(strategy, horizon=900.0, **WORLD)
     visits, with_uploads = records.visits, 0
     for trains, sends in rounds(records):
@@ -116,7 +116,7 @@ def test_examples_arrive_while_clients_train_and_before_the_first_model(selectio
 
 
 def test_the_server_keeps_its_examples_and_is_weighted_by_their_number(watched: Watched) -> None:
-    _, records = play(HybridFL(candidates=0.5, deadline_s=60.0), horizon=900.0, **WORLD)
+    _, records = play(HybridFL(uploaders="all", candidates=0.5, deadline_s=60.0), horizon=900.0, **WORLD)
     held = [count for _, count in watched.trained]
     assert held == sorted(held)
     assert held[-1] == len(watched.examples)
@@ -133,7 +133,9 @@ def test_the_server_keeps_its_examples_and_is_weighted_by_their_number(watched: 
 
 def test_without_consent_a_round_equals_one_of_fedcs() -> None:
     world = {**WORLD, "consent": False}
-    ours = play(HybridFL(selection="max-clients", candidates=0.5, deadline_s=60.0), horizon=600.0, **world)[1]
+    ours = play(
+        HybridFL(uploaders="all", selection="max-clients", candidates=0.5, deadline_s=60.0), horizon=600.0, **world
+    )[1]
     fedcs = play(FedCS(candidates=0.5, deadline_s=60.0), horizon=600.0, **world)[1]
     assert ours.facts["events_sha256"] == fedcs.facts["events_sha256"]
 
@@ -152,7 +154,7 @@ def test_least_imbalance_trains_on_more_balanced_classes() -> None:
     }
     share = {}
     for selection in ("max-clients", "min-cv"):
-        strategy = HybridFL(selection=selection, candidates=0.5, deadline_s=30.0)  # type: ignore[arg-type]
+        strategy = HybridFL(uploaders="all", selection=selection, candidates=0.5, deadline_s=30.0)  # type: ignore[arg-type]
         _, records = play(strategy, horizon=1500.0, **world)
         classes = np.array([own[0] for own in labels])[records.visits["client"]]
         share[selection] = np.bincount(classes, minlength=4) / len(classes)
@@ -175,7 +177,7 @@ def test_class_by_class_keeps_the_servers_classes_balanced_but_fastest_first_doe
     totals = {}
     for upload in ("iid", "max-throughput"):
         watched.sent.clear()
-        play(Centralized(upload=upload, round_s=5.0), max_commits=1, **world)  # type: ignore[arg-type]
+        play(Centralized(upload=upload, round_s=5.0, uploaders="all", window="round"), max_commits=1, **world)  # type: ignore[arg-type]
         totals[upload] = np.sum([each.counts for each in watched.sent], axis=0).tolist()
     assert 40 < sum(totals["iid"]) <= 50
     assert np.ptp(totals["iid"]) <= 1
@@ -184,12 +186,12 @@ def test_class_by_class_keeps_the_servers_classes_balanced_but_fastest_first_doe
 
 
 def test_uploaders_can_be_limited_to_this_rounds_candidates(watched: Watched) -> None:
-    play(HybridFL(uploaders="candidates", candidates=0.01, deadline_s=60.0), horizon=300.0, **WORLD)
+    play(HybridFL(candidates=0.01, deadline_s=60.0), horizon=300.0, **WORLD)
     assert watched.sent == []  # one candidate, which trains
 
 
 def test_in_a_round_without_suitable_clients_only_the_server_trains(watched: Watched) -> None:
-    _, records = play(HybridFL(deadline_s=9.0), horizon=40.0, **WORLD)
+    _, records = play(HybridFL(uploaders="all", deadline_s=9.0), horizon=40.0, **WORLD)
     assert records.commits["time"].tolist() == [9.0, 18.0, 27.0, 36.0]
     assert {with_server for _, with_server, _ in watched.averages} == {True}
     assert {n_updates for n_updates, _, _ in watched.averages} == {0}
@@ -199,7 +201,7 @@ def test_clients_that_leave_while_sending_examples_are_asked_again(watched: Watc
     windows: list[list[tuple[float, float]]] = [[(0.0, 9999.0)]] * N_CLIENTS
     windows[0] = [(0.0, 8.5), (100.0, 9999.0)]
     world = {**WORLD, "availability": {"kind": "windows", "windows": windows}}
-    _, records = play(HybridFL(candidates=0.25, deadline_s=60.0), horizon=900.0, **world)
+    _, records = play(HybridFL(uploaders="all", candidates=0.25, deadline_s=60.0), horizon=900.0, **world)
     assert len(watched.examples) == len(set(watched.examples))
     assert {(0, i) for i in range(len(LABELS[0]))} <= set(watched.examples)
     lost = records.visits["outcome"] == "unavailable"
@@ -215,7 +217,7 @@ def test_fluctuations_never_make_examples_late(watched: Watched) -> None:
     cut = 0
     for seed in range(1, 7):
         watched.sent.clear()
-        _, records = play(HybridFL(candidates=0.5, deadline_s=60.0), horizon=300.0, seed=seed, **world)
+        _, records = play(HybridFL(uploaders="all", candidates=0.5, deadline_s=60.0), horizon=300.0, seed=seed, **world)
         visits = records.visits
         for trains, sends in rounds(records):
             if sends.any() and trains.any():
@@ -228,14 +230,16 @@ def test_fluctuations_never_make_examples_late(watched: Watched) -> None:
 
 def test_a_client_that_overstates_its_examples_is_not_asked_forever(watched: Watched) -> None:
     told = [tuple(2 * count for count in own) for own in HISTOGRAMS]
-    _, records = play(Centralized(round_s=5.0), horizon=400.0, **{**WORLD, "histograms": told})
+    _, records = play(
+        Centralized(round_s=5.0, uploaders="all", window="round"), horizon=400.0, **{**WORLD, "histograms": told}
+    )
     assert {client for client, _ in watched.examples} == {client for client in range(N_CLIENTS) if CONSENT[client]}
     assert len(watched.examples) == sum(len(own) for own, agrees in zip(LABELS, CONSENT) if agrees)
     assert records.visits["queued"].max() < 100.0
 
 
 def test_centralized_training_runs_at_the_server_in_rounds_of_equal_length(watched: Watched) -> None:
-    _, records = play(Centralized(round_s=5.0), horizon=60.0, **WORLD)
+    _, records = play(Centralized(round_s=5.0, uploaders="all", window="round"), horizon=60.0, **WORLD)
     assert records.commits["time"].tolist() == [5.0 * number for number in range(1, 13)]
     assert (records.visits["examples"] == 0).all()
     assert records.facts["bytes"]["down"] == 0
@@ -246,6 +250,23 @@ def test_centralized_training_runs_at_the_server_in_rounds_of_equal_length(watch
     for number in range(12):
         ended = records.visits["finished"][records.visits["group"] == number]
         assert (ended <= 5.0 * (number + 1) + 1e-9).all()
+
+
+def test_centralized_training_collects_for_as_long_as_hybrid_fl_does(watched: Watched) -> None:
+    """Uploads last until the first model of a round is expected: after the shortest training."""
+    strategy = Centralized(round_s=30.0, candidates=1.0)
+    _, records = play(strategy, horizon=30.0, **WORLD)
+    hybrid = play(HybridFL(selection="max-clients", candidates=1.0, deadline_s=30.0), horizon=30.0, **WORLD)[1]
+    trains = hybrid.visits["examples"] > 0
+    sender = hybrid.visits["finished"][trains].argmin()
+    first = hybrid.visits["computed"][trains][sender] - hybrid.visits["received"][trains][sender]
+    assert 0 < records.visits["finished"].max() <= first + 1e-9
+    assert records.commits["time"].tolist() == [30.0]
+
+
+def test_only_candidates_send_to_centralized_training(watched: Watched) -> None:
+    play(Centralized(round_s=30.0, candidates=0.01), horizon=29.0, **WORLD)
+    assert len({client for client, _ in watched.examples}) <= 1
 
 
 def test_missing_label_counts_or_consent_are_reported() -> None:

@@ -33,9 +33,12 @@ _CONTROLS = (
     f"<output>{SECONDS:.1f} s</output></span>"
 )
 _SETTINGS: dict[str, dict[str, Any]] = {
+    "ace": {},
     "async-memory": {},
+    "ca2fl": {"buffer": 4},
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
+    "fadas": {"buffer": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
     "fedavg": {},
@@ -48,6 +51,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "oort": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
+    "rescaled-asgd": {},
+    "ringleader": {},
     "sequential": {},
 }
 
