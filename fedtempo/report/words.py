@@ -136,7 +136,7 @@ def failures(fields: Mapping[str, Any]) -> list[str]:
     """Return what went wrong in the runs of one strategy of a comparison: ["3 of 5 runs diverged"]."""
     failed = fields.get("failed") or {}
     of = failed.get("of", 1)
-    verbs = {"diverged": "diverged", "untrained": "trained nobody", "stood_still": "stood still"}
+    verbs = {"diverged": "diverged", "untrained": "trained no client", "stood_still": "stood still"}
     runs = "run" if of == 1 else "runs"
     return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in verbs.items() if failed.get(name)]
 
