@@ -163,7 +163,7 @@ def pipeline_table(pipeline: Pipeline) -> Table:
             f"Feasible: {'any number of' if largest is None else f'up to {largest}'} clusters."
         )
     else:
-        gain = "Uploads take no time on this fleet (fleet.link), so clusters do not shorten a round."
+        gain = "The server expects uploads to take no time, so clusters do not shorten a round."
     table.caption = Text(
         f"━ computes  ╌ waits  █ sends  ▒ server  * vertex of the lower convex hull\n{gain}", style="dim"
     )

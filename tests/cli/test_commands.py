@@ -136,7 +136,7 @@ def test_an_output_path_that_is_a_file_is_refused(
     ("sets", "message"),
     [
         (["data.examples_per_client=500"], "data: digits: examples_per_client = 500"),
-        (["data.source=idx:/nowhere"], "data.source = 'idx:/nowhere': /nowhere"),
+        (["data.source=idx:/nowhere"], "data.source = 'idx:/nowhere': not a readable folder"),
         (["data.test_examples=5000"], "data.test_examples = 5000: digits has"),
         (
             ["strategy.name=hybrid", "strategy.clusters=11"],
