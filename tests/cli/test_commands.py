@@ -248,7 +248,9 @@ def test_list_and_describe_teach(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_reproduce_draws_and_tells_the_papers_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fedtempo("reproduce", "--list") == 0
-    assert "the papers' 31 figures and tables" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "the papers' 31 figures and tables" in printed
+    assert "…" not in printed, "no word is cut"
     assert fedtempo("reproduce", "--list", "--ids") == 0
     assert len(capsys.readouterr().out.split()) == 31
     out = tmp_path / "out"
