@@ -33,7 +33,7 @@ def reproduce(
         typer.Option(help="keep the result under this folder, replacing an earlier one", show_default=False),
     ] = None,
 ) -> None:
-    """Reproduce a paper's figure, its numbers beside ours."""
+    """Reproduce a paper's figure, with its numbers beside ours."""
     from fedtempo.studies.papers.reproduce import index_results, reproduce
 
     if index is not None:
