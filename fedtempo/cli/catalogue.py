@@ -44,7 +44,8 @@ def describe(
             console.print(Text(part.kind if part.text else part.name, style="bold"))
         if part.origin:
             console.print(Text(f"from {part.origin}", style="dim"))
-        console.print(Text(part.text))
+        if part.text:
+            console.print(Text(part.text))
         if part.toml:
             console.print(Text(part.toml, style="dim"))
         elif part.options:
