@@ -1,4 +1,4 @@
-"""The `[deploy]` table: where the clients of a real run are met, and how long the server waits for them."""
+"""The `[deploy]` table: the SuperLink of a run on real clients, and how long the server waits for clients."""
 
 from __future__ import annotations
 
@@ -12,39 +12,49 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
 
 @dataclass(frozen=True, config=STRICT)
 class DeploySettings:
-    """A run on real clients. A simulation does not look at it."""
+    """How `fedtempo deploy` runs on real clients. Simulations ignore this section."""
 
     superlink: Annotated[str, Doc("host:port of the SuperLink")] = "127.0.0.1:8000"
     root_certificates: Annotated[
-        str | None, Doc("PEM file of the authority that signed the SuperLink's certificate; no TLS where not given")
+        str | None, Doc("PEM file of the authority that signed the SuperLink's certificate (default: no TLS)")
     ] = None
-    certificate: Annotated[str | None, Doc("PEM file of the server's certificate, where the SuperLink is started")] = (
+    certificate: Annotated[
+        str | None, Doc("PEM file of the server's certificate, if `fedtempo deploy` starts the SuperLink")
+    ] = None
+    key: Annotated[str | None, Doc("PEM file of the certificate's key, if `fedtempo deploy` starts the SuperLink")] = (
         None
     )
-    key: Annotated[str | None, Doc("PEM file of the certificate's key, where the SuperLink is started")] = None
     client_keys: Annotated[
-        str | None, Doc("folder of public keys (*.pub): a SuperLink that is started lets in only clients with these")
+        str | None,
+        Doc(
+            "folder of public keys (*.pub); only these clients may connect to a SuperLink that `fedtempo deploy` starts"
+        ),
     ] = None
-    database: Annotated[str | None, Doc("file in which a SuperLink that is started keeps its state")] = None
+    database: Annotated[str | None, Doc("file for the state of a SuperLink that `fedtempo deploy` starts")] = None
     names: Annotated[
-        tuple[str, ...], Field(strict=False), Doc("clients that take part; whoever comes first where none is named")
+        tuple[str, ...],
+        Field(strict=False),
+        Doc("names of the clients that may take part (default: the first data.clients that connect)"),
     ] = ()
-    wait_s: Annotated[Positive, Doc("seconds within which data.clients clients must have come")] = 120.0
-    min_clients: Annotated[Count | None, Doc("begin with so many where not all came; all must come if not given")] = (
-        None
-    )
+    wait_s: Annotated[Positive, Doc("seconds to wait until data.clients clients have connected")] = 120.0
+    min_clients: Annotated[
+        Count | None, Doc("after wait_s, begin with at least this many clients (default: all must connect)")
+    ] = None
     deadline_factor: Annotated[
-        float, Ge(1), Doc("a visit is given up after this times what it is expected to take")
+        float, Ge(1), Doc("a visit is late after this multiple of its expected time; server.deadline takes precedence")
     ] = 5.0
-    deadline_floor_s: Annotated[Positive, Doc("no visit is given up before so many seconds")] = 30.0
+    deadline_floor_s: Annotated[Positive, Doc("shortest deadline of a visit, seconds")] = 30.0
     patience_s: Annotated[
-        NonNegative, Doc("seconds that a visit waits for a client that is away, or has not ended an earlier visit")
+        NonNegative,
+        Doc("seconds that a visit waits for a client that is disconnected or still busy with an earlier visit"),
     ] = 5.0
-    outage_s: Annotated[Positive, Doc("the run fails when the SuperLink is away for so many seconds")] = 600.0
-    refresh_s: Annotated[Positive, Doc("seconds between looks at which clients are there")] = 5.0
+    outage_s: Annotated[
+        Positive, Doc("the run fails when the SuperLink has been unreachable for this many seconds")
+    ] = 600.0
+    refresh_s: Annotated[Positive, Doc("seconds between checks of which clients are connected")] = 5.0
     metrics: Annotated[
         Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,5}$")] | None,
-        Doc("host:port at which /metrics (for Prometheus) and /health are served; nowhere where not given"),
+        Doc("host:port that serves /metrics (for Prometheus) and /health (default: not served)"),
     ] = None
 
     def __post_init__(self) -> None:
