@@ -20,6 +20,7 @@ from fedtempo.data.settings import DataSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.deploy.client.settings import ClientData, ClientSettings, Limits
 from fedtempo.errors import ConfigError, nearest
+from fedtempo.fleet.availability import AVAILABILITY
 from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
@@ -32,6 +33,16 @@ from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
+
+_IN_WORDS = {
+    "int": "whole number",
+    "float": "number",
+    "str": "text",
+    "bool": "true | false",
+    "Distribution": "number | list | table",
+    **dict.fromkeys(("Link", "EstimatorKind", "AvailabilityKind", "Any"), "name | table"),
+}
+"""Types of fields in words, by the name of the Python type; dataclasses are tables."""
 
 _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
 """Kinds whose built-in parts are described under [training]."""
@@ -267,9 +278,10 @@ def _type_name(hint: Any) -> str:
         return "list of " + _type_name(arguments[0])
     if arguments:
         return " | ".join(map(_type_name, arguments))
-    return {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}.get(
-        getattr(hint, "__name__", ""), getattr(hint, "__name__", str(hint))
-    )
+    if dataclasses.is_dataclass(hint):
+        return "table"
+    name = getattr(hint, "__name__", str(hint))
+    return _IN_WORDS.get(name, name)
 
 
 def default_of(field: dataclasses.Field[Any]) -> str:
@@ -283,7 +295,10 @@ def default_of(field: dataclasses.Field[Any]) -> str:
             else str(field.default)
         )
     if field.default_factory is not dataclasses.MISSING:
-        return str(field.default_factory())
+        value = field.default_factory()
+        if dataclasses.is_dataclass(value):
+            return next((name for name, part in AVAILABILITY.items() if isinstance(value, part)), "{}")
+        return str(value)
     return "required"
 
 

@@ -60,6 +60,17 @@ def test_a_key_is_described_in_each_section_with_the_parts_that_it_can_name() ->
     assert (links.kind, links.fields, set(links.choices)) == ("links", (), set(REGISTRIES["links"]))
 
 
+def test_types_and_defaults_are_those_of_a_configuration() -> None:
+    fleet = {field.name: (field.type, field.default) for field in describe("fleet")[0].fields}
+    assert fleet["availability"] == ("name | table", "always")
+    assert fleet["faults"] == ("table", "{}")
+    assert fleet["compute"] == ("table", "required")
+    python_only = {"Any", "Distribution", "Link", "Compute", "Faults", "Privacy", "Limits", "EstimatorKind"}
+    for section in catalogue("sections")["sections"]:
+        for field in describe(section)[0].fields:
+            assert not python_only & set(field.type.replace("|", " ").replace(",", " ").split()), field
+
+
 def test_docstrings_flow() -> None:
     assert (
         flowing("A b\n    c.\n\n    D\n    e.\n    side, more: f\n    g.\n    ") == "A b c.\n\nD e.\nside, more: f g."
