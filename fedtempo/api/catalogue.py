@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from fedtempo.data.settings import DataSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.deploy.client.settings import ClientData, ClientSettings, Limits
 from fedtempo.errors import ConfigError, nearest
+from fedtempo.fleet.availability import AVAILABILITY
 from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
@@ -30,6 +33,16 @@ from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
+
+_IN_WORDS = {
+    "int": "whole number",
+    "float": "number",
+    "str": "text",
+    "bool": "true | false",
+    "Distribution": "number | list | table",
+    **dict.fromkeys(("Link", "EstimatorKind", "AvailabilityKind", "Any"), "name | table"),
+}
+"""Types of fields in words, by the name of the Python type; dataclasses are tables."""
 
 _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
 """Kinds whose built-in parts are described under [training]."""
@@ -94,11 +107,12 @@ class FieldDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """A part in full.
+    """A part in full, or a key of a section.
 
-    kind: such as "strategies" or "links". origin: as in `CatalogueEntry`. text: its docstring. fields: its settings, in
-    order. toml: the tables that a fleet preset stands for, else "". options: the options of a data source with their
-    defaults, else "".
+    kind: such as "strategies" or "links". origin: as in `CatalogueEntry`. text: its docstring, one line per paragraph
+    and option; "" for a key. fields: its settings, in order; for a key of the section `name`, only this key. toml: the
+    tables that a fleet preset stands for, else "". options: the options of a data source with their defaults, else "".
+    choices: the parts that a key can name.
     """
 
     kind: str
@@ -108,6 +122,7 @@ class Description:
     fields: tuple[FieldDescription, ...] = ()
     toml: str = ""
     options: str = ""
+    choices: Mapping[str, CatalogueEntry] = dataclasses.field(default_factory=dict)
 
 
 def catalogue(kind: str | None = None) -> dict[str, dict[str, CatalogueEntry]]:
@@ -125,10 +140,13 @@ def catalogue(kind: str | None = None) -> dict[str, dict[str, CatalogueEntry]]:
 def describe(name: str) -> list[Description]:
     """Return each part of that name, with the type, default and meaning of its fields (`fedtempo describe`).
 
-    name: as in the catalogue; of a section also without its brackets, of a source also without what follows its colon.
+    name: as in the catalogue; of a section also without its brackets, or its last part ("faults"); of a source also
+    without what follows its colon. If no part has the name: a key of sections ("lr"), or a kind of parts ("links").
     Raises ConfigError for an unknown name, or if the package of a part is broken.
     """
-    return [_description(kind, key, part) for kind, key, part in _named(name)]
+    if described := [_description(kind, key, part) for kind, key, part in _parts_with(name)] or _keys(name):
+        return described
+    raise _unknown(name)
 
 
 def parts_named(name: str) -> list[tuple[str, Any]]:
@@ -138,12 +156,33 @@ def parts_named(name: str) -> list[tuple[str, Any]]:
 
 def _named(name: str) -> list[tuple[str, str, Any]]:
     """Return kind, name in the catalogue and part. Raises ConfigError if there is none."""
-    known = kinds()
-    named = [(kind, key, parts[key]) for kind, parts in known.items() for key in parts if name in _names(key)]
-    if not named:
-        names = {key for parts in known.values() for key in parts}
-        raise ConfigError(f"describe {name}: no such part{nearest(name, names)}")
-    return named
+    if named := _parts_with(name):
+        return named
+    raise _unknown(name)
+
+
+def _parts_with(name: str) -> list[tuple[str, str, Any]]:
+    return [(kind, key, parts[key]) for kind, parts in kinds().items() for key in parts if name in _names(key)]
+
+
+def _keys(name: str) -> list[Description]:
+    """Return each key of that name, with the parts that it can name; or a kind of that name alone."""
+    kind = next((kind for kind in kinds() if kind in (name, f"{name}s")), None)
+    choices = {} if kind is None else catalogue(kind)[kind]
+    sections = [
+        Description("sections", section, "", "", fields, choices=choices)
+        for section, part in SECTIONS.items()
+        if (fields := tuple(field for field in fields_of(part) if field.name == name))
+    ]
+    return sections or ([] if kind is None else [Description(kind, kind, "", "", choices=choices)])
+
+
+def _unknown(name: str) -> ConfigError:
+    names = {name for parts in kinds().values() for name in parts}
+    names |= {field.name for part in SECTIONS.values() for field in dataclasses.fields(part)}
+    similar = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.5)
+    hint = f"; did you mean {similar[0]!r}?" if similar else ""
+    return ConfigError(f"describe {name}: no such part or key{hint} (`fedtempo list` names all parts)")
 
 
 def _entry(part: Any) -> CatalogueEntry:
@@ -161,7 +200,7 @@ def _description(kind: str, name: str, listed: Any) -> Description:
         kind=kind,
         name=name,
         origin=listed.value if isinstance(listed, EntryPoint) else "",
-        text=inspect.cleandoc(part.__doc__ or ""),
+        text=flowing(part.__doc__ or ""),
         fields=fields_of(part) if dataclasses.is_dataclass(part) else (),
         toml=tomli_w.dumps({"fleet": part()}).strip() if kind == "fleets" else "",
         options=options_of(part) if kind == "sources" else "",
@@ -179,8 +218,16 @@ def fields_of(part: Any) -> tuple[FieldDescription, ...]:
 
 
 def _names(key: str) -> set[str]:
-    """Return all names of a part: also a section without its brackets, and a source without what follows its colon."""
-    return {key, key.strip("[]"), key.removesuffix("<...>"), key.removesuffix(":<...>")}
+    """Return all names of a part: of a section also without its brackets, of a source also without its end."""
+    section = key.strip("[]")
+    last = section.rpartition(".")[2] if section != key else key
+    return {key, section, last, key.removesuffix("<...>"), key.removesuffix(":<...>")}
+
+
+def flowing(docstring: str) -> str:
+    """Return a docstring with one line per paragraph, and one per option ("side: ..."), for a terminal to wrap."""
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring))
+    return "\n\n".join(re.sub(r"\n(?![a-z_]+(, [a-z_]+)*: )\s*", " ", paragraph) for paragraph in paragraphs)
 
 
 def options_of(source: Any) -> str:
@@ -231,9 +278,10 @@ def _type_name(hint: Any) -> str:
         return "list of " + _type_name(arguments[0])
     if arguments:
         return " | ".join(map(_type_name, arguments))
-    return {"int": "whole number", "float": "number", "str": "text", "bool": "true | false"}.get(
-        getattr(hint, "__name__", ""), getattr(hint, "__name__", str(hint))
-    )
+    if dataclasses.is_dataclass(hint):
+        return "table"
+    name = getattr(hint, "__name__", str(hint))
+    return _IN_WORDS.get(name, name)
 
 
 def default_of(field: dataclasses.Field[Any]) -> str:
@@ -247,7 +295,10 @@ def default_of(field: dataclasses.Field[Any]) -> str:
             else str(field.default)
         )
     if field.default_factory is not dataclasses.MISSING:
-        return str(field.default_factory())
+        value = field.default_factory()
+        if dataclasses.is_dataclass(value):
+            return next((name for name, part in AVAILABILITY.items() if isinstance(value, part)), "{}")
+        return str(value)
     return "required"
 
 

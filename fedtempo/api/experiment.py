@@ -307,7 +307,9 @@ class Experiment:
 def resume(
     folder: Path | str, *, force: bool = False, sets: Iterable[str] = (), display: Display = HIDDEN
 ) -> Result | Comparison:
-    """Continue the run, deployment or comparison in a folder, to the same bits as if it had never stopped.
+    """Continue the run, deployment or comparison in a folder.
+
+    A simulation ends with the same result as without the interruption, bit for bit.
 
     sets: "section.key=value" changes of what no result depends on, such as executor.workers=4. Raises ConfigError if
     there is nothing to resume, or what it depends on has changed (force: except versions and code), Interrupted if a

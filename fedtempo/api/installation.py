@@ -121,7 +121,7 @@ def _extras() -> list[Finding]:
             found = ", ".join(f"{each.name} {_flaw(each)[0]}" for each in asked[:3])
             findings.append(Finding("extras", extra, "ok", found + (", ..." if len(asked) > 3 else "")))
         else:
-            findings.append(Finding("extras", extra, "optional", "", f"pip install 'fedtempo[{extra}]'"))
+            findings.append(Finding("extras", extra, "optional", "not installed", f"pip install 'fedtempo[{extra}]'"))
     return findings
 
 
@@ -170,7 +170,9 @@ def _cpu_build(version: str) -> list[Finding]:
 
 
 def _no_card(built: str) -> Finding:
-    return Finding("training", "CUDA", "optional", f"{built}; no usable card", "needed for device = 'cuda'")
+    return Finding(
+        "training", "CUDA", "optional", f"{built}; no usable card", "needed only for executor.device = 'cuda'"
+    )
 
 
 def _machine() -> list[Finding]:
@@ -178,7 +180,7 @@ def _machine() -> list[Finding]:
     memory = machine.memory()
     if memory is not None:
         enough = memory.amount >= 2 * _GIB
-        advice = "" if enough else "little: use executor.workers = 1"
+        advice = "" if enough else "too little for several workers: use executor.workers = 1"
         found = _usable(memory, lambda amount: f"{amount / _GIB:.1f} GiB")
         findings.append(Finding("machine", "memory", "ok" if enough else "warning", found, advice))
     if _SHARED_MEMORY.is_dir():
@@ -202,14 +204,19 @@ def _folders() -> list[Finding]:
     findings = []
     root = os.environ.get("FEDTEMPO_DATA")
     if not root:
-        found = f"not set: {SYSTEM_DATA} is used" if SYSTEM_DATA.is_dir() else f"not set, and no {SYSTEM_DATA}"
-        advice = f"set it to the folder that holds fashion-mnist/, used in place of {SYSTEM_DATA}; digits need none"
+        used = "is" if SYSTEM_DATA.is_dir() else "would be"
+        found = f"not set, so {SYSTEM_DATA} {used} searched for fashion-mnist and emnist"
+        advice = "" if SYSTEM_DATA.is_dir() else "it does not exist; needed only for these data sets"
         findings.append(Finding("folders", "$FEDTEMPO_DATA", "optional", found, advice))
     elif Path(root).is_dir():
         inside = sorted(path.name for path in Path(root).iterdir())
         findings.append(Finding("folders", "$FEDTEMPO_DATA", "ok", f"{root} ({', '.join(inside[:6]) or 'empty'})"))
     else:
-        findings.append(Finding("folders", "$FEDTEMPO_DATA", "warning", f"{root} is no folder", "make it, or unset it"))
+        findings.append(
+            Finding(
+                "folders", "$FEDTEMPO_DATA", "warning", f"{root} is not a folder", "create it, or unset the variable"
+            )
+        )
     return [*findings, _cache()]
 
 
@@ -219,8 +226,8 @@ def _cache() -> Finding:
     except ImportError:  # platformdirs, which is among the missing packages
         return Finding("folders", "cache", "optional", "unknown")
     if folder is None:
-        return Finding("folders", "cache", "warning", "no home folder", "set XDG_CACHE_HOME; nothing is kept now")
+        return Finding("folders", "cache", "warning", "no home folder", "set XDG_CACHE_HOME; nothing is cached now")
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(existing, os.W_OK):
-        return Finding("folders", "cache", "warning", f"{folder} cannot be written", "nothing is kept from run to run")
+        return Finding("folders", "cache", "warning", f"{folder} is not writable", "nothing is cached from run to run")
     return Finding("folders", "cache", "ok", f"{folder}")

@@ -11,7 +11,7 @@ from rich.text import Text
 from fedtempo.cli.options import console
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rich.table import Table
 
@@ -22,40 +22,38 @@ def list_(
     what: Annotated[str | None, typer.Argument(help="strategies, networks, links, ... (default: all)")] = None,
 ) -> None:
     """List strategies, networks, links and other parts by name."""
-    from rich.table import Table
-
     from fedtempo.api.catalogue import catalogue
 
     for kind, parts in catalogue(what).items():
         if not parts:
             continue
-        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False, box=None)
-        for name, entry in parts.items():
-            table.add_row(Text(name, style="cyan"), _summary(entry))
-        console.print(table)
+        console.print(_names_table(parts, kind))
 
 
 def describe(
-    name: Annotated[str, typer.Argument(help="a name from `fedtempo list`", show_default=False)],
+    name: Annotated[str, typer.Argument(help="a name from `fedtempo list`, a section or a key", show_default=False)],
 ) -> None:
-    """Explain every field of a part: unit, default, source."""
+    """Explain a part, a section or a key: meaning, unit, default."""
     from fedtempo.api.catalogue import describe
 
     descriptions = describe(name)
     for position, part in enumerate(descriptions):
         if position:
             console.print()
-        if len(descriptions) > 1:
-            console.print(Text(part.kind, style="bold"))
+        if len(descriptions) > 1 or not part.text:
+            console.print(Text(part.kind if part.text else part.name, style="bold"))
         if part.origin:
             console.print(Text(f"from {part.origin}", style="dim"))
-        console.print(Text(part.text))
+        if part.text:
+            console.print(Text(part.text))
         if part.toml:
             console.print(Text(part.toml, style="dim"))
         elif part.options:
             console.print(Text(f"options: {part.options}", style="dim"))
         elif part.fields:
             console.print(_fields_table(part.fields))
+    if choices := descriptions[0].choices:
+        console.print(_names_table(choices))
 
 
 def new(
@@ -79,6 +77,15 @@ def new(
         console.print(f"{path}", style="cyan", soft_wrap=True)
 
 
+def _names_table(parts: Mapping[str, CatalogueEntry], title: str | None = None) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None)
+    for name, entry in parts.items():
+        table.add_row(Text(name, style="cyan"), _summary(entry))
+    return table
+
+
 def _summary(entry: CatalogueEntry) -> Text:
     """Return what a part is; of another installed package also its origin, or why it cannot be imported."""
     if entry.broken:
@@ -91,7 +98,7 @@ def _fields_table(fields: Iterable[FieldDescription]) -> Table:
     from rich.table import Table
 
     table = Table(header_style="dim", title_justify="left")
-    for column in ("field", "type", "default", "meaning"):
+    for column in ("key", "type", "default", "meaning"):
         table.add_column(column, overflow="fold")
     for field in fields:
         table.add_row(Text(field.name, style="cyan"), Text(field.type), Text(field.default), Text(field.meaning))

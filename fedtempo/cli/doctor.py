@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _MARKS: dict[State, Text] = {
     "ok": Text("ok", style="green"),
-    "optional": Text("not there", style="dim"),
-    "warning": Text("look", style="yellow"),
+    "optional": Text("optional", style="dim"),
+    "warning": Text("warning", style="yellow"),
     "missing": Text("missing", style="bold red"),
 }
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON object, for scripts")] = False) -> None:
-    """Show what is installed, what is missing, what would help.
+    """Show what is installed, what is missing, how to install it.
 
-    The exit code is 1 where something needed is missing.
+    The exit code is 1 if something needed is missing.
     """
     from fedtempo.api.installation import examine_installation
     from fedtempo.version import __version__

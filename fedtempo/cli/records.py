@@ -20,7 +20,7 @@ def report(
     folders: Runs,
     out: Annotated[Path | None, typer.Option(help="output file (default: report.html in the first folder)")] = None,
 ) -> None:
-    """Write one self-contained page about runs."""
+    """Write one self-contained HTML report about runs."""
     from fedtempo.api.reports import report_runs
 
     console.print(f"{report_runs(folders, out)}", style="cyan", soft_wrap=True)

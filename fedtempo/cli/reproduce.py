@@ -33,7 +33,7 @@ def reproduce(
         typer.Option(help="keep the result under this folder, replacing an earlier one", show_default=False),
     ] = None,
 ) -> None:
-    """Reproduce a paper's figure, its numbers beside ours."""
+    """Reproduce a paper's figure, with its numbers beside ours."""
     from fedtempo.studies.papers.reproduce import index_results, reproduce
 
     if index is not None:
@@ -66,15 +66,15 @@ def _exhibits_table(title: str, exhibits: Iterable[Exhibit]) -> Table:
 
     from fedtempo.studies.papers.reproduction import SCALES, source_names
 
+    title = f"{title} (minutes at scale {', '.join(SCALES)})"
     table = Table(title=title, title_justify="left", title_style="bold", box=None, header_style="dim")
-    for column in ("name", "in the paper", "what", "the paper's data", *(f"{scale}, min" for scale in SCALES)):
-        table.add_column(
-            column, justify="right" if column.endswith("min") else "left", no_wrap=column in ("name", "in the paper")
-        )
+    for column in ("name", "in the paper", "minutes", "what (the paper's data)"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("name", "in the paper", "minutes"))
     for exhibit in exhibits:
-        minutes = (f"{minutes:g}" for minutes in exhibit.minutes)
-        data = source_names(exhibit.data) or "-"
-        table.add_row(exhibit.name, exhibit.printed, exhibit.title, data, *minutes)
+        minutes = ", ".join(f"{minutes:g}" for minutes in exhibit.minutes)
+        data = source_names(exhibit.data)
+        what = f"{exhibit.title} ({data})" if data else exhibit.title
+        table.add_row(exhibit.name, exhibit.printed, minutes, what)
     return table
 
 

@@ -26,9 +26,7 @@ from fedtempo.cli.records import show_comparison, show_result
 
 
 def demo(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="one seed and half the horizon: seconds instead of a minute")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="one seed and half the horizon: about 20 seconds")] = False,
     out: Out = None,
 ) -> None:
     """Compare four strategies on real images.
@@ -78,9 +76,9 @@ def resume(
     force: Annotated[bool, typer.Option("--force", help="resume even if versions or code have changed")] = False,
     log_format: LogFormat = None,
 ) -> None:
-    """Continue what was interrupted or killed, to the same bits.
+    """Continue an interrupted run, comparison or deployment.
 
-    A run, a deployment or a comparison.
+    A simulation ends with the same result as without the interruption, bit for bit.
     """
     from fedtempo.api.experiment import resume
     from fedtempo.api.results import Result
@@ -120,7 +118,7 @@ def compare(
 
 
 def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006
-    """Check that all executors give the same bits.
+    """Check that all executors give the same result, bit for bit.
 
     Runs the configuration on different executors and worker counts.
     """

@@ -71,7 +71,7 @@ def plan(
     out: Annotated[Path | None, typer.Option(help="new folder for figures (default: draw none)")] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Predict schedules in seconds, without training.
+    """Predict schedules without training, which takes seconds.
 
     How busy clients are, groups alive, rounds, and why.
     """

@@ -53,7 +53,7 @@ def draw_sizes(n_examples: int, n_clients: int, sizes: Sizes, rng: np.random.Gen
     if drawn.sum() > n_examples:
         raise ConfigError(
             f"examples_per_client = {sizes}: {n_clients} clients need {drawn.sum()} examples, but the data have "
-            f"{n_examples}; lower it"
+            f"{n_examples}; lower examples_per_client or clients"
         )
     return drawn
 

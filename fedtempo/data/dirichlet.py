@@ -37,7 +37,8 @@ class OneLabel:
             if sizes[clients].sum() > available:
                 raise ConfigError(
                     f"examples_per_client = {examples_per_client}: the {len(clients)} clients of label {label} need "
-                    f"{sizes[clients].sum()} examples, but the data have {available}; lower it"
+                    f"{sizes[clients].sum()} examples, but the data have {available}; lower "
+                    "examples_per_client or clients"
                 )
         return [pool.take(n * (np.arange(n_classes) == label)) for n, label in zip(sizes, label_of, strict=True)]
 
@@ -131,7 +132,7 @@ def _deal_until(
     if sum(class_sizes) < n_clients * min_examples:
         raise ConfigError(
             f"min_examples = {min_examples}: {n_clients} clients need {n_clients * min_examples} examples, "
-            f"but the data have {sum(class_sizes)}; lower it"
+            f"but the data have {sum(class_sizes)}; lower min_examples or clients"
         )
     best = 0
     for _ in range(max_redraws + 1):

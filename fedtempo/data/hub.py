@@ -37,7 +37,7 @@ def load_hub(
     inputs: str | None = None,
     group: str | None = None,
 ) -> Dataset:
-    """Return the splits train and test of a data set on the hub, or in a local folder that `datasets` reads or saved.
+    """A data set on the Hugging Face hub, or a local folder that the library `datasets` can load.
 
     subset: configuration of the data set, if it has several. feature, label: columns. The default feature is the only
     column of images, arrays or sequences, or else of text; the default label is the column named label, target, class

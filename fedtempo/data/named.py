@@ -21,17 +21,17 @@ _EMNIST_FILES = [
 
 
 def mnist() -> Dataset:
-    """Return MNIST (LeCun et al., 1998), `ylecun/mnist`: 60,000 and 10,000 digits, 28 by 28, in 10 classes."""
+    """MNIST (LeCun et al., 1998), `ylecun/mnist`: 60,000 and 10,000 digits, 28 by 28, in 10 classes."""
     return from_hub("mnist", "ylecun/mnist", None, "image", "label")
 
 
 def cifar10() -> Dataset:
-    """Return CIFAR-10 (Krizhevsky, 2009), `uoft-cs/cifar10`: 50,000 and 10,000 colour images, 32 by 32, 10 classes."""
+    """CIFAR-10 (Krizhevsky, 2009), `uoft-cs/cifar10`: 50,000 and 10,000 colour images, 32 by 32, 10 classes."""
     return from_hub("cifar10", "uoft-cs/cifar10", None, "img", "label")
 
 
 def cifar100(labels: str = "fine") -> Dataset:
-    """Return CIFAR-100 (Krizhevsky, 2009), `uoft-cs/cifar100`: 50,000 and 10,000 colour images, 32 by 32.
+    """CIFAR-100 (Krizhevsky, 2009), `uoft-cs/cifar100`: 50,000 and 10,000 colour images, 32 by 32.
 
     labels: "fine" for 100 classes, "coarse" for 20.
     """
@@ -41,7 +41,7 @@ def cifar100(labels: str = "fine") -> Dataset:
 
 
 def emnist() -> Dataset:
-    """Return EMNIST balanced (Cohen et al., 2017): 112,800 and 18,800 digits and letters, 28 by 28, in 47 classes.
+    """EMNIST balanced (Cohen et al., 2017): 112,800 and 18,800 digits and letters, 28 by 28, in 47 classes.
 
     Read from the four IDX files in $FEDTEMPO_DATA/emnist, or in `Royc30ne/emnist-balanced` if that folder does not
     exist. The files have rows and columns exchanged; the images returned are upright, as in MNIST.
@@ -57,7 +57,7 @@ def emnist() -> Dataset:
 
 
 def femnist(digits: bool = False, writers: int | None = None, test_share: float = 0.1) -> Dataset:
-    """Return FEMNIST (Caldas et al., 2018), `flwrlabs/femnist`: 814,000 digits and letters, 3,600 writers, 62 classes.
+    """FEMNIST (Caldas et al., 2018), `flwrlabs/femnist`: 814,000 digits and letters, 3,600 writers, 62 classes.
 
     The repository has one split: test_share (rounded) of each writer's images, drawn without replacement, are for
     testing. Writers own the others, numbered in the order of their names. digits: only the ten digits. writers: only
@@ -83,7 +83,7 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
 
 
 def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
-    """Return HAM10000 (Tschandl et al., 2018), `marmal88/skin_cancer`: 10,015 pictures of skin lesions in 7 diagnoses.
+    """HAM10000 (Tschandl et al., 2018), `marmal88/skin_cancer`: 10,015 pictures of skin lesions in 7 diagnoses.
 
     Pictures, 600 by 450, are scaled to `side` by `side` (bilinear). The repository's splits share pictures, so they are
     merged, each picture once; test_share (rounded) of the lesions of each diagnosis, with all their pictures, are for

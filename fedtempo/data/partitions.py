@@ -102,7 +102,7 @@ class LongTail:
             label = short[0]
             raise ConfigError(
                 f"examples_per_client = {examples_per_client}: long-tail needs {counts[:, label].sum()} examples of "
-                f"class {label}, but the data have {pool.left[label]}; lower it"
+                f"class {label}, but the data have {pool.left[label]}; lower examples_per_client or clients"
             )
         return [pool.take(row) for row in counts]
 

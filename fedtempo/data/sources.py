@@ -31,7 +31,7 @@ from fedtempo.parts.user_code import user_code
 
 
 def digits(test_share: float = 0.2) -> Dataset:
-    """Return the 1,797 handwritten digits, 8 by 8, that come with scikit-learn, in [0, 1].
+    """The 1,797 handwritten digits, 8 by 8, that come with scikit-learn, in [0, 1].
 
     test_share: share of each class for testing, rounded. The split is the same in every run, with every class on both
     sides. Raises ConfigError for a share that leaves a class without examples.
@@ -61,7 +61,7 @@ def _load_digits() -> Arrays:
 
 
 def fashion_mnist() -> Dataset:
-    """Return Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
+    """Fashion-MNIST (Xiao et al., 2017): 60,000 and 10,000 images of clothes, 28 by 28, in 10 classes.
 
     Four IDX files in the folder fashion-mnist of $FEDTEMPO_DATA if that variable is set, otherwise of
     /usr/share/datasets, where Debian's package installs them. Raises ConfigError if the folder does not exist.
@@ -77,12 +77,12 @@ def fashion_mnist() -> Dataset:
 
 
 def idx(folder: str) -> Dataset:
-    """Return the data set of four IDX files in a folder, named as those of MNIST; see `fedtempo.data.idx`."""
+    """Four IDX files in a folder, named like those of MNIST (gzipped or not)."""
     return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
 
 
 def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
-    """Return the arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
+    """The arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
     that are bytes are pixels. task: "classes", "numbers" or "tokens", for ambiguous labels. inputs: "numbers" or
@@ -95,7 +95,7 @@ def npz(path: str, task: str | None = None, inputs: str | None = None) -> Datase
 def folder(
     path: str, side: int | None = None, test_share: float = 0.2, task: str | None = None, inputs: str | None = None
 ) -> Dataset:
-    """Return images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
+    """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
     Each `<client>` folder becomes a client. Without `train` and `test`, test_share of the images of each client and
     class are for testing. side: scale images to this height and width, pixels. An .npz file, or a folder that holds

@@ -45,7 +45,7 @@ def table(
     standardize: bool = False,
     group: str | None = None,
 ) -> Dataset:
-    """Return the data set of a table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
+    """A table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
 
     label: column to predict (default: the one named label, target, class or y).
     client: column that names the client of a row; each of its values becomes a client.

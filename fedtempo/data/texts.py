@@ -17,7 +17,7 @@ _LARGEST_BYTES = 2**28
 
 
 def text(path: str, length: int = 80, stride: int | None = None, test_share: float = 0.2) -> Dataset:
-    """Return the text of a file, or of all .txt files in a folder, each a client, to predict each next byte.
+    """The text of a file, or of all .txt files in a folder, each a client; the task is to predict each next byte.
 
     An example is `length` bytes; its labels are the bytes that follow each of them. Examples begin `stride` bytes apart
     (default: `length`). The last test_share of each file is for testing, and no example spans training and test bytes.

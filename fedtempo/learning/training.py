@@ -17,10 +17,13 @@ Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
 
 @dataclass(frozen=True, config=STRICT)
 class Training:
-    """Local training. Each epoch passes once over the client's examples in a new random order.
+    """How a client trains in one visit: the optimiser, the loss, and the amount of work.
 
-    The gradient of a batch's mean loss (the last, smaller batch: over its own size) plus `proximal` is clipped, then
-    `weight_decay` is added, then momentum applied: the conventions of torch.optim and clip_grad_norm_.
+    Each epoch passes once over the client's examples in a new random order, one step per mini-batch. The last batch may
+    be smaller; its loss is then the mean over the examples that it has.
+
+    A step works as in PyTorch. First the gradient of the batch's loss (and of the term `proximal`) is computed, and
+    clipped to `clip_norm`. Then `weight_decay` times the parameters is added, and then momentum is applied.
     """
 
     optimizer: Annotated[

@@ -69,12 +69,12 @@ def size(value: float | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Return the ratio of two times as "5.9× later", "5.9× sooner" or "as soon"."""
+    """Return the ratio of two times as "5.9× as long", "5.9× as fast" or "as fast"; a dash for None."""
     if value is None:
         return ABSENT
     if abs(value - 1) < 0.005:
-        return "as soon"
-    return f"{_factor(value)}× later" if value > 1 else f"{_factor(1 / value)}× sooner"
+        return "as fast"
+    return f"{_factor(value)}× as long" if value > 1 else f"{_factor(1 / value)}× as fast"
 
 
 def privacy(spent: Mapping[str, Any] | None) -> str:
@@ -136,7 +136,7 @@ def failures(fields: Mapping[str, Any]) -> list[str]:
     """Return what went wrong in the runs of one strategy of a comparison: ["3 of 5 runs diverged"]."""
     failed = fields.get("failed") or {}
     of = failed.get("of", 1)
-    verbs = {"diverged": "diverged", "untrained": "trained nobody", "stood_still": "stood still"}
+    verbs = {"diverged": "diverged", "untrained": "trained no client", "stood_still": "stood still"}
     runs = "run" if of == 1 else "runs"
     return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in verbs.items() if failed.get(name)]
 
@@ -175,11 +175,14 @@ def _result(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     title = f"{best} reaches {aim(target, measure)} after {seconds(time)}"
     if len(reached) > 1:
         second_time, second = reached[1]
-        verdict = ratio(time / second_time if second_time else None)
-        title += f", as soon as {second}" if verdict == "as soon" else f", {verdict} than {second}"
+        if seconds(second_time) == seconds(time):
+            title = f"{best} and {second} reach {aim(target, measure)} after {seconds(time)}"
+        else:
+            title += f", {second} after {seconds(second_time)}"
+            title += f" ({ratio(second_time / time)})" if time and second_time / time >= 1.005 else ""
     elif len(strategies) > 1:
         title += "; no other strategy does"
-    details = [f"{name} needs {seconds(time)}." for time, name in reached[1:]]
+    details = [f"{name} needs {seconds(time)}." for time, name in reached[2:]]
     missed = [name for name, time in medians.items() if time is None]
     if missed and len(reached) > 1:
         details.append(f"{listed(missed)} {'does' if len(missed) == 1 else 'do'} not reach it.")

@@ -1,4 +1,4 @@
-"""The `[deploy]` table: where clients connect to a real run, and how long the server waits for them."""
+"""The `[deploy]` table: the SuperLink of a run on real clients, and how long the server waits for clients."""
 
 from __future__ import annotations
 
@@ -12,37 +12,46 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
 
 @dataclass(frozen=True, config=STRICT)
 class DeploySettings:
-    """A run on real clients. Simulations ignore it."""
+    """How `fedtempo deploy` runs on real clients. Simulations ignore this section."""
 
     superlink: Annotated[str, Doc("host:port of the SuperLink")] = "127.0.0.1:8000"
     root_certificates: Annotated[
         str | None, Doc("PEM file of the authority that signed the SuperLink's certificate (default: no TLS)")
     ] = None
     certificate: Annotated[
-        str | None, Doc("PEM file of the server's certificate, for a SuperLink that this run starts")
+        str | None, Doc("PEM file of the server's certificate, if `fedtempo deploy` starts the SuperLink")
     ] = None
-    key: Annotated[str | None, Doc("PEM file of the certificate's key, for a SuperLink that this run starts")] = None
+    key: Annotated[str | None, Doc("PEM file of the certificate's key, if `fedtempo deploy` starts the SuperLink")] = (
+        None
+    )
     client_keys: Annotated[
         str | None,
-        Doc("folder of public keys (*.pub): a SuperLink that this run starts accepts only clients with these keys"),
+        Doc(
+            "folder of public keys (*.pub); only these clients may connect to a SuperLink that `fedtempo deploy` starts"
+        ),
     ] = None
-    database: Annotated[str | None, Doc("file in which a SuperLink that this run starts keeps its state")] = None
+    database: Annotated[str | None, Doc("file for the state of a SuperLink that `fedtempo deploy` starts")] = None
     names: Annotated[
-        tuple[str, ...], Field(strict=False), Doc("names of the clients that take part (default: the first to join)")
+        tuple[str, ...],
+        Field(strict=False),
+        Doc("names of the clients that may take part (default: the first data.clients that connect)"),
     ] = ()
-    wait_s: Annotated[Positive, Doc("seconds within which data.clients clients must join")] = 120.0
+    wait_s: Annotated[Positive, Doc("seconds to wait until data.clients clients have connected")] = 120.0
     min_clients: Annotated[
-        Count | None, Doc("number of clients that suffices if not all join in time (default: all)")
+        Count | None, Doc("after wait_s, begin with at least this many clients (default: all must connect)")
     ] = None
     deadline_factor: Annotated[
-        float, Ge(1), Doc("a visit is given up after this multiple of its expected duration")
+        float, Ge(1), Doc("a visit is late after this multiple of its expected time; server.deadline takes precedence")
     ] = 5.0
-    deadline_floor_s: Annotated[Positive, Doc("seconds before which no visit is given up")] = 30.0
+    deadline_floor_s: Annotated[Positive, Doc("shortest deadline of a visit, seconds")] = 30.0
     patience_s: Annotated[
-        NonNegative, Doc("seconds that a visit waits for a client that is offline or busy with an earlier visit")
+        NonNegative,
+        Doc("seconds that a visit waits for a client that is disconnected or still busy with an earlier visit"),
     ] = 5.0
-    outage_s: Annotated[Positive, Doc("seconds without the SuperLink after which the run fails")] = 600.0
-    refresh_s: Annotated[Positive, Doc("seconds between checks for clients that join or leave")] = 5.0
+    outage_s: Annotated[
+        Positive, Doc("the run fails when the SuperLink has been unreachable for this many seconds")
+    ] = 600.0
+    refresh_s: Annotated[Positive, Doc("seconds between checks of which clients are connected")] = 5.0
     metrics: Annotated[
         Annotated[str, Field(pattern=r"^[\w.-]+:\d{1,5}$")] | None,
         Doc("host:port that serves /metrics (for Prometheus) and /health (default: not served)"),

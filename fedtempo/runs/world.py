@@ -57,8 +57,7 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
     except UserCodeError:
         raise
     except ConfigError as error:
-        prefix = "" if str(error).startswith("data.source") else f"data.source = {source!r}: "
-        raise ConfigError(f"{prefix}{error}") from error
+        raise ConfigError(_naming_source(source, str(error))) from error
     if parent_process() is None:  # not once more in every worker
         if dataset.about:
             log.info("%s: %s", dataset.name, dataset.about)
@@ -68,6 +67,15 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
         return dataset
     where = f"data.transform = {transform!r}"
     return dataset.transformed(imported(transform, "data.transform"), where)
+
+
+def _naming_source(source: str, message: str) -> str:
+    """Return a message that names the source, and its file only once."""
+    if message.startswith("data.source"):
+        return message
+    for known in (source, source.partition(":")[2]):
+        message = message.removeprefix(f"{known}: ")
+    return f"data.source = {source!r}: {message}"
 
 
 def load_data(config: Config) -> Dataset:

@@ -133,7 +133,8 @@ def pipeline_table(pipeline: Pipeline) -> Table:
     alone = utilisation(1, upload_s, pipeline.slowest_s, server_s)
     served = sum(min(pipeline.channels, size) for size in found.sizes)
     largest = largest_n_clusters(compute_s, upload_s, pipeline.extra_s)
-    table = _table(f"CS-GD: a round of {round_s:.4g} s serves {served} clients on {pipeline.channels} sub-channels")
+    channels = f"{pipeline.channels} sub-channel{'' if pipeline.channels == 1 else 's'}"
+    table = _table(f"CS-GD: a round of {round_s:.4g} s serves {served} clients on {channels}")
     for name in ("cluster", "computing s", "done by", "done", "clients"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("a round", no_wrap=True)
@@ -156,11 +157,15 @@ def pipeline_table(pipeline: Pipeline) -> Table:
             _bar(spans, round_s),
         )
     table.add_row("server", "", "", "", "", _bar([(round_s - server_s, " "), (round_s, "▒")], round_s))
+    if upload_s > 0:
+        gain = (
+            f"Full frames use {100 * use:.1f} % of the sub-channels' time, one cluster {100 * alone:.1f} %.\n"
+            f"Feasible: {'any number of' if largest is None else f'up to {largest}'} clusters."
+        )
+    else:
+        gain = "The server expects uploads to take no time, so clusters do not shorten a round."
     table.caption = Text(
-        "━ computes  ╌ waits  █ sends  ▒ server  * vertex of the lower convex hull\n"
-        f"Full frames use {100 * use:.1f} % of the sub-channels' time, one cluster {100 * alone:.1f} %.\n"
-        f"Feasible: {'any number of' if largest is None else f'up to {largest}'} clusters.",
-        style="dim",
+        f"━ computes  ╌ waits  █ sends  ▒ server  * vertex of the lower convex hull\n{gain}", style="dim"
     )
     table.caption_justify = "left"
     return table
@@ -179,7 +184,7 @@ def _first_estimates(config: Config, world: World) -> list[Durations]:
     probe = _Probe()
     settings = dataclasses.replace(config.run, horizon=None, max_commits=1, stop_at_target=False, target_accuracy=None)
     executor = ExecutorSettings(kind="none")
-    run(dataclasses.replace(config, strategy=probe, run=settings, executor=executor), world=world)
+    run(dataclasses.replace(config, strategy=probe, run=settings, executor=executor), world=world, quiet=True)
     return probe.estimates
 
 

@@ -31,7 +31,8 @@ def test_a_missing_extra_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> No
         lambda extra="": [Requirement("no-such-package>=1")] if extra == "ray" else [],
     )
     found = _found("ray")
-    assert (found.state, found.advice) == ("optional", "pip install 'fedtempo[ray]'")
+    assert (found.state, found.found) == ("optional", "not installed")
+    assert found.advice == "pip install 'fedtempo[ray]'"
 
 
 def test_too_little_shared_memory_and_a_wrong_data_folder_give_warnings(
@@ -53,9 +54,13 @@ def test_the_folder_with_data_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
         if unset is not None:
             monkeypatch.setenv("FEDTEMPO_DATA", unset)
         monkeypatch.setattr(installation, "SYSTEM_DATA", tmp_path)
-        assert _found("$FEDTEMPO_DATA").found == f"not set: {tmp_path} is used"
+        there = _found("$FEDTEMPO_DATA")
+        assert there.found == f"not set, so {tmp_path} is searched for fashion-mnist and emnist"
+        assert (there.state, there.advice) == ("optional", "")
         monkeypatch.setattr(installation, "SYSTEM_DATA", tmp_path / "none")
-        assert _found("$FEDTEMPO_DATA").found == f"not set, and no {tmp_path / 'none'}"
+        absent = _found("$FEDTEMPO_DATA")
+        assert absent.found == f"not set, so {tmp_path / 'none'} would be searched for fashion-mnist and emnist"
+        assert (absent.state, absent.advice) == ("optional", "it does not exist; needed only for these data sets")
 
 
 @pytest.fixture

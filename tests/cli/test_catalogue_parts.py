@@ -53,5 +53,14 @@ def test_fleets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_names_are_rejected(shown: Shown) -> None:
-    with pytest.raises(ConfigError, match="describe fedhuski: no such part; did you mean 'fedhusky'"):
+    with pytest.raises(ConfigError, match="describe fedhuski: no such part or key; did you mean 'fedhusky'"):
         shown("fedhuski")
+
+
+def test_a_key_is_described_with_its_section_and_with_the_parts_that_it_can_name(shown: Shown) -> None:
+    availability = shown("availability")
+    assert availability.index("[fleet]") < availability.index("when clients are available")
+    assert all(name in availability for name in ("always", "diurnal", "dropout", "on-off", "windows", "trace"))
+    assert "estimates" not in availability
+    assert all(section in shown("clip_norm") for section in ("[training]", "[server]", "[server.privacy]"))
+    assert "path-loss" in shown("links")

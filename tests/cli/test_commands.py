@@ -136,7 +136,7 @@ def test_an_output_path_that_is_a_file_is_rejected(
     ("sets", "message"),
     [
         (["data.examples_per_client=500"], "data: digits: examples_per_client = 500"),
-        (["data.source=idx:/nowhere"], "data.source = 'idx:/nowhere': /nowhere"),
+        (["data.source=idx:/nowhere"], "data.source = 'idx:/nowhere': not a readable folder"),
         (["data.test_examples=5000"], "data.test_examples = 5000: digits has"),
         (
             ["strategy.name=hybrid", "strategy.clusters=11"],
@@ -250,7 +250,9 @@ def test_reproduce_draws_figures_and_prints_the_papers_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fedtempo("reproduce", "--list") == 0
-    assert "the papers' 31 figures and tables" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "the papers' 31 figures and tables" in printed
+    assert "…" not in printed, "no word is cut"
     assert fedtempo("reproduce", "--list", "--ids") == 0
     assert len(capsys.readouterr().out.split()) == 31
     out = tmp_path / "out"

@@ -436,7 +436,8 @@ def test_pytorch_data_sets_are_read() -> None:
     assert data.train_x.shape == (5, 1, 2, 2)
     assert data.train_x[3].max() == 3.0
     assert data.train_y.tolist() == [0, 1, 0, 1, 0]
-    with pytest.raises(ConfigError, match="number_data:pairs: train, example 7: OSError: disk on fire"):
+    message = r"^data\.source = 'number_data:pairs': train, example 7: OSError: disk on fire$"
+    with pytest.raises(ConfigError, match=message):
         load_data(parse({**TABLES, "data": {"source": "number_data:pairs", "options": {"n": 9}}}))
 
 

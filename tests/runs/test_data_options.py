@@ -32,6 +32,17 @@ def test_an_unknown_option_of_a_source_is_named(name: str) -> None:
         build_world(config)
 
 
+@pytest.mark.parametrize("kind", ["npz", "table"])
+def test_an_error_in_a_file_names_the_file_once(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / {"npz": "x.npz", "table": "x.csv"}[kind]
+    file.write_text("a,label\n1,2\nb,2\n")
+    config = parse({**TABLES, "data": {"source": f"{kind}:{file}"}})
+    with pytest.raises(ConfigError) as caught:
+        build_world(config)
+    assert str(caught.value).startswith(f"data.source = '{kind}:{file}': ")
+    assert str(caught.value).count(str(file)) == 1
+
+
 def test_options_must_be_a_table() -> None:
     with pytest.raises(ConfigError, match=r"data.options = 'test_share'"):
         parse({**TABLES, "data": {"options": "test_share"}})

@@ -72,6 +72,14 @@ def test_csgd_shows_clusters_hull_and_frames() -> None:
     assert max(map(len, text.splitlines())) <= 79
 
 
+def test_csgd_says_that_clusters_gain_nothing_if_uploads_take_no_time(caplog: pytest.LogCaptureFixture) -> None:
+    text = explained({"name": "csgd", "n_clusters": 2, "channels": 1}, {"link": "none"})
+    assert "a round of 4 s serves 2 clients on 1 sub-channel " in text
+    assert "The server expects uploads to take no time" in text
+    assert " %" not in text
+    assert not caplog.records, "reading the estimates is no run that can fail"
+
+
 def test_csgd_shows_the_servers_estimates() -> None:
     believed = explained({"name": "csgd", "n_clusters": 1}, {"estimates": {"kind": "observed", "prior_s": [0, 9.0, 1]}})
     assert "9 to 9" in believed
