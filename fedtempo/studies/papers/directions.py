@@ -7,6 +7,7 @@ that the comparison does not use. FedHusky's claim is measured by `fedhusky/vari
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from fedtempo.studies.papers.panels import (
     target,
 )
 from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
+from fedtempo.studies.papers.verdicts import Effect, shown
+from fedtempo.studies.papers.verdicts import Row as JudgedRow
 from fedtempo.studies.tuning.study import Study
 
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
@@ -79,17 +82,29 @@ def psfl_limits(request: Request) -> list[Row]:
     return [*rows, *first_to_reach(panels, levels, "psfl", ("fedavg",), "psfl first")]
 
 
-def fch(request: Request) -> list[Row]:
-    """Compare final accuracies: the loss adjusted for class shares against plain cross-entropy."""
+def fch(request: Request) -> list[JudgedRow]:
+    """Compare final accuracies: the loss adjusted for class shares against plain cross-entropy.
+
+    The headline is the paper's setting, with FedAvg's choice of clients. The prior of each batch is shown beside.
+    """
     base = request.settings("fch-direction")
     panels = {name: base.with_changes(changes) for name, changes in TAILS.items()}
     pairs = [("adjusted", "plain")] + ([] if request.scale == "small" else [("fch-adjusted", "fch-plain")])
-    labels = [label for pair in pairs for label in pair]
+    labels = [*(label for pair in pairs for label in pair), "own-prior"]
     studies = study_panels(request, "fch", panels, labels, request.budget("fch-direction"))
     draw_curves(request, "fch", studies, axis="rounds")
-    return [
-        row for name, study in studies.items() for pair in pairs for row in _gain_rows(study, name, *pair, late=True)
-    ]
+    return [row for name, study in studies.items() for row in loss_rows(name, study, pairs)]
+
+
+def loss_rows(name: str, study: Study, pairs: Sequence[tuple[str, str]]) -> list[JudgedRow]:
+    """Return the rows of a panel of `fch`. pairs: the adjusted and the plain loss under the same choice of clients."""
+    rows = []
+    for ours, other in pairs:
+        gain = _gain_row(study, name, ours, other, late=True)
+        headline = name == next(iter(TAILS)) and ours == "adjusted"
+        rows += [*_end_rows(study, name, ours, other, late=True), gain.as_headline() if headline else gain]
+    own = _gain_row(study, name, "own-prior", "plain", late=True).unjudged()
+    return [*rows, *_end_rows(study, name, "own-prior", late=True), own]
 
 
 def csgd(request: Request) -> list[Row]:
@@ -110,10 +125,14 @@ def csgd(request: Request) -> list[Row]:
     return [*rows, same_round_times(study.records, "the same for all")]
 
 
-def hybrid_fl(request: Request) -> list[Row]:
-    """Compare final accuracies over the number of clients that upload, each with examples of one class."""
+def hybrid_fl(request: Request) -> list[JudgedRow]:
+    """Compare final accuracies over the number of clients that upload, each with examples of one class.
+
+    The headline is the gain over FedCS with the fewest uploaders. Uploads by any client, and not only by the round's
+    candidates, are shown beside.
+    """
     base, budget = request.settings("hybrid-fl-direction"), request.budget("hybrid-fl-direction")
-    labels = ("hybrid-fl", "fedcs", "centralized")
+    labels = ("hybrid-fl", "fedcs", "centralized", "hybrid-fl-all")
     sharing = {
         f"{round(share * base.n_clients)} upload": base.with_changes({"data.share_examples": share})
         for share in _UPLOADING
@@ -125,11 +144,21 @@ def hybrid_fl(request: Request) -> list[Row]:
     save_picture(draw_lines, request.folder, "hybrid-fl", numbers, medians, x="clients that upload", y="final accuracy")
     rows = []
     for (name, study), config in zip(panels.items(), sharing.values(), strict=True):
-        rows += _gain_rows(study, name, "hybrid-fl", "fedcs")
-        rows += _end_rows(study, name, "centralized")
+        rows += uploads_rows(name, study, headline=name == next(iter(panels)))
         held = ", ".join(str(classes_uploaded(config, seed)) for seed in budget.seeds)
-        rows.append(Row(f"{name}: classes that they hold, each seed", "-", held))
+        rows.append(JudgedRow(f"{name}: classes that they hold, each seed", "-", held))
     return rows
+
+
+def uploads_rows(name: str, study: Study, *, headline: bool) -> list[JudgedRow]:
+    """Return the rows of a panel of `hybrid_fl`. headline: whether its gain over FedCS is the main statement."""
+    gain = _gain_row(study, name, "hybrid-fl", "fedcs")
+    return [
+        *_end_rows(study, name, "hybrid-fl", "fedcs"),
+        gain.as_headline() if headline else gain,
+        *_end_rows(study, name, "centralized", "hybrid-fl-all"),
+        _gain_row(study, name, "hybrid-fl-all", "fedcs").unjudged(),
+    ]
 
 
 def classes_uploaded(config: Config, seed: int) -> int:
@@ -149,23 +178,23 @@ def _times_rows(study: Study, name: str, level: float, axis: str) -> list[Row]:
     return rows
 
 
-def _end_rows(study: Study, name: str, *labels: str, late: bool = False) -> list[Row]:
+def _end_rows(study: Study, name: str, *labels: str, late: bool = False) -> list[JudgedRow]:
     """Return rows of the final accuracy: median and every seed of each competitor."""
     rows = []
     for label in labels:
         ends = _end(study, label, late)
         words = f"{statistics.median(ends):.1%} ({', '.join(f'{end:.1%}' for end in ends)})"
-        rows.append(Row(f"{name}: {_WORDS[late]}, {label}", "-", words, _lr(study, label)))
+        rows.append(JudgedRow(f"{name}: {_WORDS[late]}, {label}", "-", words, _lr(study, label)))
     return rows
 
 
-def _gain_rows(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> list[Row]:
-    """Return rows of two competitors' final accuracies, and of the difference, seed by seed."""
-    gains = [a - b for a, b in zip(_end(study, ours, late), _end(study, other, late), strict=True)]
-    median = statistics.median(gains)
-    words = f"{100 * median:+.1f} points ({', '.join(f'{100 * gain:+.1f}' for gain in gains)})"
-    gain = claim(f"{name}: {_WORDS[late]}, {ours} over {other}", f"{ours} higher", words, median > 0)
-    return [*_end_rows(study, name, ours, other, late=late), gain]
+def _gain_row(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> JudgedRow:
+    """Return the row of the difference between two competitors' final accuracies, seed by seed."""
+    gains = [100 * (a - b) for a, b in zip(_end(study, ours, late), _end(study, other, late), strict=True)]
+    effect = Effect.of(gains)
+    seeds = ", ".join(f"{gain:+.1f}" for gain in gains)
+    what = f"{name}: {_WORDS[late]}, {ours} over {other}"
+    return shown(what, f"{ours} higher", effect.words(1, " points"), effect, f"each seed: {seeds}")
 
 
 def _end(study: Study, label: str, late: bool) -> list[float]:

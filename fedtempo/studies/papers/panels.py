@@ -132,14 +132,20 @@ def late_accuracies(study: Study, label: str, share: float = 0.1) -> list[float]
     return [late_accuracy(run, share) for run in study.records[label]]
 
 
+def points_over(study: Study, ours: str, other: str, share: float = 0.1) -> list[float]:
+    """Return each seed's difference between two competitors' late accuracies, in percentage points."""
+    pairs = zip(late_accuracies(study, ours, share), late_accuracies(study, other, share), strict=True)
+    return [100 * (a - b) for a, b in pairs]
+
+
 def percentages(accuracies: Sequence[float]) -> str:
     """Return accuracies over seeds as a percentage, mean ± standard deviation."""
     mean = f"{100 * statistics.fmean(accuracies):.1f}"
     return f"{mean} ± {100 * statistics.stdev(accuracies):.1f} %" if len(accuracies) > 1 else f"{mean} %"
 
 
-def learning_rates(study: Study) -> str:
-    """Return the tuned learning rates as text; empty if none were tuned."""
+def learning_rates(study: Study, *labels: str) -> str:
+    """Return the tuned learning rates of these competitors (default: of all) as text; empty if none were tuned."""
     if not study.trials:
         return ""
-    return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in study.runs)
+    return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in labels or study.runs)

@@ -193,7 +193,7 @@ class Exhibit:
 
     name: str
     title: str
-    reproduce: Callable[[Request], Sequence[Row]]
+    reproduce: Callable[[Request], Sequence[Any]]
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""
