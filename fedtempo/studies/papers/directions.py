@@ -27,7 +27,7 @@ from fedtempo.studies.papers.panels import (
     study_panels,
     target,
 )
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, number, save_picture
 from fedtempo.studies.papers.verdicts import Effect, shown
 from fedtempo.studies.papers.verdicts import Row as JudgedRow
 from fedtempo.studies.tuning.study import Study

@@ -143,31 +143,33 @@ def reading_rows(panels: Panels, pairs: Sequence[tuple[str, str]]) -> list[Row]:
     return [gain_row(name, study, ours, other) for name, study in panels.items() for ours, other in pairs]
 
 
-def _curves(request: Request, stem: str, bases: Mapping[str, Config], ours: str) -> tuple[Panels, list[Row]]:
-    """Draw accuracies over rounds; return the studies and the final gains."""
-    panels = study_panels(request, stem, bases, (*_OTHERS, ours), request.budget("fch"))
+def _curves(
+    request: Request, stem: str, bases: Mapping[str, Config], ours: str, *one_stage: str
+) -> tuple[Panels, list[Row]]:
+    """Draw accuracies over rounds; return the studies and the final gains. one_stage: that reading's label, if any."""
+    panels = study_panels(request, stem, bases, (*_OTHERS, ours, *one_stage), request.budget("fch"))
     draw_curves(request, stem, panels, axis="rounds")
-    return panels, gain_rows(stem, panels, ours)
+    pairs = [(label, other) for label in one_stage for other in ("fedavg", "oort")]
+    return panels, [*gain_rows(stem, panels, ours), *reading_rows(panels, pairs)]
 
 
 def _selections(
-    request: Request, stem: str, bases: Mapping[str, Config], panels: Panels, ours: str, one_stage: str, *losses: str
+    request: Request, stem: str, bases: Mapping[str, Config], panels: Panels, ours: str, *losses: str
 ) -> list[Row]:
-    """Return the gains of other readings of the selection, and of both stages over FedAvg that trains as many clients.
+    """Return gains with other widths of the bounds, and of both stages over FedAvg that trains as many clients.
 
     losses: competitors that differ from FedAvg in their loss.
     """
     widths = [f"{ours}-{width}" for width in _WIDTHS]
-    studies = _beside(request, stem, bases, panels, (one_stage, *widths, _TWICE, *losses))
-    pairs = [(label, "fedavg") for label in (one_stage, *widths, *losses)]
-    return reading_rows(studies, [*pairs, (ours, _TWICE)])
+    studies = _beside(request, stem, bases, panels, (*widths, _TWICE, *losses))
+    return reading_rows(studies, [*((label, "fedavg") for label in (*widths, *losses)), (ours, _TWICE)])
 
 
 def figure_3(request: Request) -> list[Row]:
     """Reproduce Fig. 3: accuracy over rounds with IID clients."""
     bases = _bases(request, {"kind": "iid"}, convolutions=True)
-    panels, rows = _curves(request, "fig3", bases, "fch")
-    return [*rows, *_selections(request, "fig3", bases, panels, "fch", "fch-one-stage")]
+    panels, rows = _curves(request, "fig3", bases, "fch", "fch-one-stage")
+    return [*rows, *_selections(request, "fig3", bases, panels, "fch")]
 
 
 def figure_4(request: Request) -> list[Row]:
@@ -185,8 +187,8 @@ def figure_5(request: Request) -> list[Row]:
     other strategies. Beside them: the loss with each batch's own prior, and labels skewed by class.
     """
     bases = _bases(request, _SKEWED, emnist_clients=360, convolutions=True)
-    panels, rows = _curves(request, "fig5", bases, "fch-selection")
-    rows += _selections(request, "fig5", bases, panels, "fch-selection", "fch-one-stage-selection", _OWN_PRIOR)
+    panels, rows = _curves(request, "fig5", bases, "fch-selection", "fch-one-stage-selection")
+    rows += _selections(request, "fig5", bases, panels, "fch-selection", _OWN_PRIOR)
     labels = ("fedavg", "oort", "fch-selection", _OWN_PRIOR)
     by_class = study_panels(request, "fig5-by-class", _by_class(request, bases), labels, request.budget("fch"))
     draw_curves(request, "fig5-by-class", by_class, axis="rounds")
@@ -329,11 +331,11 @@ def table_2(request: Request) -> list[Row]:
 _BOTH = ("cifar10", "emnist")
 
 EXHIBITS = (
-    Exhibit("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (0.5, 2, 200), _BOTH, "Fig. 1"),
-    Exhibit("fch/fig3", "accuracy over rounds, clients alike", figure_3, (0.4, 1, 200), _BOTH, "Fig. 3"),
-    Exhibit("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.3, 1, 200), _BOTH, "Fig. 4"),
-    Exhibit("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (0.3, 1, 200), _BOTH, "Fig. 5"),
-    Exhibit("fch/fig6", "accuracy over time with stragglers", figure_6, (0.4, 1, 200), _BOTH, "Fig. 6"),
+    Exhibit("fch/fig1", "what tails and skew cost, and whom Oort chooses", figure_1, (1, 3, 200), _BOTH, "Fig. 1"),
+    Exhibit("fch/fig3", "accuracy over rounds, clients alike", figure_3, (1, 7, 200), _BOTH, "Fig. 3"),
+    Exhibit("fch/fig4", "accuracy over rounds, long tails: the loss", figure_4, (0.5, 1, 200), _BOTH, "Fig. 4"),
+    Exhibit("fch/fig5", "accuracy over rounds, skewed labels: selection", figure_5, (1, 8, 200), _BOTH, "Fig. 5"),
+    Exhibit("fch/fig6", "accuracy over time with stragglers", figure_6, (1, 2, 200), _BOTH, "Fig. 6"),
     Exhibit("fch/table1", "final accuracies", table_1, (0.5, 2, 400), _BOTH, "Table 1"),
-    Exhibit("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (0.4, 1, 200), _BOTH, "Table 2"),
+    Exhibit("fch/table2", "times to accuracies, Oort and FCH-FL", table_2, (1, 2, 200), _BOTH, "Table 2"),
 )

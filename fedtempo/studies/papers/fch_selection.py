@@ -150,8 +150,8 @@ def fewer_row(
     """Return whether one quantity is less than a share of another, seed by seed."""
     effect = Effect.of([share * other - one for one, other in zip(ours, others, strict=True)])
     words = f"{statistics.fmean(ours):.2f} against {statistics.fmean(others):.2f}"
-    limit = "" if share == 1 else f"{share:g} of that "
-    return shown(what, claimed, f"{words}; {limit}less {effect.words()}", effect, remark)
+    limit = "" if share == 1 else f"{share:g} of "
+    return shown(what, claimed, f"{words}; below {limit}that by {effect.words()}", effect, remark)
 
 
 def _dilemma(request: Request, base: Config, tuned: Study) -> list[Row]:

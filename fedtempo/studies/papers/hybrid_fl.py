@@ -259,8 +259,8 @@ def variety_rows(source: str, studies: Mapping[float, Study], *, absolute: bool)
 _CIFAR, _BOTH = ("cifar10",), ("cifar10", "fashion-mnist")
 
 EXHIBITS = (
-    Exhibit("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (0.8, 1, 3000), _BOTH, "Fig. 3"),
-    Exhibit("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.4, 1, 2000), _CIFAR, "Fig. 4"),
+    Exhibit("hybrid-fl/fig3", "accuracy over the classes of clients", figure_3, (1, 3, 3000), _BOTH, "Fig. 3"),
+    Exhibit("hybrid-fl/fig4", "accuracy over the share that uploads", figure_4, (0.6, 2, 2000), _CIFAR, "Fig. 4"),
     Exhibit("hybrid-fl/fig5", "accuracy over fluctuating resources", figure_5, (0.4, 1, 2000), _CIFAR, "Fig. 5"),
-    Exhibit("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (0.7, 1, 2000), _BOTH, "Table I"),
+    Exhibit("hybrid-fl/table1", "accuracy over the variety of clients", table_1, (1, 2, 2000), _BOTH, "Table I"),
 )
