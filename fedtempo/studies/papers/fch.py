@@ -267,7 +267,7 @@ def _best(study: Study, ours: str) -> float:
     return max(statistics.fmean(late_accuracies(study, label)) for label in ("oort", ours))
 
 
-def race_rows(source: str, study: Study, ours: str = "fch") -> list[Row]:
+def race_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = True) -> list[Row]:
     """Return who is first to 60 and to 97 % of the final accuracy; in the paper Oort, then FCH-FL (the headline)."""
     rows = []
     for share, first, second in ((0.6, "oort", ours), (0.97, ours, "oort")):
@@ -276,7 +276,7 @@ def race_rows(source: str, study: Study, ours: str = "fch") -> list[Row]:
         words = f"{_medians(study, level, 'oort', ours)}; {first} over {second} {effect.ratio_words}"
         rates = learning_rates(study, "oort", ours)
         rows.append(shown(f"{source}: time to {level:.0%}", f"{first} first", words, effect, rates))
-    return [rows[0], rows[1].as_headline()]
+    return [rows[0], rows[1].as_headline()] if judged else [row.unjudged() for row in rows]
 
 
 def figure_6(request: Request) -> list[Row]:
@@ -287,14 +287,14 @@ def figure_6(request: Request) -> list[Row]:
     rows = [row for source, study in panels.items() for row in race_rows(source, study)]
     readings = ("fch-one-stage", *(f"fch-{width}" for width in _WIDTHS))
     for source, study in _beside(request, "fig6", bases, panels, (*readings, _TWICE)).items():
-        rows += [row.unjudged() for ours in readings for row in race_rows(source, study, ours)]
+        rows += [row for ours in readings for row in race_rows(source, study, ours, judged=False)]
         level = 0.97 * _best(study, "fch")
         words = f"{_medians(study, level, _TWICE, 'fch')}; {race(study, 'fch', _TWICE, level).effect.ratio_words}"
         rows.append(Row(f"{source}: time to {level:.0%}, as many clients train", "-", words))
     return rows
 
 
-def time_rows(source: str, study: Study, ours: str = "fch") -> list[Row]:
+def time_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = True) -> list[Row]:
     """Return Table 2's ratios of times of FCH-FL and Oort; the one at the highest accuracy is the headline.
 
     source: the data, which decide the levels: on other data than the paper's, the same shares of the final accuracy.
@@ -313,7 +313,7 @@ def time_rows(source: str, study: Study, ours: str = "fch") -> list[Row]:
         direction = effect if printed < 1 else -effect
         within = 0.15 if whole else 0.0  # a bound cannot be near
         rows.append(number(what, printed, ratios, within=within, effect=direction, digits=2, remark=words))
-    return [*rows[:-1], rows[-1].as_headline()]
+    return [*rows[:-1], rows[-1].as_headline()] if judged else [row.unjudged() for row in rows]
 
 
 def table_2(request: Request) -> list[Row]:
@@ -322,10 +322,11 @@ def table_2(request: Request) -> list[Row]:
     panels = study_panels(request, "table2", bases, (*_OTHERS, "fch", "fch-one-stage"), budget)
     draw_curves(request, "table2", panels)
     rows = [row for source, study in panels.items() for row in time_rows(source, study)]
-    rows += [row.unjudged() for source, study in panels.items() for row in time_rows(source, study, "fch-one-stage")]
+    for source, study in panels.items():
+        rows += time_rows(source, study, "fch-one-stage", judged=False)
     by_class = study_panels(request, "table2-by-class", _by_class(request, bases), ("oort", "fch"), budget)
     draw_curves(request, "table2-by-class", by_class)
-    return [*rows, *(row.unjudged() for name, study in by_class.items() for row in time_rows(name, study))]
+    return [*rows, *(row for name, study in by_class.items() for row in time_rows(name, study, judged=False))]
 
 
 _BOTH = ("cifar10", "emnist")

@@ -114,6 +114,12 @@ def test_figure_6_needs_fch_first_at_the_end() -> None:
     assert overall_verdict(rows) is S
 
 
+def test_readings_of_the_selection_have_no_verdict_on_times() -> None:
+    study = racing_study({"oort": [1000.0] * 5, "fch-one-stage": [690.0] * 5}, end_s=2000.0)
+    rows = [of("digits", study, "fch-one-stage", judged=False) for of in (fch.race_rows, fch.time_rows)]
+    assert {(row.verdict, row.headline) for several in rows for row in several} == {(None, False)}
+
+
 @pytest.mark.parametrize(
     ("ours", "verdict"),
     [
