@@ -14,7 +14,7 @@ from fedtempo.studies.papers.fch_selection import alike_row, dilemma_rows, fewer
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from fedtempo.studies.papers.verdicts import Verdict, overall_verdict
 from fedtempo.studies.tuning.study import Study
-from tests.studies.papers.made_up import ending_study, racing_study
+from tests.studies.papers.ending_runs import ending_study, racing_study
 
 R, D, S, N = Verdict.REACHED, Verdict.DIRECTION, Verdict.NOT_SHOWN, Verdict.NOT_REACHED
 FEDAVG = [70.0, 72.0, 71.0, 69.0, 70.5]

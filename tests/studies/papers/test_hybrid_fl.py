@@ -13,7 +13,7 @@ from fedtempo.studies.papers.directions import uploads_rows
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from fedtempo.studies.papers.verdicts import Verdict, overall_verdict
 from fedtempo.studies.tuning.study import Study
-from tests.studies.papers.made_up import ending_study
+from tests.studies.papers.ending_runs import ending_study
 
 R, D, S, N = Verdict.REACHED, Verdict.DIRECTION, Verdict.NOT_SHOWN, Verdict.NOT_REACHED
 FEDCS = [50.0, 52.0, 48.0, 51.0, 49.0, 50.5, 49.5, 53.0, 47.0, 50.0]
