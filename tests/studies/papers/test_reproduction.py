@@ -128,7 +128,7 @@ def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp
         run_exhibit(EXHIBITS["csgd/example1"], Request("small", place))
     lines = write_index(tmp_path).read_text().splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
-    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 | reached |")
+    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 / 0 | reached |")
     assert rows["psfl/fig3"].endswith("| not run |")
     assert len(rows) - 2 == len(EXHIBITS)  # two heads, whose names are the same
     (tmp_path / "csgd" / "example1").rename(tmp_path / "moved")
