@@ -7,14 +7,15 @@ settings of ours stand beside them without a verdict, with their 95 % interval o
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedtempo.record.measures import elapsed_s
 from fedtempo.runs.config import Config, parse
 from fedtempo.studies.papers.fch_selection import ALIKE, LONG_TAIL, figure_1, skewed_by_class
 from fedtempo.studies.papers.panels import (
+    PairedTimes,
     Panels,
     draw_curves,
     in_words,
@@ -233,7 +234,7 @@ class Race(NamedTuple):
     """How much sooner one competitor reaches a level than another. effect: positive if it is sooner.
 
     ratios: its time over the other's, one per seed. whole: whether all runs reach the level; otherwise the ratios are
-    bounds, since a run counts as reaching the level at its end, or with the other run of the seed if that is later.
+    bounds.
     """
 
     effect: Effect
@@ -243,19 +244,9 @@ class Race(NamedTuple):
 
 def race(study: Study, ours: str, other: str, level: float) -> Race:
     """Compare times to an accuracy. They are times of commits, after each of which a model is evaluated."""
-    pairs, whole = [], True
-    for runs in zip(study.records[ours], study.records[other], strict=True):
-        times = [reached(run, level) for run in runs]
-        ends = [elapsed_s(run) for run in runs]
-        misses = [time == float("inf") for time in times]
-        whole = whole and not any(misses)
-        if all(misses):
-            times = [max(ends)] * 2
-        elif any(misses):
-            times = [max(ends[i], times[1 - i]) if misses[i] else times[i] for i in range(2)]
-        pairs.append(times)
-    effect = Effect.of_times([a for a, _ in pairs], [b for _, b in pairs], float("inf"))
-    return Race(effect, [a / b for a, b in pairs], whole)
+    paired = PairedTimes.of(study.records[ours], study.records[other], level)
+    whole = all(math.isfinite(reached(run, level)) for label in (ours, other) for run in study.records[label])
+    return Race(paired.effect(), paired.ratios, whole)
 
 
 def _medians(study: Study, level: float, *labels: str) -> str:

@@ -16,7 +16,8 @@ from fedtempo.studies.papers.index import index_page, write_index
 from fedtempo.studies.papers.output import command, in_place_of, run_exhibit
 from fedtempo.studies.papers.panels import save_comparison, slug
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request, Row, Verdict, claim, number, overall_verdict
+from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request
+from fedtempo.studies.papers.verdicts import Row, overall_verdict
 from fedtempo.studies.tuning.study import Study
 from fedtempo.studies.tuning.trials import Trial
 
@@ -80,27 +81,6 @@ def test_other_data_take_the_place_of_the_papers_only_where_the_title_says_so(tm
     assert [paper for paper, source in small.items() if source == "fashion-mnist"] == ["fch-direction"]
 
 
-def test_a_number_is_reached_within_its_tolerance_or_in_the_same_direction_or_not() -> None:
-    assert number("q", 10.0, [9.0, 11.5], within=0.05).verdict is Verdict.REACHED
-    row = number("q", 10.0, [8.0], within=0.05, direction=True, unit=" s")
-    assert (row.verdict, row.paper, row.measured, row.ratio) == (Verdict.DIRECTION, "10.0 s", "8.0 s", "0.80")
-    assert number("q", 10.0, [8.0], within=0.05).verdict is Verdict.NOT_REACHED
-    assert number("q", 10.0, [float("inf")], within=0.05).verdict is Verdict.NOT_REACHED
-    assert claim("q", "first", "second", False).verdict is Verdict.NOT_REACHED
-    assert number("q", 10.0, [10.0], within=0.05, judged=False).verdict is None
-
-
-def test_the_verdict_on_a_figure_goes_by_what_most_of_its_rows_say() -> None:
-    yes, no, silent = claim("a", "", "", True), claim("b", "", "", False), Row("c", "-", "1")
-    nearly = number("d", 10.0, [8.0], within=0.05, direction=True)
-    assert overall_verdict([yes, yes, silent]) is Verdict.REACHED
-    assert overall_verdict([no, no]) is Verdict.NOT_REACHED
-    assert overall_verdict([yes, no]) is Verdict.DIRECTION
-    assert overall_verdict([yes, nearly]) is Verdict.DIRECTION
-    assert overall_verdict([yes, no, no]) is Verdict.NOT_REACHED
-    assert overall_verdict([silent]) is None
-
-
 @pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4"])
 def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(name: str, tmp_path: Path) -> None:
     _, rows = run_exhibit(EXHIBITS[name], Request("small", tmp_path))
@@ -148,7 +128,7 @@ def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp
         run_exhibit(EXHIBITS["csgd/example1"], Request("small", place))
     lines = write_index(tmp_path).read_text().splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
-    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 | reached |")
+    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 / 0 | reached |")
     assert rows["psfl/fig3"].endswith("| not run |")
     assert len(rows) - 2 == len(EXHIBITS)  # two heads, whose names are the same
     (tmp_path / "csgd" / "example1").rename(tmp_path / "moved")
