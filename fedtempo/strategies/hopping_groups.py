@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Update
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Update, Work
 from fedtempo.parts.fields import STRICT, Doc, NonNegative, Positive
 from fedtempo.strategies.forming import keep_forming
 from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, WarmupEpochs, find_clusters
@@ -52,15 +53,16 @@ class Journey:
         """Wait until the client may start: until its earlier bookings end."""
         await self._fed.sleep_until(self._schedule.may_start(self._group, self._position, self._fed.now))
 
-    async def train(self, model: Model, *, hand_over: bool = False) -> Update | None:
+    async def train(self, model: Model, work: Work | None = None, *, hand_over: bool = False) -> Update | None:
         """Train a model on the client; return None if the client is lost, at the booked end of its visit.
 
-        hand_over: the client sends the result to the group's next client as well as to the server.
+        work: how the visit differs from the configured training. hand_over: the client sends the result to the group's
+        next client as well as to the server.
         """
         fed, group, position = self._fed, self._group, self._position
         successor = fed.clients[group.client(position + 1)] if hand_over and not self.at_last_stop else None
         try:
-            return await fed.train(self.client, model, group=group.number, to=successor)
+            return await fed.train(self.client, model, work, group=group.number, to=successor)
         except ClientUnavailable:
             await fed.sleep_until(self._schedule.ends(group, position))
             self.aborted = self._abort_on_loss
@@ -100,6 +102,7 @@ class HoppingGroups:
         paced: Pace | None = None,
         min_attempt_gap_s: float = 0.0,
         most_alive: int | None = None,
+        first_group: np.random.Generator | None = None,
     ) -> HoppingSchedule:
         """Return the schedule that forms groups of one client of each cluster; see `HoppingSchedule`."""
         return HoppingSchedule(
@@ -112,6 +115,7 @@ class HoppingGroups:
             paced=paced,
             min_attempt_gap_s=min_attempt_gap_s,
             most_alive=most_alive,
+            first_group=first_group,
         )
 
     async def form_groups(

@@ -116,6 +116,40 @@ def test_clients_are_six_times_busier_than_in_hybrid_training_on_the_papers_sett
     assert 0 <= excess + 1e-9 < len(starts) * 9 * 0.1 / 1000.0
 
 
+def first_groups(seed: int, **fields: Any) -> list[list[int]]:
+    """The clients of the first two groups, in order."""
+    found = groups_of(run(paper(**fields), 20, 5, seed=seed, horizon=300.0))
+    return [[client for client, *_ in found[number]] for number in (0, 1)]
+
+
+def test_a_random_first_group_starts_with_the_first_client_and_visits_every_cluster_in_random_order() -> None:
+    drawn = [first_groups(seed, first_group="random")[0] for seed in range(8)]
+    clusters = [[client % 5 for client in group] for group in drawn]
+    assert all(group[0] == 0 for group in drawn)
+    assert all(sorted(order) == list(range(5)) for order in clusters)
+    assert len({tuple(order) for order in clusters}) > 4
+    assert len({tuple(sorted(group)) for group in drawn}) > 4
+    assert drawn[0] == first_groups(0, first_group="random")[0]
+    assert first_groups(0, first_group="random")[1][0] == 1  # the second group is planned, with client 2 as its head
+
+
+def test_groups_after_a_random_first_one_are_planned_around_it() -> None:
+    records = run(paper(first_group="random"), 20, 5, horizon=300.0)
+    assert len(groups_of(records)) > 20
+    assert_clients_do_one_thing_at_a_time(records)
+
+
+def test_a_gradient_visit_is_one_step_on_all_examples_whatever_training_says() -> None:
+    changes = {"strategy.clusters": "labels", "training.epochs": 5, "training.batch_size": 2}
+    config = parse({**BASE, "strategy": {"name": "fedhusky-paper"}}).with_changes(changes)
+    many, _, _ = simulate(config, quiet=True)
+    one, _, _ = simulate(config.with_changes({"strategy.mode": "gradient"}), quiet=True)
+    same, _, _ = simulate(config.with_changes({"training.epochs": 1, "training.batch_size": 10_000}), quiet=True)
+    assert one["final_accuracy"] != many["final_accuracy"]
+    assert one["final_accuracy"] == same["final_accuracy"]
+    assert one["best_accuracy"] == same["best_accuracy"]
+
+
 @pytest.mark.parametrize("rebook", [True, False])
 @pytest.mark.parametrize("strategy", [FedHusky, FedHuskyPaper])
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ class HoppingSchedule:
     is Delta_i of the FedHusky paper. horizon: no group is planned to end later. max_wait_s: longest wait of a planned
     group's model before a hop. min_attempt_gap_s: least time between attempts to plan, failed ones included.
     most_alive: no group is formed while this many are alive (None: no limit). paced: random order at a steady pace
-    instead of the exact planner.
+    instead of the exact planner. first_group: generator that draws the first group with a given head, in place of
+    planning it.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class HoppingSchedule:
         min_attempt_gap_s: float = 0.0,
         most_alive: int | None = None,
         paced: Pace | None = None,
+        first_group: np.random.Generator | None = None,
     ) -> None:
         self._tick_s, self._guard, self._gap_s, self._most_alive = tick_s, guard, min_attempt_gap_s, most_alive
+        self._first_group = first_group
         self._clients = list(range(len(visit_s)))
         durations = [self._ticks_up(seconds * (1 + guard)) for seconds in visit_s]
         end = _FOREVER if math.isinf(horizon) else math.floor(horizon / tick_s + 1e-9)
@@ -143,6 +146,8 @@ class HoppingSchedule:
         if isinstance(self._planner, PacedPlanner):
             assert self._rng is not None
             plan = self._planner.plan(t0, self._rng)
+        elif head is not None and self._first_group is not None and not self._formed:
+            plan = self._planner.random_plan(t0, head, self._first_group)
         else:
             plan = self._planner.plan(t0, head)
         if not plan:

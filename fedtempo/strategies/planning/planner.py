@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from fedtempo.strategies.planning.calendars import Calendars
 from fedtempo.strategies.planning.plan import Plan
 
@@ -57,6 +59,24 @@ class Planner:
     def busy_ticks(self, client: int) -> int:
         """Return all ticks that the client was and is booked for."""
         return self.calendars.busy_ticks(client) + self._past_busy[client]
+
+    def random_plan(self, t0: int, head: int, rng: np.random.Generator) -> Plan:
+        """Return a group in random order: `head`, then a random client of every other cluster, back to back from t0.
+
+        It is the FedHusky paper's first group, so nothing may be booked yet. Its status is "feasible", or "infeasible"
+        if it would end after the horizon. Nothing is booked.
+        """
+        others = [members for c, members in enumerate(self._members) if members and c != self._cluster[head]]
+        chosen = [members[int(rng.integers(len(members)))] for members in others]
+        clients = [head, *(chosen[i] for i in rng.permutation(len(chosen)).tolist())]
+        durations = tuple(self._durations[client] for client in clients)
+        begins = [t0 + sum(durations[:position]) for position in range(len(clients))]
+        end = t0 + sum(durations)
+        if end > self.horizon:
+            return Plan("infeasible")
+        booked = dict(zip(clients, durations))
+        z = min(self.busy_ticks(client) + booked.get(client, 0) for members in self._members for client in members)
+        return Plan("feasible", tuple(zip(clients, begins)), durations, end, z)
 
     def book(self, plan: Plan) -> None:
         """Book all stops of a plan with the durations it was made with."""

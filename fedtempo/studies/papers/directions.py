@@ -7,11 +7,13 @@ that the comparison does not use. FedHusky's claim is measured by `fedhusky/vari
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 import numpy as np
 
 from fedtempo.runs.config import Config
 from fedtempo.runs.world import build_world
+from fedtempo.studies.papers.csgd import saved_rows
 from fedtempo.studies.papers.figures import draw_lines
 from fedtempo.studies.papers.panels import (
     draw_curves,
@@ -20,13 +22,15 @@ from fedtempo.studies.papers.panels import (
     in_words,
     late_accuracies,
     median_to,
-    or_infinite,
     reached,
-    same_round_times,
+    resolution,
+    round_times_row,
     study_panels,
     target,
 )
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, number, save_picture
+from fedtempo.studies.papers.psfl import time_saved
+from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
+from fedtempo.studies.papers.verdicts import Effect, Row, shown
 from fedtempo.studies.tuning.study import Study
 
 CLUSTERS = ("one-cluster", "two-clusters", "three-clusters", "four-clusters")
@@ -43,77 +47,99 @@ _UPLOADING = (0.02, 0.1, 0.2)
 
 
 def psfl(request: Request) -> list[Row]:
-    """Compare times to the target: parallel sequences against parallel and against sequential training."""
+    """Compare times to the target: parallel sequences against parallel and against sequential training.
+
+    The paper's claim is about its own structure, 5 sequences of 4 for 20 clients per round; sequences of 2, and the
+    structure from a warm-up, are shown beside.
+    """
     base, budget = request.settings("psfl-direction"), request.budget("psfl-direction")
-    twenty = ("psfl", "psfl-paper", "psfl-measured", "fedavg", "sequential")
+    twenty = ("psfl", "psfl-short", "psfl-measured", "fedavg", "sequential")
+    fifty = ("psfl-short-50", "fedavg-50")
     panels = {
         **study_panels(request, "psfl-20", {"20 clients a round": base}, twenty, budget),
-        **study_panels(request, "psfl-50", {"50 clients a round": base}, ("psfl-50", "fedavg-50"), budget),
+        **study_panels(request, "psfl-50", {"50 clients a round": base}, fifty, budget),
     }
-    level = target(base)
+    level, tick_s = target(base), resolution(base)
     draw_curves(request, "psfl", panels, targets=dict.fromkeys(panels, level))
     rows = []
-    for (name, study), ours in zip(panels.items(), ("psfl", "psfl-50"), strict=True):
+    for name, study in panels.items():
         rows += _times_rows(study, name, level, "time")
-        others = {label: median_to(study.records[label], level) for label in study.runs if not label.startswith("psfl")}
-        ratio = median_to(study.records[ours], level) / min(others.values())
-        what = f"{name}: time to {level:.0%}, {ours} over the better of {', '.join(others)}"
-        rows.append(number(what, 0.67, [or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
+        others = [label for label in study.runs if not label.startswith("psfl")]
+        for ours in (label for label in study.runs if label.startswith("psfl")):
+            row = time_saved(study, name, level, ours, others, tick_s)
+            rows.append(row.as_headline() if ours == "psfl" else row.unjudged())
     structures = [run.note("structure") for run in panels["20 clients a round"].records["psfl-measured"]]
     words = ", ".join(f"{structure['width']} x {structure['length']}" for structure in structures)
     return [*rows, Row("structure after the warm-up, W x S of each seed", "5 x 4", words)]
 
 
 def psfl_limits(request: Request) -> list[Row]:
-    """Compare times to the target if noise, not curvature, limits the step: a network of one hidden layer."""
+    """Compare times to the target if noise, not curvature, limits the step: a network of one hidden layer.
+
+    The paper says nothing of this setting, so nothing is judged.
+    """
     shallow = {"model.network": "mlp", "model.hidden": [64], "run.target_accuracy": 0.7, "run.horizon": 600.0}
     base = request.settings("psfl-direction").with_changes(shallow)
     bases = {
         "one step of 32": base,
         "six steps of 5": base.with_changes({"training.steps": 6, "training.batch_size": 5}),
     }
-    panels = study_panels(request, "psfl-limits", bases, ("psfl", "fedavg"), request.budget("psfl-direction"))
+    panels = study_panels(request, "psfl-limits", bases, ("psfl-short", "fedavg"), request.budget("psfl-direction"))
     levels = dict.fromkeys(panels, target(base))
     draw_curves(request, "psfl-limits", panels, targets=levels)
     rows = [row for name, study in panels.items() for row in _times_rows(study, name, levels[name], "time")]
-    return [*rows, *first_to_reach(panels, levels, "psfl", ("fedavg",), "psfl first")]
+    first = first_to_reach(panels, levels, "psfl-short", ("fedavg",), "-", resolution=resolution(base))
+    return [*rows, *(row.unjudged() for row in first)]
 
 
 def fch(request: Request) -> list[Row]:
-    """Compare final accuracies: the loss adjusted for class shares against plain cross-entropy."""
+    """Compare final accuracies: the loss adjusted for class shares against plain cross-entropy.
+
+    The headline is the paper's setting, with FedAvg's choice of clients. The prior of each batch is shown beside.
+    """
     base = request.settings("fch-direction")
     panels = {name: base.with_changes(changes) for name, changes in TAILS.items()}
     pairs = [("adjusted", "plain")] + ([] if request.scale == "small" else [("fch-adjusted", "fch-plain")])
-    labels = [label for pair in pairs for label in pair]
+    labels = [*(label for pair in pairs for label in pair), "own-prior"]
     studies = study_panels(request, "fch", panels, labels, request.budget("fch-direction"))
     draw_curves(request, "fch", studies, axis="rounds")
-    return [
-        row for name, study in studies.items() for pair in pairs for row in _gain_rows(study, name, *pair, late=True)
-    ]
+    return [row for name, study in studies.items() for row in loss_rows(name, study, pairs)]
+
+
+def loss_rows(name: str, study: Study, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    """Return the rows of a panel of `fch`. pairs: the adjusted and the plain loss under the same choice of clients."""
+    rows = []
+    for ours, other in pairs:
+        gain = _gain_row(study, name, ours, other, late=True)
+        headline = name == next(iter(TAILS)) and ours == "adjusted"
+        rows += [*_end_rows(study, name, ours, other, late=True), gain.as_headline() if headline else gain]
+    own = _gain_row(study, name, "own-prior", "plain", late=True).unjudged()
+    return [*rows, *_end_rows(study, name, "own-prior", late=True), own]
 
 
 def csgd(request: Request) -> list[Row]:
-    """Compare rounds to the target on one sub-channel over the number of clusters; all rounds take the same time."""
+    """Compare rounds and times to the target on one sub-channel over the number of clusters."""
     base = request.settings("csgd-direction")
     name = "one sub-channel"
     panels = study_panels(request, "csgd", {name: base}, CLUSTERS, request.budget("csgd-direction"))
     level = target(base)
     draw_curves(request, "csgd", panels, axis="rounds", targets={name: level})
     study = panels[name]
-    rows = _times_rows(study, name, level, "rounds")
-    rounds = {label: median_to(study.records[label], level, "rounds") for label in CLUSTERS}
+    rows = [row for axis in ("rounds", "time") for row in _times_rows(study, name, level, axis)]
     for label in CLUSTERS[1:]:
-        ratio = rounds[label] / rounds["one-cluster"]
-        what = f"rounds to {level:.0%}, {label} over one-cluster"
-        printed = _ROUNDS[label] / _ROUNDS["one-cluster"]
-        rows.append(number(what, printed, [or_infinite(ratio)], within=0.1, direction=ratio < 1, digits=2))
-    return [*rows, same_round_times(study.records, "the same for all")]
+        saved, sooner = saved_rows(study, label, level, (_ROUNDS[label], _ROUNDS["one-cluster"]), label, "one-cluster")
+        rows += [saved.as_headline(), sooner]
+    return [*rows, round_times_row(study.records, "the same for all")]
 
 
 def hybrid_fl(request: Request) -> list[Row]:
-    """Compare final accuracies over the number of clients that upload, each with examples of one class."""
+    """Compare final accuracies over the number of clients that upload, each with examples of one class.
+
+    The headline is the gain over FedCS with the fewest uploaders. Uploads by any client, and not only by the round's
+    candidates, are shown beside.
+    """
     base, budget = request.settings("hybrid-fl-direction"), request.budget("hybrid-fl-direction")
-    labels = ("hybrid-fl", "fedcs", "centralized")
+    labels = ("hybrid-fl", "fedcs", "centralized", "hybrid-fl-all")
     sharing = {
         f"{round(share * base.n_clients)} upload": base.with_changes({"data.share_examples": share})
         for share in _UPLOADING
@@ -125,11 +151,21 @@ def hybrid_fl(request: Request) -> list[Row]:
     save_picture(draw_lines, request.folder, "hybrid-fl", numbers, medians, x="clients that upload", y="final accuracy")
     rows = []
     for (name, study), config in zip(panels.items(), sharing.values(), strict=True):
-        rows += _gain_rows(study, name, "hybrid-fl", "fedcs")
-        rows += _end_rows(study, name, "centralized")
+        rows += uploads_rows(name, study, headline=name == next(iter(panels)))
         held = ", ".join(str(classes_uploaded(config, seed)) for seed in budget.seeds)
         rows.append(Row(f"{name}: classes that they hold, each seed", "-", held))
     return rows
+
+
+def uploads_rows(name: str, study: Study, *, headline: bool) -> list[Row]:
+    """Return the rows of a panel of `hybrid_fl`. headline: whether its gain over FedCS is the main statement."""
+    gain = _gain_row(study, name, "hybrid-fl", "fedcs")
+    return [
+        *_end_rows(study, name, "hybrid-fl", "fedcs"),
+        gain.as_headline() if headline else gain,
+        *_end_rows(study, name, "centralized", "hybrid-fl-all"),
+        _gain_row(study, name, "hybrid-fl-all", "fedcs").unjudged(),
+    ]
 
 
 def classes_uploaded(config: Config, seed: int) -> int:
@@ -159,13 +195,13 @@ def _end_rows(study: Study, name: str, *labels: str, late: bool = False) -> list
     return rows
 
 
-def _gain_rows(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> list[Row]:
-    """Return rows of two competitors' final accuracies, and of the difference, seed by seed."""
-    gains = [a - b for a, b in zip(_end(study, ours, late), _end(study, other, late), strict=True)]
-    median = statistics.median(gains)
-    words = f"{100 * median:+.1f} points ({', '.join(f'{100 * gain:+.1f}' for gain in gains)})"
-    gain = claim(f"{name}: {_WORDS[late]}, {ours} over {other}", f"{ours} higher", words, median > 0)
-    return [*_end_rows(study, name, ours, other, late=late), gain]
+def _gain_row(study: Study, name: str, ours: str, other: str, *, late: bool = False) -> Row:
+    """Return the row of the difference between two competitors' final accuracies, seed by seed."""
+    gains = [100 * (a - b) for a, b in zip(_end(study, ours, late), _end(study, other, late), strict=True)]
+    effect = Effect.of(gains)
+    seeds = ", ".join(f"{gain:+.1f}" for gain in gains)
+    what = f"{name}: {_WORDS[late]}, {ours} over {other}"
+    return shown(what, f"{ours} higher", effect.words(1, " points"), effect, f"each seed: {seeds}")
 
 
 def _end(study: Study, label: str, late: bool) -> list[float]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import scipy
 
 from fedtempo.record import write_json
 from fedtempo.record.measures import participation
 from fedtempo.report.series import visit_seconds
-from fedtempo.runs.config import Config
+from fedtempo.runs.config import Config, parse
 from fedtempo.runs.world import build_world
 from fedtempo.studies.papers.figures import draw_lines, draw_points, draw_shares
 from fedtempo.studies.papers.panels import (
@@ -18,41 +20,84 @@ from fedtempo.studies.papers.panels import (
     late_accuracies,
     learning_rates,
     percentages,
+    points_over,
     save_comparison,
     study_panels,
 )
-from fedtempo.studies.papers.reproduction import Request, Row, claim, save_picture
+from fedtempo.studies.papers.reproduction import Request, flattened, save_picture
+from fedtempo.studies.papers.verdicts import Effect, Row, shown
 from fedtempo.studies.tuning.study import Study, plain_study
+
+Floats = npt.NDArray[np.float64]
 
 LONG_TAIL = {"kind": "long-tail", "imbalance": 0.5, "clients_share": 0.5}
 ALIKE = {"fleet.compute": {"unit": "s/visit", "speed": 10.0}}
 """Clients that take the same time: the paper has stragglers only in its efficiency experiments (Section 4.3)."""
 
 
+def skewed_by_class(request: Request, base: Config, alpha: float) -> Config:
+    """Return the configuration with each class dealt to all clients by Dirichlet shares, and all examples dealt out.
+
+    Rounds and other settings that this changes are those of `[variants.by-class.<scale>]` of the settings.
+    """
+    data = {key: value for key, value in base.given["data"].items() if key != "examples_per_client"}
+    deal = {"kind": "dirichlet", "alpha": alpha, "by": "class"}
+    by_class = parse({**base.given, "data": {**data, "partition": deal}})
+    return by_class.with_changes(flattened(request.table("fch", "variants")["by-class"].get(request.scale, {})))
+
+
 def figure_1(request: Request) -> list[Row]:
-    """Reproduce Fig. 1: the cost of long tails and skewed labels, and which clients Oort selects."""
+    """Reproduce Fig. 1: the cost of long tails and skewed labels, and which clients Oort selects.
+
+    The headline is the dilemma of its panel c, which the method answers: Oort excludes slow clients with good data.
+    """
     base = request.settings("fch")
     tails, study = _tails_of_half(request, base)
     return [*_costs(request, base), *tails, *_dilemma(request, base, study)]
 
 
 def _costs(request: Request, base: Config) -> list[Row]:
-    """Reproduce panels a-1 and a-2: FedAvg's accuracy over the length of tails and over the skew of labels."""
-    tails = {share: {**LONG_TAIL, "imbalance": share, "clients_share": 1.0} for share in (0.05, 0.2, 0.5, 1.0)}
-    skews = {alpha: {"kind": "dirichlet", "alpha": alpha} for alpha in (0.1, 0.3, 1.0, 10.0)}
-    rows = []
-    for stem, name, claimed, deals in (
-        ("fig1-a1", "imbalance factor", "the shorter the tail, the better", tails),
-        ("fig1-a2", "Dirichlet's alpha", "the less skewed, the better", skews),
-    ):
-        bases = {f"{value:g}": base.with_changes({"data.partition": deal, **ALIKE}) for value, deal in deals.items()}
-        panels = study_panels(request, stem, bases, ("fedavg",), request.budget("fch"))
-        ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
-        means = [statistics.fmean(values) for values in ends.values()]
-        save_picture(draw_lines, request.folder, stem, list(deals), {"fedavg": means}, x=name, y="final accuracy")
-        words = ", ".join(f"{value}: {percentages(values)}" for value, values in ends.items())
-        rows.append(claim(f"final accuracy of FedAvg over {name}", claimed, words, means[-1] > means[0]))
-    return rows
+    """Reproduce panels a-1 and a-2: FedAvg's accuracy over the length of tails and over the skew of labels.
+
+    Labels skewed by class, not judged, have only the least and the greatest alpha.
+    """
+    alike = base.with_changes(ALIKE)
+    tails = {
+        share: alike.with_changes({"data.partition": {**LONG_TAIL, "imbalance": share, "clients_share": 1.0}})
+        for share in (0.05, 0.2, 0.5, 1.0)
+    }
+    skews = {
+        alpha: alike.with_changes({"data.partition": {"kind": "dirichlet", "alpha": alpha, "by": "client"}})
+        for alpha in (0.1, 0.3, 1.0, 10.0)
+    }
+    by_class = {alpha: skewed_by_class(request, alike, alpha) for alpha in (0.1, 10.0)}
+    short, even = "the shorter the tail, the better", "the less skewed, the better"
+    return [
+        _cost(request, "fig1-a1", "imbalance factor", short, tails),
+        _cost(request, "fig1-a2", "Dirichlet's alpha", even, skews),
+        _cost(request, "fig1-a2-by-class", "Dirichlet's alpha by class", even, by_class).unjudged(),
+    ]
+
+
+def _cost(request: Request, stem: str, name: str, claimed: str, configs: Mapping[float, Config]) -> Row:
+    """Draw FedAvg's final accuracy over a parameter; return whether it is higher at the last value than at the first.
+
+    configs: by the parameter's value.
+    """
+    bases = {f"{value:g}": config for value, config in configs.items()}
+    panels = study_panels(request, stem, bases, ("fedavg",), request.budget("fch"))
+    ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
+    means = [statistics.fmean(values) for values in ends.values()]
+    save_picture(draw_lines, request.folder, stem, list(configs), {"fedavg": means}, x=name, y="final accuracy")
+    return rise_row(f"final accuracy of FedAvg over {name}", claimed, ends)
+
+
+def rise_row(what: str, claimed: str, ends: Mapping[str, Sequence[float]]) -> Row:
+    """Return whether accuracies at the last value of a parameter are above those at the first, seed by seed."""
+    first, *_, last = ends.values()
+    effect = Effect.of([100 * (high - low) for low, high in zip(first, last, strict=True)])
+    words = ", ".join(f"{value}: {percentages(values)}" for value, values in ends.items())
+    return shown(what, claimed, f"{words}; last over first {effect.words(1, ' points')}", effect)
 
 
 def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
@@ -61,75 +106,135 @@ def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
     config = base.with_changes({"data.partition": {**LONG_TAIL, "imbalance": 0.05}})
     study = study_panels(request, "fig1-b", {name: config}, labels, budget)[name]
     draw_curves(request, "fig1-b", {name: study}, axis="rounds")
-    tail = np.concatenate([_evenness(config, seed) for seed in budget.seeds]) < 0.95  # 0.84 for clients with a tail
+    tails = [_evenness(config, seed) < 0.95 for seed in budget.seeds]  # 0.84 for clients with a tail
     picks = _picks(study)
     by_tail = {
-        label: {"long tail": float(own[tail].mean()), "other": float(own[~tail].mean())} for label, own in picks.items()
+        label: {
+            "long tail": [float(run[tail].mean()) for run, tail in zip(runs, tails, strict=True)],
+            "other": [float(run[~tail].mean()) for run, tail in zip(runs, tails, strict=True)],
+        }
+        for label, runs in picks.items()
     }
-    save_picture(draw_shares, request.folder, "fig1-b-picks", by_tail, y="picks of a client")
+    means = {
+        label: {kind: statistics.fmean(values) for kind, values in kinds.items()} for label, kinds in by_tail.items()
+    }
+    save_picture(draw_shares, request.folder, "fig1-b-picks", means, y="picks of a client")
     write_json(request.folder / "fig1-b-picks.json", by_tail)
-    ends = {label: late_accuracies(study, label) for label in ("oort", "fedavg")}
-    gap = statistics.fmean(ends["oort"]) - statistics.fmean(ends["fedavg"])
-    words = ", ".join(f"{label} {percentages(values)}" for label, values in ends.items())
-    ratio = by_tail["oort"]["long tail"] / by_tail["oort"]["other"]
+    ends = ", ".join(f"{label} {percentages(late_accuracies(study, label))}" for label in ("oort", "fedavg"))
+    gaps = points_over(study, "oort", "fedavg")
     return [
-        claim(
-            "final accuracy, Oort and FedAvg, half long tails", "alike", words, abs(gap) < 0.03, learning_rates(study)
+        alike_row("final accuracy, Oort and FedAvg, half long tails", ends, gaps, learning_rates(study)),
+        fewer_row(
+            "picks of a client with a long tail and of another, Oort",
+            "fewer",
+            by_tail["oort"]["long tail"],
+            by_tail["oort"]["other"],
         ),
-        claim("picks of clients with a long tail over others, Oort", "below 1", f"{ratio:.2f}", ratio < 1),
     ], study
+
+
+def alike_row(what: str, words: str, gaps: Sequence[float], remark: str = "") -> Row:
+    """Return whether two competitors end alike: the interval of their difference, in points, is within a margin."""
+    gap = Effect.of(gaps)
+    farthest, mean = max(abs(gap.low), abs(gap.high)), abs(gap.mean)
+    nearest = 0.0 if gap.low <= 0 <= gap.high else min(abs(gap.low), abs(gap.high))
+    effect = Effect(_ALIKE_POINTS - mean, _ALIKE_POINTS - farthest, _ALIKE_POINTS - nearest)
+    return shown(
+        what, f"alike (within {_ALIKE_POINTS:g} points)", f"{words}; {gap.words(2, ' points')}", effect, remark
+    )
+
+
+def fewer_row(
+    what: str, claimed: str, ours: Sequence[float], others: Sequence[float], share: float = 1.0, remark: str = ""
+) -> Row:
+    """Return whether one quantity is less than a share of another, seed by seed."""
+    effect = Effect.of([share * other - one for one, other in zip(ours, others, strict=True)])
+    words = f"{statistics.fmean(ours):.2f} against {statistics.fmean(others):.2f}"
+    limit = "" if share == 1 else f"{share:g} of "
+    return shown(what, claimed, f"{words}; below {limit}that by {effect.words()}", effect, remark)
 
 
 def _dilemma(request: Request, base: Config, tuned: Study) -> list[Row]:
     """Reproduce panel c: whether slow clients with good data are picked; learning rates as in panel b."""
     labels, seeds = tuple(tuned.runs), request.budget("fch").seeds
     rates = {f"compare.{label}.training.lr": tuned.chosen(label)["training.lr"] for label in labels}
-    config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.3}, **rates})
+    config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.3, "by": "client"}, **rates})
     study = plain_study(config, labels, seeds)
     save_comparison(request, "fig1-c", config, study)
-    evenness = np.concatenate([_evenness(config, seed) for seed in seeds])
-    seconds = np.concatenate([visit_seconds(run) for run in study.records["fedavg"]])  # whose picks are random
+    evenness = [_evenness(config, seed) for seed in seeds]
+    seconds = [visit_seconds(run) for run in study.records["fedavg"]]  # whose picks are random
     picks = _picks(study)
     save_picture(
         draw_points,
         request.folder,
         "fig1-c",
-        (seconds, evenness, picks["oort"]),
+        (np.concatenate(seconds), np.concatenate(evenness), np.concatenate(picks["oort"])),
         x="seconds of a visit",
         y="evenness of a client's labels",
         colour="picks by Oort",
     )
     write_json(request.folder / "fig1-c.json", {"seconds": seconds, "evenness": evenness, "picks": picks})
-    slow, good = seconds >= np.nanquantile(seconds, 2 / 3), evenness >= np.quantile(evenness, 2 / 3)
-    of_slow = {label: float(own[slow].sum() / own.sum()) for label, own in picks.items()}
-    of_good = {label: float(own[slow & good].mean() / own[good].mean()) for label, own in picks.items()}
+    return dilemma_rows(seconds, evenness, picks)
+
+
+def dilemma_rows(
+    seconds: Sequence[Floats], evenness: Sequence[Floats], picks: Mapping[str, Sequence[Floats]]
+) -> list[Row]:
+    """Return how often Oort picks slow clients, and slow ones with good data (the headline), beside FedAvg and FCH-FL.
+
+    Each argument has one array per seed, with one value per client; picks: by competitor.
+    """
+    slow = [times >= np.nanquantile(times, 2 / 3) for times in seconds]
+    good = [values >= np.quantile(values, 2 / 3) for values in evenness]
+    of_slow = {label: [float(run[s].sum() / run.sum()) for run, s in zip(runs, slow)] for label, runs in picks.items()}
+    both = [bool((s & g).any()) for s, g in zip(slow, good, strict=True)]
+    of_good = {
+        label: [
+            float(run[s & g].mean() / run[g].mean())
+            for run, s, g, any_of_both in zip(runs, slow, good, both, strict=True)
+            if any_of_both
+        ]
+        for label, runs in picks.items()
+    }
+    excluded = fewer_row(
+        "share of picks that go to the slowest third of the clients, Oort and FedAvg",
+        "Oort excludes them",
+        of_slow["oort"],
+        of_slow["fedavg"],
+        _FEWER,
+        ", ".join(f"{label} {100 * statistics.fmean(shares):.0f} %" for label, shares in of_slow.items()),
+    )
+    if not any(both):
+        return [excluded, Row("slow clients with the evenest labels", "some", "none")]
+    what = "picks of the slowest third over all, of the third with the evenest labels"
+    words = ", ".join(f"{label} {statistics.fmean(ratios):.2f}" for label, ratios in of_good.items())
     return [
-        claim(
-            "share of picks that go to the slowest third of the clients",
-            "Oort excludes them",
-            ", ".join(f"{label} {100 * share:.0f} %" for label, share in of_slow.items()),
-            of_slow["oort"] < _FEWER * of_slow["fedavg"],
-        ),
-        claim(
-            "picks of the slowest third over all, of the third with the evenest labels",
-            "Oort excludes clients that would contribute, FCH-FL less so",
-            ", ".join(f"{label} {ratio:.2f}" for label, ratio in of_good.items()),
-            of_good["oort"] < _FEWER * min(of_good["fedavg"], of_good["fch"]),
-        ),
+        excluded,
+        fewer_row(
+            f"{what}, Oort and FedAvg",
+            "Oort excludes clients that would contribute",
+            of_good["oort"],
+            of_good["fedavg"],
+            _FEWER,
+            words,
+        ).as_headline(),
+        fewer_row(f"{what}, Oort and FCH-FL", "FCH-FL excludes fewer", of_good["oort"], of_good["fch"], _FEWER, words),
     ]
 
 
 _FEWER = 0.9
 """Clients count as excluded if they are picked less than this share of what chance would give."""
+_ALIKE_POINTS = 3.0
+"""Accuracies count as alike if they differ by less than this."""
 
 
-def _picks(study: Study) -> dict[str, np.ndarray]:
+def _picks(study: Study) -> dict[str, list[Floats]]:
     """Return how often each client of each seed was trained, by competitor."""
-    return {label: np.concatenate([participation(run) for run in runs]) for label, runs in study.records.items()}
+    return {label: [participation(run).astype(float) for run in runs] for label, runs in study.records.items()}
 
 
-def _evenness(config: Config, seed: int) -> np.ndarray:
+def _evenness(config: Config, seed: int) -> Floats:
     """Return the evenness of each client's labels: their entropy over that of equal shares."""
     counts = np.array(build_world(config.with_changes({"run.seed": seed})).histograms, dtype=float)
-    evenness: np.ndarray = scipy.stats.entropy(counts, axis=1) / np.log(counts.shape[1])
+    evenness: Floats = scipy.stats.entropy(counts, axis=1) / np.log(counts.shape[1])
     return evenness

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from fedtempo.record import Records, time_to_target, write_json
 from fedtempo.report import figures
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import late_accuracy
-from fedtempo.studies.papers.reproduction import Budget, Request, Row, claim, save_picture
+from fedtempo.studies.papers.reproduction import Budget, Request, save_picture
+from fedtempo.studies.papers.verdicts import Effect, Row, Verdict, shown
 from fedtempo.studies.tuning.study import Study, tuned_study
 
 Panels = Mapping[str, Study]
@@ -64,19 +65,84 @@ def draw_curves(request: Request, stem: str, panels: Panels, **options: Any) -> 
 
 
 def first_to_reach(
-    panels: Panels, level: Mapping[str, float], ours: str, others: Sequence[str], paper: str, axis: str = "time"
+    panels: Panels,
+    level: Mapping[str, float],
+    ours: str,
+    others: Sequence[str],
+    paper: str,
+    *,
+    axis: str = "time",
+    resolution: float = 0.0,
 ) -> list[Row]:
-    """Return for each panel whether `ours` reaches the accuracy `level[panel]` before the others, by median over seeds.
+    """Return for each panel whether `ours` reaches the accuracy `level[panel]` before each of the others.
 
-    axis: "time" or "rounds".
+    axis: "time" or "rounds". resolution: between evaluations, in the unit of the axis.
     """
     rows = []
     for name, study in panels.items():
-        medians = {label: median_to(study.records[label], level[name], axis) for label in (ours, *others)}
+        runs = study.records
+        medians = {label: median_to(runs[label], level[name], axis) for label in (ours, *others)}
         measured = ", ".join(f"{label} {in_words(value, axis)}" for label, value in medians.items())
-        holds = medians[ours] < min(medians[label] for label in others)
-        rows.append(claim(f"{name}: {axis} to {level[name]:.0%}", paper, measured, holds, learning_rates(study)))
+        against = {other: PairedTimes.of(runs[ours], runs[other], level[name], axis) for other in others}
+        effects = {other: times.effect(resolution) for other, times in against.items()}
+        remark = "; ".join(filter(None, (ratio_words(effects), learning_rates(study))))
+        what = f"{name}: {axis} to {level[name]:.0%}"
+        rows.append(shown(what, paper, measured, weakest(effects.values()), remark))
     return rows
+
+
+class PairedTimes(NamedTuple):
+    """Times (s), or rounds, that two competitors take to an accuracy, one of each per seed."""
+
+    times: Sequence[float]
+    others: Sequence[float]
+
+    @classmethod
+    def of(cls, runs: Sequence[Records], others: Sequence[Records], level: float, axis: str = "time") -> PairedTimes:
+        """Return the times to an accuracy.
+
+        If a run misses it, both runs of the seed count at most as the missing run's end, which understates differences.
+        """
+        pairs = [_cut((run, other), level, axis) for run, other in zip(runs, others, strict=True)]
+        return cls([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+    @property
+    def ratios(self) -> list[float]:
+        """`times` over `others`, one ratio per seed."""
+        return [a / b for a, b in zip(self.times, self.others, strict=True)]
+
+    def effect(self, resolution: float = 0.0) -> Effect:
+        """Return the effect on the logarithm of times: positive if `times` are earlier than `others`."""
+        return Effect.of_times(self.times, self.others, math.inf, resolution)
+
+
+def _cut(pair: Sequence[Records], level: float, axis: str) -> list[float]:
+    times = [reached(run, level, axis) for run in pair]
+    last = min((end(run, axis) for run, time in zip(pair, times) if math.isinf(time)), default=math.inf)
+    return [min(time, last) for time in times]
+
+
+def end(run: Records, axis: str = "time") -> float:
+    """Return how long a run lasted, in seconds or rounds."""
+    return float(run.facts["elapsed_s"] if axis == "time" else len(run.commits["time"]))
+
+
+def weakest(effects: Iterable[Effect]) -> Effect:
+    """Return the effect that a statement about several others stands or falls with.
+
+    It is the one with the worst verdict, and of several, the one whose interval begins lowest.
+    """
+    return max(effects, key=lambda effect: (list(Verdict).index(effect.verdict), -effect.low))
+
+
+def ratio_words(effects: Mapping[str, Effect]) -> str:
+    """Return effects on times as text: "time over that of fedavg 0.67 (0.55 to 0.80), sequential ..."."""
+    return "over " + ", ".join(f"{label} {effect.ratio_words}" for label, effect in effects.items())
+
+
+def resolution(config: Config) -> float:
+    """Return the time between evaluations, seconds; 0 if every commit is evaluated."""
+    return 0.0 if config.run.evaluate == "commit" else config.run.evaluate_every
 
 
 def median_to(runs: Sequence[Records], level: float, axis: str = "time") -> float:
@@ -98,21 +164,16 @@ def target(config: Config) -> float:
     return config.run.target_accuracy
 
 
-def or_infinite(ratio: float) -> float:
-    """Return a ratio of times, infinite if neither is finite."""
-    return math.inf if math.isnan(ratio) else ratio
-
-
 def round_times(runs: Sequence[Records]) -> list[float]:
     """Return each run's mean time (s) from one commit to the next."""
     return [float(np.diff(run.commits["time"], prepend=0.0).mean()) for run in runs]
 
 
-def same_round_times(runs: Mapping[str, Sequence[Records]], paper: str) -> Row:
-    """Return whether rounds take the same time under all names."""
+def round_times_row(runs: Mapping[str, Sequence[Records]], paper: str, remark: str = "") -> Row:
+    """Return the mean time of a round by name, which is not judged: it follows from the schedule."""
     means = {name: statistics.fmean(round_times(by_seed)) for name, by_seed in runs.items()}
     words = ", ".join(f"{name} {mean:.2f} s" for name, mean in means.items())
-    return claim("time of a round", paper, words, max(means.values()) - min(means.values()) < 1e-6)
+    return Row("time of a round", paper, words, remark)
 
 
 def in_words(value: float | None, axis: str = "time") -> str:
@@ -132,14 +193,20 @@ def late_accuracies(study: Study, label: str, share: float = 0.1) -> list[float]
     return [late_accuracy(run, share) for run in study.records[label]]
 
 
+def points_over(study: Study, ours: str, other: str, share: float = 0.1) -> list[float]:
+    """Return each seed's difference between two competitors' late accuracies, in percentage points."""
+    pairs = zip(late_accuracies(study, ours, share), late_accuracies(study, other, share), strict=True)
+    return [100 * (a - b) for a, b in pairs]
+
+
 def percentages(accuracies: Sequence[float]) -> str:
     """Return accuracies over seeds as a percentage, mean ± standard deviation."""
     mean = f"{100 * statistics.fmean(accuracies):.1f}"
     return f"{mean} ± {100 * statistics.stdev(accuracies):.1f} %" if len(accuracies) > 1 else f"{mean} %"
 
 
-def learning_rates(study: Study) -> str:
-    """Return the tuned learning rates as text; empty if none were tuned."""
+def learning_rates(study: Study, *labels: str) -> str:
+    """Return the tuned learning rates of these competitors (default: of all) as text; empty if none were tuned."""
     if not study.trials:
         return ""
-    return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in study.runs)
+    return "lr " + ", ".join(f"{label} {study.chosen(label)['training.lr']:g}" for label in labels or study.runs)

@@ -14,7 +14,8 @@ from fedtempo.record.folder import unused
 from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
 from fedtempo.studies.papers.output import in_place_of, run_exhibit
-from fedtempo.studies.papers.reproduction import SCALES, Request, Row, Scale, Verdict, overall_verdict
+from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
+from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,7 +34,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> Verdict | None:
-        """ "reached", "same direction" or "not reached"; None if the paper prints nothing that could be reached."""
+        """ "reached", "same direction", "not shown" or "not reached"; None if no row is judged."""
         return overall_verdict(self.rows)
 
     @property

@@ -1,11 +1,10 @@
-"""Parts of a reproduced figure or table: its settings at a scale, and its rows of printed beside measured numbers."""
+"""Parts of a reproduced figure or table: its settings at a scale, and what can be reproduced."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,11 @@ from pydantic.dataclasses import dataclass as component
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.runs.config import Config, assignment, flat, parse
+from fedtempo.studies.papers import verdicts
+from fedtempo.studies.papers.verdicts import Row as Row
+from fedtempo.studies.papers.verdicts import Verdict as Verdict
+from fedtempo.studies.papers.verdicts import overall_verdict as overall_verdict
+from fedtempo.studies.papers.verdicts import spread as spread
 
 Scale = Literal["small", "medium", "full"]
 SCALES: tuple[Scale, ...] = ("small", "medium", "full")
@@ -96,29 +100,6 @@ def _tables(paper: str) -> dict[str, Any]:
     return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
 
 
-class Verdict(StrEnum):
-    """Whether a measured value confirms a printed one."""
-
-    REACHED = "reached"
-    DIRECTION = "same direction"
-    NOT_REACHED = "not reached"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One quantity: what the paper prints, what was measured (with its spread), and a remark.
-
-    ratio: measured over printed. verdict: None if the paper prints nothing that could be reached.
-    """
-
-    quantity: str
-    paper: str
-    measured: str
-    remark: str = ""
-    ratio: str = ""
-    verdict: Verdict | None = None
-
-
 def number(
     quantity: str,
     paper: float,
@@ -131,38 +112,18 @@ def number(
     remark: str = "",
     judged: bool = True,
 ) -> Row:
-    """Return the row of a printed number and the measured ones, one per seed.
-
-    The number is reached if the mean is off by at most `within`, a share of the printed number. Otherwise it is in the
-    same direction if `direction` is True: the paper's order holds, with other factors. judged: False for a number given
-    for comparison only.
-    """
-    mean = sum(measured) / len(measured)
-    near = abs(mean - paper) <= within * abs(paper)
-    verdict = Verdict.REACHED if near else Verdict.DIRECTION if direction else Verdict.NOT_REACHED
-    ratio = f"{mean / paper:.2f}" if paper else ""
-    printed = f"{paper:.{digits}f}{unit}"
-    return Row(quantity, printed, spread(measured, digits, unit), remark, ratio, verdict if judged else None)
+    """Return a row whose direction is judged without an interval; `verdicts.number` replaces it."""
+    row = verdicts.number(quantity, paper, measured, within=within, digits=digits, unit=unit, remark=remark)
+    if not judged:
+        return row.unjudged()
+    if direction and row.verdict is Verdict.NOT_REACHED:
+        row = replace(row, verdict=Verdict.DIRECTION)
+    return row.as_headline()
 
 
 def claim(quantity: str, paper: str, measured: str, holds: bool, remark: str = "") -> Row:
-    """Return the row of a claim that the paper makes without a number, and whether it holds here."""
-    return Row(quantity, paper, measured, remark, "", Verdict.REACHED if holds else Verdict.NOT_REACHED)
-
-
-def overall_verdict(rows: Sequence[Row]) -> Verdict | None:
-    """Return the verdict on a figure.
-
-    Reached if all its rows are; in the same direction if at least half of them are reached or in the same direction;
-    None if no row has a verdict.
-    """
-    verdicts = [row.verdict for row in rows if row.verdict is not None]
-    if not verdicts:
-        return None
-    if set(verdicts) == {Verdict.REACHED}:
-        return Verdict.REACHED
-    confirmed = sum(verdict != Verdict.NOT_REACHED for verdict in verdicts)
-    return Verdict.DIRECTION if 2 * confirmed >= len(verdicts) else Verdict.NOT_REACHED
+    """Return a row that is judged without an interval; `verdicts.shown` or `verdicts.holds` replaces it."""
+    return verdicts.holds(quantity, paper, measured, holds, remark).as_headline()
 
 
 _NAMES = {
@@ -193,7 +154,7 @@ class Exhibit:
 
     name: str
     title: str
-    reproduce: Callable[[Request], Sequence[Row]]
+    reproduce: Callable[[Request], Sequence[Any]]
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""
@@ -213,13 +174,6 @@ class Exhibit:
                 f" in place of the paper's {source_names(self.data)}" if replaced else ""
             )
         return f"{self.name}: {self.title} ({scale} scale{on})"
-
-
-def spread(values: Sequence[float], digits: int = 1, unit: str = "") -> str:
-    """Return the mean and, of several values, the lowest and highest: "63.4 % (61.0 to 65.2)"."""
-    mean = sum(values) / len(values)
-    text = f"{mean:.{digits}f}{unit}"
-    return text if len(values) == 1 else f"{text} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 
 def save_picture(draw: Callable[..., None], folder: Path, stem: str, *arguments: Any, **options: Any) -> None:

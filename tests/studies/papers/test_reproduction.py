@@ -16,7 +16,8 @@ from fedtempo.studies.papers.index import index_page, write_index
 from fedtempo.studies.papers.output import command, in_place_of, run_exhibit
 from fedtempo.studies.papers.panels import save_comparison, slug
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request, Row, Verdict, claim, number, overall_verdict
+from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request
+from fedtempo.studies.papers.verdicts import Row, overall_verdict
 from fedtempo.studies.tuning.study import Study
 from fedtempo.studies.tuning.trials import Trial
 
@@ -31,7 +32,7 @@ PRINTED = {
 }
 
 
-def test_all_31_figures_and_tables_of_the_five_papers_are_registered() -> None:
+def test_the_31_figures_and_tables_of_the_five_papers_are_there() -> None:
     names = [f"{paper}/{what}" for paper, all_of in PRINTED.items() for what in all_of]
     assert len(names) == 31
     assert [name for name, experiment in EXHIBITS.items() if experiment.printed] == names
@@ -39,7 +40,7 @@ def test_all_31_figures_and_tables_of_the_five_papers_are_registered() -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 @pytest.mark.parametrize("scale", SCALES)
-def test_settings_can_be_saved_as_a_standalone_configuration(paper: str, scale: str, tmp_path: Path) -> None:
+def test_settings_can_be_left_as_a_configuration_that_runs_by_itself(paper: str, scale: str, tmp_path: Path) -> None:
     request = Request(scale, tmp_path)  # type: ignore[arg-type]
     config = request.save_config(request.settings(paper, ["run.horizon=5"]), "left")
     assert load(tmp_path / "left.toml").tables == config.tables
@@ -50,7 +51,7 @@ def test_settings_can_be_saved_as_a_standalone_configuration(paper: str, scale: 
     assert not set(budget.seeds) & set(budget.tuning_seeds)
 
 
-def test_saved_files_of_a_study_name_competitors_and_tuned_settings(tmp_path: Path) -> None:
+def test_what_is_left_of_a_study_has_its_competitors_and_what_the_tuning_chose(tmp_path: Path) -> None:
     request = Request("small", tmp_path)
     trials = [Trial("fch", {"training.lr": lr}, (None,), (0.5,)) for lr in (0.7, 0.1)]
     save_comparison(request, "fig", request.settings("fch"), Study({"fch": trials}, {"fch": [], "fedavg": []}))
@@ -61,12 +62,12 @@ def test_saved_files_of_a_study_name_competitors_and_tuned_settings(tmp_path: Pa
     assert left.for_comparison("fedavg").training.lr == request.settings("fch").training.lr
 
 
-def test_names_of_panels_become_file_names() -> None:
+def test_a_panels_name_makes_a_files_name() -> None:
     assert slug("Dir(0.2)") == "dir-0.2"
     assert slug("9 clients a round") == "9-clients-a-round"
 
 
-def test_other_data_replace_those_of_the_paper_only_if_the_title_says_so(tmp_path: Path) -> None:
+def test_other_data_take_the_place_of_the_papers_only_where_the_title_says_so(tmp_path: Path) -> None:
     assert Request("medium", tmp_path).settings("psfl").data.source == "cifar10"
     assert Request("medium", tmp_path, "fashion-mnist").settings("psfl").data.source == "fashion-mnist"
     full_title = EXHIBITS["psfl/fig1"].full_title
@@ -80,29 +81,8 @@ def test_other_data_replace_those_of_the_paper_only_if_the_title_says_so(tmp_pat
     assert [paper for paper, source in small.items() if source == "fashion-mnist"] == ["fch-direction"]
 
 
-def test_a_number_is_judged_by_tolerance_then_by_direction() -> None:
-    assert number("q", 10.0, [9.0, 11.5], within=0.05).verdict is Verdict.REACHED
-    row = number("q", 10.0, [8.0], within=0.05, direction=True, unit=" s")
-    assert (row.verdict, row.paper, row.measured, row.ratio) == (Verdict.DIRECTION, "10.0 s", "8.0 s", "0.80")
-    assert number("q", 10.0, [8.0], within=0.05).verdict is Verdict.NOT_REACHED
-    assert number("q", 10.0, [float("inf")], within=0.05).verdict is Verdict.NOT_REACHED
-    assert claim("q", "first", "second", False).verdict is Verdict.NOT_REACHED
-    assert number("q", 10.0, [10.0], within=0.05, judged=False).verdict is None
-
-
-def test_the_verdict_on_a_figure_is_that_of_most_of_its_rows() -> None:
-    yes, no, silent = claim("a", "", "", True), claim("b", "", "", False), Row("c", "-", "1")
-    nearly = number("d", 10.0, [8.0], within=0.05, direction=True)
-    assert overall_verdict([yes, yes, silent]) is Verdict.REACHED
-    assert overall_verdict([no, no]) is Verdict.NOT_REACHED
-    assert overall_verdict([yes, no]) is Verdict.DIRECTION
-    assert overall_verdict([yes, nearly]) is Verdict.DIRECTION
-    assert overall_verdict([yes, no, no]) is Verdict.NOT_REACHED
-    assert overall_verdict([silent]) is None
-
-
 @pytest.mark.parametrize("name", ["csgd/example1", "fedhusky/fig4"])
-def test_entries_without_training_write_figures_numbers_and_their_origin(name: str, tmp_path: Path) -> None:
+def test_entries_without_training_leave_pictures_numbers_and_how_they_were_made(name: str, tmp_path: Path) -> None:
     _, rows = run_exhibit(EXHIBITS[name], Request("small", tmp_path))
     result = json.loads((tmp_path / "result.json").read_text())
     assert len(result["rows"]) == len(rows) > 0
@@ -116,12 +96,12 @@ def test_entries_without_training_write_figures_numbers_and_their_origin(name: s
     assert result["command"] in (tmp_path / "result.md").read_text()
 
 
-def test_the_command_names_the_requested_data() -> None:
+def test_the_command_names_the_data_that_were_asked_for() -> None:
     request = Request("medium", Path(), "fashion-mnist")
     assert command(EXHIBITS["fch/fig3"], request) == "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"
 
 
-def test_a_new_result_replaces_the_old_one_only_once_complete(tmp_path: Path) -> None:
+def test_a_new_result_takes_the_place_of_the_old_one_only_when_it_is_whole(tmp_path: Path) -> None:
     example, other = EXHIBITS["csgd/example1"], EXHIBITS["csgd/fig4"]
     folder = tmp_path / "csgd" / "example1"
     with in_place_of(folder, example) as place:
@@ -141,14 +121,14 @@ def test_a_new_result_replaces_the_old_one_only_once_complete(tmp_path: Path) ->
         pass
 
 
-def test_the_index_shows_the_finding_of_every_entry_or_that_it_was_not_run(tmp_path: Path) -> None:
+def test_the_index_says_of_every_entry_what_was_found_or_that_it_was_not_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no result"):
         write_index(tmp_path)
     with in_place_of(tmp_path / "csgd" / "example1", EXHIBITS["csgd/example1"]) as place:
         run_exhibit(EXHIBITS["csgd/example1"], Request("small", place))
     lines = write_index(tmp_path).read_text().splitlines()
     rows = {line.split(" | ")[0].strip("| "): line for line in lines if line.startswith("| ")}
-    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 | reached |")
+    assert rows["[csgd/example1](csgd/example1/result.md)"].endswith("| 5 / 0 / 0 / 0 | reached |")
     assert rows["psfl/fig3"].endswith("| not run |")
     assert len(rows) - 2 == len(EXHIBITS)  # two heads, whose names are the same
     (tmp_path / "csgd" / "example1").rename(tmp_path / "moved")
@@ -162,13 +142,13 @@ def committed() -> list[Path]:
     return sorted(RESULTS.rglob("result.json"))
 
 
-def test_the_committed_index_agrees_with_the_committed_results() -> None:
+def test_the_committed_index_says_what_the_committed_results_do() -> None:
     page = (RESULTS / "index.md").read_text(encoding="utf-8")
     assert page == index_page(RESULTS)
     assert "not run" not in page.partition("## Beside the papers")[0]
 
 
-def test_every_committed_result_is_complete() -> None:
+def test_every_committed_result_is_whole() -> None:
     found = {json.loads(path.read_text(encoding="utf-8"))["experiment"]: path.parent for path in committed()}
     for name in (name for name in found if EXHIBITS[name].printed):
         result = json.loads((found[name] / "result.json").read_text(encoding="utf-8"))
@@ -203,7 +183,7 @@ def _kernels(environment: dict[str, Any]) -> tuple[Any, ...]:
         pytest.param("fch/fig4", marks=[pytest.mark.slow, pytest.mark.fashion_mnist]),
     ],
 )
-def test_a_committed_result_is_reproduced_by_its_command(name: str, tmp_path: Path) -> None:
+def test_a_committed_result_is_what_its_command_makes(name: str, tmp_path: Path) -> None:
     folder = RESULTS / name
     before = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     made_on, here = _kernels(before["environment"]), _kernels(environment(None))
