@@ -19,6 +19,8 @@ from fedtempo.studies.papers.verdicts import Effect, Row, Verdict, shown
 from fedtempo.studies.tuning.study import Study, tuned_study
 
 Panels = Mapping[str, Study]
+_INSTANT = 1e-9
+"""Stands for a time of 0, which has no logarithm: the initial model has the accuracy."""
 
 
 def study_panels(
@@ -119,7 +121,7 @@ class PairedTimes(NamedTuple):
 def _cut(pair: Sequence[Records], level: float, axis: str) -> list[float]:
     times = [reached(run, level, axis) for run in pair]
     last = min((end(run, axis) for run, time in zip(pair, times) if math.isinf(time)), default=math.inf)
-    return [min(time, last) for time in times]
+    return [max(min(time, last), _INSTANT) for time in times]
 
 
 def end(run: Records, axis: str = "time") -> float:

@@ -40,6 +40,7 @@ def test_a_tie_and_a_single_tick_show_nothing() -> None:
     assert first((600.0,) * 5, (575.0,) * 5, (1000.0,) * 5, 25.0) is Verdict.NOT_SHOWN
     assert first((575.0,) * 5, (600.0,) * 5, (1000.0,) * 5, 25.0) is Verdict.NOT_SHOWN
     assert first((500.0,) * 5, (600.0,) * 5, (1000.0,) * 5, 25.0) is Verdict.REACHED
+    assert first((0.0,) * 5, (0.0,) * 5, (0.0,) * 5, 5.0) is Verdict.NOT_SHOWN  # the initial model is good enough
 
 
 def test_a_run_that_misses_the_target_counts_at_most_as_its_end() -> None:
