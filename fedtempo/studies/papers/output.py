@@ -16,16 +16,19 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
+from fedtempo.studies.papers import reproduction, verdicts
+from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, overall_verdict
+from fedtempo.studies.papers.reproduction import Exhibit, Request
 from fedtempo.studies.tuning.trials import shared_workers
 
 RESULT = "result.json"
+Row = reproduction.Row | verdicts.Row
 
 
 def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]:
     """Write pictures, `result.json` and `result.md` to the requested folder; return the title and the rows."""
-    began_s = _cpu_s()
+    began_s, load = _cpu_s(), os.getloadavg()[0]
     with shared_workers():
         rows = exhibit.reproduce(request)
     setting = measured_settings(request.folder) if exhibit.data else {}
@@ -34,10 +37,12 @@ def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]
         "experiment": exhibit.name,
         "title": title,
         "scale": request.scale,
+        "data": request.data,
         "setting": setting,
         "command": command(exhibit, request),
         "cpu_s": round(_cpu_s() - began_s + sum(request.earlier_s), 1),
-        "environment": environment(None),
+        "environment": {**environment(None), "load": round(load, 2)},
+        "decided_by": decided_by(exhibit.reproduce.__module__, request.settings_read),
         "verdict": overall_verdict(rows),
         "rows": [asdict(row) for row in rows],
     }
@@ -52,6 +57,14 @@ def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]
     )
     (request.folder / "result.md").write_text(page, encoding="utf-8")
     return title, rows
+
+
+def overall_verdict(rows: Sequence[Row]) -> str | None:
+    """Return the verdict on an entry; None if no row has one."""
+    judged = [row for row in rows if isinstance(row, verdicts.Row)]
+    if judged:
+        return verdicts.overall_verdict(judged)
+    return reproduction.overall_verdict([row for row in rows if isinstance(row, reproduction.Row)])
 
 
 def command(exhibit: Exhibit, request: Request) -> str:

@@ -41,16 +41,18 @@ class Request:
     """What to reproduce with. folder: where results go. data: a source that replaces the paper's own, if any.
 
     earlier_s: to be filled with the processor time (s) of results that an interrupted earlier attempt computed.
+    settings_read: filled with the stems of the files of settings that were read.
     """
 
     scale: Scale
     folder: Path
     data: str | None = None
     earlier_s: list[float] = field(default_factory=list)
+    settings_read: set[str] = field(default_factory=set)
 
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
         """Return the paper's configuration at this scale, with `key=value` assignments on top."""
-        tables = _tables(paper)
+        tables = self._tables(paper)
         changes = flattened(tables["scale"].get(self.scale, {}))
         if self.data is not None:
             changes["data.source"] = self.data
@@ -59,12 +61,12 @@ class Request:
 
     def table(self, paper: str, name: str) -> dict[str, Any]:
         """Return a table of the paper's settings that does not belong to a run's configuration; empty if missing."""
-        table: dict[str, Any] = _tables(paper).get(name, {})
+        table: dict[str, Any] = self._tables(paper).get(name, {})
         return table
 
     def budget(self, paper: str, of: str = "study") -> Budget:
         """Return the budget of this paper's studies at this scale, the table `[<of>.<scale>]` of its settings."""
-        return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
+        return construct(Budget, self._tables(paper)[of][self.scale], f"{of}.{self.scale}")
 
     def save_comparison(self, stem: str, base: Config, chosen: Mapping[str, Mapping[str, Any]]) -> None:
         """Write a configuration for `fedtempo compare` as `<stem>.toml`.
@@ -82,18 +84,18 @@ class Request:
         (self.folder / f"{stem}.toml").write_text(config.dump(), encoding="utf-8")
         return config
 
+    def _tables(self, paper: str) -> dict[str, Any]:
+        self.settings_read.add(paper)
+        return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
 
-_NOT_OF_RUNS = ("scale", "study", "dear", "recurrent", "variants", "contest", "entrants", "cells", "parts")
+
+_NOT_OF_RUNS = ("scale", "study", "dear", "dearer", "recurrent", "variants", "contest", "entrants", "cells", "parts")
 """Tables of the settings that do not belong to a run's configuration."""
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table of the settings as changes of a configuration, {dotted key: value}."""
     return {name: item for key, value in table.items() for name, item in flat(key, value).items()}
-
-
-def _tables(paper: str) -> dict[str, Any]:
-    return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
 
 
 class Verdict(StrEnum):
@@ -193,7 +195,7 @@ class Exhibit:
 
     name: str
     title: str
-    reproduce: Callable[[Request], Sequence[Row]]
+    reproduce: Callable[[Request], Sequence[Any]]
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""
