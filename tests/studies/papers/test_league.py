@@ -184,9 +184,9 @@ def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> 
     }
     assert zipf.points["fedbuff"][2] == {"strategy.clients_at_once": 60}
     assert lte.points["fedbuff"][3] == {"strategy.clients_at_once": 10, "strategy.reach": 0.4}
-    exponential, resnet = cells["exponential-fashion-mnist"], cells["resnet"]
+    exponential, cnn = cells["exponential-fashion-mnist"], cells["cnn"]
     assert exponential.points["ace"][2] == {"strategy.clients_at_once": 40}
-    assert resnet.points["fedbuff"][2] == {"strategy.clients_at_once": 40}
+    assert cnn.points["fedbuff"][2] == {"strategy.clients_at_once": 40}
 
 
 SETTINGS = """
