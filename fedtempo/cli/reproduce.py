@@ -9,28 +9,41 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedtempo.cli.options import Out, console
+from fedtempo.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fedtempo.studies.papers.reproduction import Exhibit, Row
+    from fedtempo.studies.papers.reproduction import Exhibit
+    from fedtempo.studies.papers.verdicts import Row
 
 
 def reproduce(
-    what: Annotated[str | None, typer.Argument(help="paper/figure, such as fedhusky/fig5")] = None,
+    what: Annotated[
+        str | None, typer.Argument(help="paper/figure, such as fedhusky/fig5, or all with --results")
+    ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="list what can be reproduced")] = False,
     ids: Annotated[bool, typer.Option("--ids", help="print the papers' names only, for scripts")] = False,
     index: Annotated[
         Path | None, typer.Option(help="write index.md for all results under this folder", show_default=False)
     ] = None,
-    scale: Annotated[str, typer.Option(help="small (about a minute), medium, or full (the paper's setting)")] = "small",
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="small (about a minute), medium, or full (the paper's setting); default: small, medium for all",
+            show_default=False,
+        ),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="data source instead of the paper's, such as fashion-mnist", show_default=False)
     ] = None,
     out: Out = None,
     results: Annotated[
         Path | None,
-        typer.Option(help="keep the result under this folder, replacing an earlier one", show_default=False),
+        typer.Option(
+            help="keep the result here, replacing an earlier one; all: rerun what is stale or missing",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Reproduce a paper's figure, with its numbers beside ours."""
@@ -40,13 +53,26 @@ def reproduce(
         console.print(f"{index_results(index)}", style="cyan", soft_wrap=True)
     elif ids or list_only or what is None:
         _list_exhibits(names_only=ids)
+    elif what == "all":
+        _reproduce_all(scale, data, out, results)
     else:
-        with console.status(f"{what} ({scale} scale)"):
-            made = reproduce(what, out, scale=scale, data=data, results=results)  # type: ignore[arg-type]
+        with console.status(f"{what} ({scale or 'small'} scale)"):
+            made = reproduce(what, out, scale=scale or "small", data=data, results=results)  # type: ignore[arg-type]
         console.print(_rows_table(made.title, made.rows))
         if made.verdict is not None:
             console.print(f"{made.name}: {made.verdict}", style="bold")
         console.print(f"{made.folder}", style="cyan", soft_wrap=True)
+
+
+def _reproduce_all(scale: str | None, data: str | None, out: Path | None, results: Path | None) -> None:
+    from fedtempo.studies.papers.reproduce import reproduce_all
+
+    if results is None or data is not None or out is not None:
+        raise ConfigError("reproduce all: give --results FOLDER, and neither --data nor --out")
+    with console.status(f"everything in {results} that is not up to date"):
+        for made in reproduce_all(results, scale=scale or "medium"):  # type: ignore[arg-type]
+            console.print(f"{made.name}: {made.verdict or 'no statement to reach'}", soft_wrap=True)
+    console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
 
 
 def _list_exhibits(names_only: bool) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fedtempo.studies.papers.cells import read_contest
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
+from fedtempo.studies.papers.endings import endings
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.ranking import Ratio, ratio
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, save_picture
+from fedtempo.studies.papers.race import KEPT
+from fedtempo.studies.papers.ranking import Ratio, ratio, shown_differences
+from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
+from fedtempo.studies.papers.verdicts import Row
 
 
 def beyond(request: Request) -> list[Row]:
@@ -27,16 +28,23 @@ def beyond(request: Request) -> list[Row]:
 
 @dataclass(frozen=True)
 class CellRatios:
-    """A cell, and by variant the ratio of its times to those of the cell's first variant, None for that one."""
+    """A cell, and by variant the ratio of its times to those of the cell's first variant, None for that one.
+
+    shown: by variant "sooner" or "later" than the first, or "" if neither is shown (corrected for their number).
+    """
 
     cell: CellResult
     ratios: Mapping[str, Ratio | None]
+    shown: Mapping[str, str]
 
     @classmethod
     def of(cls, cell: CellResult) -> CellRatios:
         base = cell.tried[cell.first_label].times_s
         ratios = {label: ratio(result.times_s, base, cell.horizon_s) for label, result in cell.tried.items()}
-        return cls(cell, {**ratios, cell.first_label: None})
+        others = [label for label in cell.tried if label != cell.first_label]
+        pairs = [(cell.tried[label].times_s, base, cell.horizon_s, cell.resolution_s) for label in others]
+        shown = dict(zip(others, shown_differences(pairs), strict=True))
+        return cls(cell, {**ratios, cell.first_label: None}, {**shown, cell.first_label: ""})
 
     @property
     def by_time(self) -> list[tuple[str, EntrantResult]]:
@@ -59,9 +67,58 @@ def _tallies(results: ContestResults, cells: Sequence[CellRatios]) -> list[Tally
     tallies = []
     for label in results.entrants:
         ratios = [ratio for cell in cells if (ratio := cell.ratios.get(label)) is not None]
-        sooner, later = sum(ratio.sooner for ratio in ratios), sum(ratio.later for ratio in ratios)
+        shown = [cell.shown.get(label) for cell in cells]
+        sooner, later = shown.count("sooner"), shown.count("later")
         tallies.append(Tally(label, len(ratios), sooner, later))
     return [tally for tally in tallies if tally.cells]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A question of the ablation: what a variant's time is relative to that of another one, in each cell with both.
+
+    cells: by title, the ratio and "sooner", "later" or "" (not shown; corrected for all questions and cells).
+    """
+
+    question: str
+    label: str
+    base: str
+    cells: Mapping[str, tuple[Ratio, str]]
+
+
+_QUESTIONS = (
+    ("correction", "async-memory", "async-uncorrected"),
+    ("correction, if fresh results weigh more", "async-unsteady", "async-uncorrected-unsteady"),
+    ("correction, if all results weigh the same", "async-unweighted", "async-uncorrected-unweighted"),
+    ("weights that fall with staleness", "async-memory", "async-unweighted"),
+    ("weights that fall with staleness, without correction", "async-uncorrected", "async-uncorrected-unweighted"),
+    ("fresh results count as stale as the mean", "async-memory", "async-unsteady"),
+    (
+        "fresh results count as stale as the mean, without correction",
+        "async-uncorrected",
+        "async-uncorrected-unsteady",
+    ),
+)
+"""Parts of async-memory: what is asked, the variant with the part, and the one without."""
+
+
+def contrasts(cells: Sequence[CellResult]) -> list[Contrast]:
+    """Return the ablation of async-memory, without questions that no cell answers."""
+    asked = [
+        (number, cell)
+        for number, (_, label, base) in enumerate(_QUESTIONS)
+        for cell in cells
+        if label in cell.tried and base in cell.tried
+    ]
+    pairs = []
+    for number, cell in asked:
+        _, label, other = _QUESTIONS[number]
+        pairs.append((cell.tried[label].times_s, cell.tried[other].times_s, cell.horizon_s, cell.resolution_s))
+    shown = shown_differences(pairs)
+    answers: dict[int, dict[str, tuple[Ratio, str]]] = {}
+    for (number, cell), (times, base, horizon_s, _), word in zip(asked, pairs, shown, strict=True):
+        answers.setdefault(number, {})[cell.title] = ratio(times, base, horizon_s), word
+    return [Contrast(*_QUESTIONS[number], found) for number, found in answers.items()]
 
 
 def _rows(results: ContestResults, cells: Sequence[CellRatios]) -> list[Row]:
@@ -72,34 +129,14 @@ def _rows(results: ContestResults, cells: Sequence[CellRatios]) -> list[Row]:
         for label, relative in compared.ratios.items():
             what = f"{cell.title}: time to {cell.goal:.0%}, {label}"
             rows.append(Row(what, "-", cell.tried[label].words, "", "" if relative is None else relative.words))
+    for contrast in contrasts(results.races):
+        for title, (relative, shown) in contrast.cells.items():
+            what = f"{title}: {contrast.question} ({contrast.label} over {contrast.base})"
+            rows.append(Row(what, "-", relative.words, shown or "not shown"))
     for tally in _tallies(results, cells):
-        words = f"sooner in {tally.sooner} and later in {tally.later} of {tally.cells} cells"
+        words = f"shown to be sooner in {tally.sooner} and later in {tally.later} of {tally.cells} cells"
         rows.append(Row(f"{tally.label} against the first variant of the cell", "-", words))
     return rows
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean, lowest and highest value over seeds."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.fmean(values), min(values), max(values))
-
-
-@dataclass(frozen=True)
-class Ending:
-    """Accuracy of a variant at the horizon. difference: from the cell's first variant, None for that one."""
-
-    cell: str
-    label: str
-    accuracy: Spread
-    difference: Spread | None
-    chosen: Mapping[str, Any]
 
 
 def beyond_page(results: ContestResults, command: str, options: Mapping[str, str] | None = None) -> str:
@@ -120,18 +157,11 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         cells=cells,
         tried={label for cell in results.races for label in cell.tried},
         tallies=_tallies(results, cells),
-        ends=[ending for cell in results.ends for ending in _endings(cell)],
+        contrasts=contrasts(results.races),
+        ends=list(endings(results.ends)),
+        most_visits=results.most_visits,
+        kept=KEPT,
     )
-
-
-def _endings(cell: CellResult) -> Iterator[Ending]:
-    base = cell.tried[cell.first_label].late_accuracies
-    for label, result in cell.tried.items():
-        late = result.late_accuracies
-        difference = Spread.of([a - b for a, b in zip(late, base, strict=True)])
-        yield Ending(
-            cell.title, label, Spread.of(late), None if label == cell.first_label else difference, result.chosen
-        )
 
 
 EXHIBITS = (
@@ -139,7 +169,7 @@ EXHIBITS = (
         "all/beyond",
         "FedHusky taken further, one change at a time",
         beyond,
-        (3, 60, 3000),
+        (1, 45, 1500),
         ("digits", "fashion-mnist", "shakespeare"),
         page=beyond_page,
     ),

@@ -31,14 +31,6 @@ _COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits that end a run before its horizon. visits: started visits. seconds: the time of another run to beat."""
-
-    visits: int
-    seconds: float | None = None
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What is stored about a run.
 
@@ -66,7 +58,7 @@ class Outcome:
 
     @property
     def cut(self) -> bool:
-        """Whether a limit ended the run."""
+        """Whether it ended before its horizon because it could no longer be the fastest."""
         return self.ended == "budget"
 
 
@@ -91,16 +83,17 @@ class Cache:
                 except (ValueError, KeyError, TypeError):
                     continue  # a process was killed while it wrote this line
 
-    def outcome(self, config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
+    def outcome(self, config: Config, levels: Sequence[float], seconds: float | None = None) -> Outcome:
         """Return the outcome of a run, from the cache if it was made before.
 
-        levels: accuracies to which times are measured.
+        levels: accuracies to which times are measured. seconds: simulated time after which the run ends (default: at
+        its horizon).
         """
-        key = _key(config, levels, limits)
+        key = _key(config, levels, seconds)
         if (known := self._known.get(key)) is not None:
             self.earlier_s += known.cpu_s
             return known
-        outcome = self._known[key] = measured(config, levels, limits)
+        outcome = self._known[key] = measured(config, levels, seconds)
         if self.path is not None:
             line = json.dumps({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(outcome)})
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -123,11 +116,11 @@ def cache_file(name: str) -> Path | None:
     return folder / "studies" / f"{name}.jsonl"
 
 
-def measured(config: Config, levels: Sequence[float], limits: Limits) -> Outcome:
-    """Run in this process, on one thread, and return the outcome."""
+def measured(config: Config, levels: Sequence[float], seconds: float | None = None) -> Outcome:
+    """Run in this process, on one thread, and return the outcome. Arguments as of `Cache.outcome`."""
     began_s = time.process_time()
     try:
-        summary, records, _ = run(config, watch=_ending(config, limits), quiet=True)
+        summary, records, _ = run(config, watch=None if seconds is None else _ending(seconds), quiet=True)
     except FedtempoError as error:
         spent = time.process_time() - began_s
         never: tuple[None, ...] = (None,) * len(levels)
@@ -171,30 +164,20 @@ def gini(counts: npt.ArrayLike) -> float:
     return float((2 * ranks - values.size - 1) @ values / (values.size * values.sum()))
 
 
-def _ending(config: Config, limits: Limits) -> Watch:
-    """Return a watch that ends a run at its limits without changing its horizon, by which strategies plan."""
+def _ending(seconds: float) -> Watch:
+    """Return a watch that ends a run early without changing its horizon, by which strategies plan."""
 
     def watch(sim: Driven, evaluations: Evaluations) -> None:
-        loop = asyncio.get_running_loop()
-        if limits.seconds is not None:
-            loop.call_later(limits.seconds, sim.end, "budget")
-
-        def count() -> None:
-            if sim.visits_begun > limits.visits:
-                sim.end("budget")
-            else:
-                loop.call_later(config.run.evaluate_every, count)
-
-        count()
+        asyncio.get_running_loop().call_later(seconds, sim.end, "budget")
 
     return watch
 
 
-def _key(config: Config, levels: Sequence[float], limits: Limits) -> str:
+def _key(config: Config, levels: Sequence[float], seconds: float | None) -> str:
     depends = {
         "configuration": settings(config),
         "levels": list(levels),
-        "limits": asdict(limits),
+        "seconds": seconds,
         "versions": {name: versions()[name] for name in _COMPUTING},
         "code": code_sha256(config),
     }

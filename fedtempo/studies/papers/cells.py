@@ -68,18 +68,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Contest:
-    """Entrants and cells at a scale. most_visits: visits after which a run ends even without reaching the target."""
+    """Entrants and cells at a scale."""
 
     entrants: Mapping[str, Entrant]
     cells: Sequence[Cell]
-    most_visits: int
 
 
 @component(frozen=True, config=STRICT)
 class _ScaleTable:
     """A table `[contest.<scale>]`. without: cells that are left out unless asked for by data. changes: of all cells."""
 
-    most_visits: int
     without: Names = ()
     changes: dict[str, Any] = field(default_factory=dict)
 
@@ -134,7 +132,7 @@ def read_contest(request: Request, name: str) -> Contest:
         compare[label] = {key: value for key, value in table.items() if key in SECTIONS}
         notes = {key: value for key, value in table.items() if key not in SECTIONS}
         entrants[label] = construct(Entrant, notes, f"entrants.{label}")
-    scale = construct(_ScaleTable, request.table(name, "contest")[request.scale], f"contest.{request.scale}")
+    scale = construct(_ScaleTable, request.table(name, "contest").get(request.scale, {}), f"contest.{request.scale}")
     parts = {
         part: construct(_CellTable, table, f"parts.{part}") for part, table in request.table(name, "parts").items()
     }
@@ -153,7 +151,7 @@ def read_contest(request: Request, name: str) -> Contest:
     chosen = [cell for cell in on_data if cell.name not in scale.without] or on_data
     for chosen_cell in chosen:
         _check(chosen_cell, {cell.name for cell in chosen})
-    return Contest(entrants, chosen, scale.most_visits)
+    return Contest(entrants, chosen)
 
 
 def _cell(

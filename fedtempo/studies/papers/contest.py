@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
+from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.studies.papers.cache import cache_file
 from fedtempo.studies.papers.cells import REFERENCE, Cell, read_contest
@@ -24,23 +25,17 @@ def run_contest(request: Request, name: str) -> ContestResults:
     attempt are reused.
     """
     contest, cache = read_contest(request, name), cache_file(name)
-    references = [
-        Race(cell, REFERENCE, None, contest.most_visits, cache) for cell in contest.cells if cell.target_of == cell.name
-    ]
+    references = [Race(cell, REFERENCE, None, cache) for cell in contest.cells if cell.target_of == cell.name]
     names = [race.cell.name for race in references]
     targets: dict[str | None, Target] = dict(zip(names, _run(request, find_target, references), strict=True))
-    races = [
-        Race(cell, label, targets.get(cell.target_of), contest.most_visits, cache)
-        for cell in contest.cells
-        for label in cell.points
-    ]
+    races = [Race(cell, label, targets.get(cell.target_of), cache) for cell in contest.cells for label in cell.points]
     results = iter(_run(request, run_race, races))
     cells = [
         _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
         for cell in contest.cells
     ]
     notes = {label: EntrantNotes(entrant.title, entrant.ranked) for label, entrant in contest.entrants.items()}
-    whole = ContestResults(request.scale, contest.most_visits, notes, cells)
+    whole = ContestResults(request.scale, notes, cells)
     write_json(request.folder / f"{name}.json", asdict(whole))
     for cell, result in zip(contest.cells, cells, strict=True):
         aim = {} if result.target is None else {"run.target_accuracy": result.target.full}
@@ -57,7 +52,11 @@ def _run(request: Request, function: Callable[[Race], tuple[T, float]], races: S
 
 
 def _cell_result(cell: Cell, target: Target | None, tried: dict[str, EntrantResult]) -> CellResult:
+    """Raises ConfigError if on some seed no entrant could run, such as for data that cannot be dealt so."""
     assert cell.base.run.horizon is not None
+    for runs in zip(*(entrant.runs for entrant in tried.values()), strict=True):
+        if all(run.error for run in runs):
+            raise ConfigError(f"cells.{cell.name}, seed {runs[0].seed}: {runs[0].error}")
     return CellResult(
         name=cell.name,
         group=cell.group,
@@ -66,6 +65,7 @@ def _cell_result(cell: Cell, target: Target | None, tried: dict[str, EntrantResu
         network=cell.base.tables["model"]["network"],
         clients=cell.base.n_clients,
         horizon_s=cell.base.run.horizon,
+        resolution_s=cell.base.run.evaluate_every,
         target=target,
         budget=cell.budget,
         tried=tried,

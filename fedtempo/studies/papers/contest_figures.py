@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 
 from fedtempo.report.figures import new_figure, plain_axes, write_figure
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults
-from fedtempo.studies.papers.ranking import ratio
+from fedtempo.studies.papers.ranking import Relation, ratio
 from fedtempo.studies.papers.standings import Standing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BLUE, _LIGHT_BLUE, _GREY, _LIGHT_GREY, _ORANGE = "#0077BB", "#33BBEE", "#666666", "#999999", "#EE7733"
+_COLOURS = {
+    Relation.FIRST: _BLUE,
+    Relation.LEVEL: _LIGHT_BLUE,
+    Relation.UNKNOWN: _LIGHT_GREY,
+    Relation.LATER: _GREY,
+}
 _COLUMNS = 4
 _RATIOS = [2.0**power for power in range(-4, 11)]
 
@@ -29,22 +35,17 @@ def draw_times(standings: Sequence[Standing], path: Path | str) -> None:
     for axes, standing in zip(panels, standings, strict=True):
         _times_panel(plain_axes(axes), standing)
         axes.set_xlabel("time to the target (s)", fontsize=8)
-    shown = {"first": _BLUE, "level with it": _LIGHT_BLUE, "later": _GREY, "takes raw examples": _ORANGE}
-    for name, colour in shown.items():
+    for name, colour in (_COLOURS | {"takes raw examples": _ORANGE}).items():
         panels[0].plot([], [], "o", color=colour, markersize=5, label=name)
     panels[0].plot([], [], "o", color=_GREY, markerfacecolor="white", markersize=5, label="not on every seed")
-    figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 5, frameon=False, fontsize=8)
+    figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 6, frameon=False, fontsize=8)
     write_figure(figure, path)
 
 
 def _times_panel(axes: Axes, standing: Standing) -> None:
     horizon_s = standing.cell.horizon_s
     for height, place in enumerate(reversed(standing.places)):
-        colour = _GREY
-        if not place.ranked:
-            colour = _ORANGE
-        elif place.level:
-            colour = _BLUE if place.leads else _LIGHT_BLUE
+        colour = _COLOURS[place.relation or Relation.UNKNOWN] if place.ranked else _ORANGE
         known = [time for time in place.result.times_s if time is not None]
         if not known:
             axes.text(horizon_s, height, "never ", ha="right", va="center", color="0.5", fontsize=7)

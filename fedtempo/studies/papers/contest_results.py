@@ -129,7 +129,7 @@ class EntrantResult:
 class CellResult:
     """The results in one cell. tried: by entrant, in the order of the settings. target: None if runs go to the horizon.
 
-    data: name of the source. clients: their number.
+    data: name of the source. clients: their number. resolution_s: time between evaluations.
     """
 
     name: str
@@ -142,6 +142,7 @@ class CellResult:
     target: Target | None
     budget: Budget
     tried: Mapping[str, EntrantResult]
+    resolution_s: float = 0.0
 
     @property
     def goal(self) -> float:
@@ -165,12 +166,15 @@ class EntrantNotes:
 
 @dataclass(frozen=True)
 class ContestResults:
-    """The contents of a contest's JSON file."""
+    """The contents of a contest's JSON file.
+
+    most_visits: number of visits after which runs ended, in results of earlier versions; None if only time ended them.
+    """
 
     scale: str
-    most_visits: int
     entrants: Mapping[str, EntrantNotes]
     cells: Sequence[CellResult]
+    most_visits: int | None = None
 
     @property
     def races(self) -> list[CellResult]:

@@ -10,10 +10,12 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.contest_results import read_results
+from fedtempo.studies.papers.freshness import is_stale
 from fedtempo.studies.papers.output import RESULT, read_result
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import Exhibit, Verdict, source_names
+from fedtempo.studies.papers.reproduction import Exhibit, source_names
+from fedtempo.studies.papers.verdicts import Verdict
 
 
 def write_index(folder: Path) -> Path:
@@ -45,7 +47,7 @@ class Entry:
 
     page: address of the result's own page, None (and the fields after it empty) if the exhibit was not run.
     cpu_minutes: None in results that were written before it was recorded. verdict_counts: rows of the result per
-    verdict, in the order of `Verdict`.
+    verdict, in the order of `Verdict`. stale: whether code or settings that decided the result have changed since.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Entry:
     cpu_minutes: float | None = None
     verdict_counts: Sequence[int] = ()
     verdict: Verdict | None = None
+    stale: bool = False
 
 
 def index_page(folder: Path) -> str:
@@ -77,11 +80,14 @@ def index_page(folder: Path) -> str:
         results[name] = path, result
     if not results:
         raise ConfigError(f"{folder}: no {RESULT} below it; run `fedtempo reproduce NAME --results {folder}` first")
+    entries = [_entry(exhibit, folder, results) for exhibit in EXHIBITS.values()]
     return render(
         "index",
+        verdicts=list(Verdict),
+        all_entries=entries,
         pages=sorted(path.stem for path in folder.glob("*.md") if path.name != "index.md"),
-        papers=[_entry(exhibit, folder, results) for exhibit in EXHIBITS.values() if exhibit.printed],
-        others=[_entry(exhibit, folder, results) for exhibit in EXHIBITS.values() if not exhibit.printed],
+        papers=[entry for entry in entries if entry.printed],
+        others=[entry for entry in entries if not entry.printed],
     )
 
 
@@ -99,4 +105,5 @@ def _entry(exhibit: Exhibit, folder: Path, results: Mapping[str, tuple[Path, Map
         cpu_minutes=result["cpu_s"] / 60 if "cpu_s" in result else None,
         verdict_counts=[counts[verdict] for verdict in Verdict],
         verdict=result["verdict"],
+        stale=is_stale(result),
     )

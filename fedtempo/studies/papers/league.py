@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_times
-from fedtempo.studies.papers.contest_results import ContestResults
+from fedtempo.studies.papers.contest_results import CellResult, ContestResults
+from fedtempo.studies.papers.endings import endings
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.ranking import median_coverage
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, claim, save_picture
+from fedtempo.studies.papers.race import KEPT
+from fedtempo.studies.papers.ranking import MARGIN, median_coverage
+from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
 from fedtempo.studies.papers.standings import Place, Standing, records, standings_of, statement
+from fedtempo.studies.papers.verdicts import Row, Verdict
 
 
 def league(request: Request) -> list[Row]:
@@ -32,8 +35,9 @@ def _rows(standings: Sequence[Standing]) -> list[Row]:
             ratio = "" if place.factor is None else f"{'> ' if place.bound else ''}{place.factor:.2f}"
             what = f"{standing.cell.title}: time to {standing.cell.goal:.0%}, {place.label}"
             rows.append(Row(what, "-", place.words, f"lr {place.result.lr:g}", ratio))
-    holds, words = statement(standings)
-    return [*rows, claim("a strategy that is first or level with the first in every row", "open", words, holds)]
+    verdict, words = statement(standings)
+    question = Row(f"one strategy is no later than every other (margin {MARGIN:g}) in every row", "-", words)
+    return [*rows, replace(question, verdict=verdict).as_headline()]
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class FleetStandings:
 
     @property
     def always_level(self) -> list[str]:
-        """Strategies that are first, or level with the first, on every data set."""
+        """Strategies that have the lowest median, or are level with the first, on every data set."""
         level = [{place.label for place in standing.ranked if place.level} for standing in self.standings]
         return [place.label for place in self.standings[0].ranked if all(place.label in labels for labels in level)]
 
@@ -78,9 +82,9 @@ class FleetStandings:
 
 @dataclass(frozen=True)
 class GridEnds:
-    """Choices at the lowest or highest learning rate of a data set's grid, among those that reach the target.
+    """Choices at the lowest or highest learning rate of a grid, among those that reach the target.
 
-    count: how many, out of `of`. labels: the strategies that made them.
+    data: data and network. count: how many, out of `of`. labels: the strategies that made them.
     """
 
     data: str
@@ -89,23 +93,41 @@ class GridEnds:
     labels: Sequence[str]
 
 
+_ANSWERS = {
+    Verdict.REACHED: "Yes",
+    Verdict.NOT_SHOWN: "Not shown",
+    Verdict.NOT_REACHED: "No: every one is shown to be later than another in some row",
+    None: "Open",
+}
+
+
+def _work(cell: CellResult) -> str:
+    """Return the data and the network of a cell in words."""
+    return f"{cell.data} ({cell.network})"
+
+
 def league_page(results: ContestResults, command: str) -> str:
     """Return the page as Markdown. command: what wrote the results."""
     standings = standings_of(results)
-    budgets = {cell.data: cell.budget for cell in results.races}
+    budgets = {_work(cell): cell.budget for cell in results.races}
     n_seeds = min(len(set(budget.seeds)) for budget in budgets.values())
-    holds, words = statement(standings)
+    verdict, words = statement(standings)
     return render(
         "league",
         command=command,
         budgets=budgets,
-        targets={cell.data: cell.target for cell in results.races},
+        targets={_work(cell): cell.target for cell in results.races},
+        sources=list(dict.fromkeys(cell.data for cell in results.races)),
         most_visits=results.most_visits,
+        margin=MARGIN,
         n_seeds=n_seeds,
         covered=median_coverage(n_seeds),
         needs_examples=[label for label, notes in results.entrants.items() if not notes.ranked],
         standings=standings,
-        holds=holds,
+        verdict=verdict,
+        answers=_ANSWERS,
+        kept=KEPT,
+        ends=list(endings(results.ends)),
         statement=words,
         records=records(standings),
         fleets=_fleets(standings),
@@ -122,17 +144,17 @@ def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
 def _grid_ends(standings: Sequence[Standing]) -> list[GridEnds]:
     """Find choices that a wider grid of learning rates might have improved."""
     grid_ends = []
-    for data, rates in {standing.cell.data: standing.cell.budget.lr for standing in standings}.items():
+    for work, rates in {_work(standing.cell): standing.cell.budget.lr for standing in standings}.items():
         places = [
             place
             for standing in standings
-            if standing.cell.data == data
+            if _work(standing.cell) == work
             for place in standing.places
             if place.result.reached
         ]
         at_end = [place.label for place in places if place.result.lr in (min(rates), max(rates))]
         if len(rates) > 2 and at_end:
-            grid_ends.append(GridEnds(data, len(at_end), len(places), list(dict.fromkeys(at_end))))
+            grid_ends.append(GridEnds(work, len(at_end), len(places), list(dict.fromkeys(at_end))))
     return grid_ends
 
 
@@ -141,7 +163,7 @@ EXHIBITS = (
         "all/league",
         "all systems on the same fleets and data",
         league,
-        (2, 20, 1500),
+        (1, 75, 1500),
         ("digits", "fashion-mnist"),
         page=league_page,
     ),

@@ -16,8 +16,10 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
+from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.reproduction import Exhibit, Request, Row, overall_verdict
+from fedtempo.studies.papers.reproduction import Exhibit, Request
+from fedtempo.studies.papers.verdicts import Row, overall_verdict
 from fedtempo.studies.tuning.trials import shared_workers
 
 RESULT = "result.json"
@@ -25,7 +27,7 @@ RESULT = "result.json"
 
 def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]:
     """Write pictures, `result.json` and `result.md` to the requested folder; return the title and the rows."""
-    began_s = _cpu_s()
+    began_s, load = _cpu_s(), os.getloadavg()[0]
     with shared_workers():
         rows = exhibit.reproduce(request)
     setting = measured_settings(request.folder) if exhibit.data else {}
@@ -34,10 +36,12 @@ def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]
         "experiment": exhibit.name,
         "title": title,
         "scale": request.scale,
+        "data": request.data,
         "setting": setting,
         "command": command(exhibit, request),
         "cpu_s": round(_cpu_s() - began_s + sum(request.earlier_s), 1),
-        "environment": environment(None),
+        "environment": {**environment(None), "load": round(load, 2)},
+        "decided_by": decided_by(exhibit.reproduce.__module__, request.settings_read),
         "verdict": overall_verdict(rows),
         "rows": [asdict(row) for row in rows],
     }

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.runs.config import parse
-from fedtempo.studies.papers.cache import Cache, Limits, Outcome
+from fedtempo.studies.papers.cache import Cache, Outcome
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
 from fedtempo.studies.tuning.trials import Changes
 
-_KEEP = 2
-"""Number of settings, the best on the first tuning seed, that run on the other tuning seeds."""
-_UNLIMITED = Limits(10**9)
+KEPT = 3
+"""Number of settings, the best on the first tuning seed, that run on all tuning seeds."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class Race:
     cell: Cell
     label: str
     target: Target | None
-    most_visits: int
     cache: Path | None
 
 
@@ -56,8 +54,8 @@ def run_race(race: Race) -> tuple[EntrantResult, float]:
 def _tuned(race: Race, cache: Cache) -> list[TrialResult]:
     """Return the trials of all settings, best first.
 
-    All settings run on the first tuning seed. With a target, each runs until it can no longer be the fastest, so the
-    first one is the same as with full runs if any reaches the target. The best two also run on the other tuning seeds.
+    All settings run on the first tuning seed. With a target, each runs until it can no longer be the fastest on that
+    seed. The best `KEPT` then run to the target or the horizon on every tuning seed, also on the first one.
     """
     first, *others = race.cell.budget.tuning_seeds
     fastest_s: float | None = None
@@ -68,9 +66,11 @@ def _tuned(race: Race, cache: Cache) -> list[TrialResult]:
             fastest_s = outcome.end_s
         tried.append((changes, [outcome]))
     tried.sort(key=lambda pair: _trial(*pair).order)
-    for changes, outcomes in tried[:_KEEP]:
+    for changes, outcomes in tried[:KEPT]:
+        if outcomes[0].cut:
+            outcomes[0] = _outcome(race, cache, changes, first)
         outcomes += [_outcome(race, cache, changes, seed) for seed in others]
-    best, rest = ([_trial(*pair) for pair in pairs] for pairs in (tried[:_KEEP], tried[_KEEP:]))
+    best, rest = ([_trial(*pair) for pair in pairs] for pairs in (tried[:KEPT], tried[KEPT:]))
     return sorted(best, key=lambda trial: trial.order) + rest
 
 
@@ -85,10 +85,9 @@ def _outcome(race: Race, cache: Cache, changes: Mapping[str, Any], seed: int, se
     """Return the outcome of one run. seconds: simulated time after which it cannot be the fastest any more."""
     fixed: dict[str, Any] = {"run.seed": seed, "executor.kind": "inline"}
     levels: tuple[float, ...] = ()
-    limits = _UNLIMITED
     if race.target is not None:
         fixed |= {"run.target_accuracy": race.target.full, "run.stop_at_target": True}
-        levels, limits = (race.target.early, race.target.full), Limits(race.most_visits, seconds)
+        levels = (race.target.early, race.target.full)
     tables = race.cell.base.for_comparison(race.label).with_changes({**changes, **fixed}).given
     alone = parse({name: table for name, table in tables.items() if name != "compare"}, label=race.label)
-    return cache.outcome(alone, levels, limits)
+    return cache.outcome(alone, levels, seconds)

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 import scipy
@@ -13,8 +14,10 @@ import scipy
 Times = Sequence[float | None]
 """Seconds, one per seed; None for a run that did not reach the target."""
 
-LEVEL = 0.05
-"""p-value below which a competitor counts as later than another."""
+SIGNIFICANCE = 0.05
+"""Adjusted p-value below which a competitor counts as later than another."""
+MARGIN = 1.1
+"""Ratio of times up to which, either way, two competitors count as level."""
 
 
 def median(times: Times) -> float:
@@ -49,6 +52,15 @@ def median_coverage(seeds: int) -> float:
     return 1 - 2.0 ** (1 - seeds)
 
 
+class Relation(StrEnum):
+    """What the seeds say of a competitor beside the one with the lowest median time."""
+
+    FIRST = "first"
+    LEVEL = "level"
+    UNKNOWN = "not told apart"
+    LATER = "later"
+
+
 def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
     """Return the median over seeds of `times` over `base` on the same seed, and whether it is only a lower bound.
 
@@ -61,7 +73,7 @@ def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The geometric mean over seeds of the ratio of two times, with its 95 % confidence interval.
+    """The geometric mean over seeds of the ratio of two times, with its confidence interval.
 
     bound: whether it is a lower bound.
     """
@@ -86,33 +98,48 @@ class Ratio:
         return f"{'> ' if self.bound else ''}{self.mean:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-def ratio(times: Times, base: Times, horizon_s: float) -> Ratio:
+def ratio(times: Times, base: Times, horizon_s: float, confidence: float = 0.95) -> Ratio:
     """Return the mean ratio of `times` to `base`, seed by seed, with Student's interval for the mean of logarithms.
 
-    A run that did not reach the target counts as reaching it at the horizon. If a run of `times` did not, the ratio is
-    a lower bound; if one of `base` did not, the ratio is too small at its lower end.
+    A single seed has an infinite interval. A run that did not reach the target counts as reaching it at the horizon.
+    If a run of `times` did not, the ratio is a lower bound; if one of `base` did not, an upper bound.
     """
     logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
     mean = float(logs.mean())
-    reach = 0.0
-    if logs.size > 1:
-        error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
-        reach = float(scipy.stats.t.ppf(0.975, logs.size - 1)) * error
+    if logs.size == 1:
+        return Ratio(math.exp(mean), 0.0, math.inf, None in times)
+    error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, logs.size - 1)) * error
     return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), None in times)
 
 
-def p_value_of_later(times: Times, base: Times, horizon_s: float) -> float:
-    """Return the p-value of the one-sided Wilcoxon signed-rank test that `times` are later than `base`.
+def p_value_of_later(times: Times, base: Times, horizon_s: float, resolution_s: float = 0.0) -> float:
+    """Return the p-value of Student's one-sided paired test that `times` are later than `base`.
 
     The test pairs logarithms of times by seed. A run that did not reach the target counts as reaching it at the
-    horizon, which makes it seem earlier than it is, so the test errs towards a tie. The value is 1 if no seed differs,
-    and at least 2^-n with n seeds.
+    horizon, which makes it seem earlier than it is. The mean difference must exceed that of one evaluation more
+    (resolution_s: time between evaluations). With a single seed nothing is shown: the value is 1.
     """
-    counted = np.log(_counted(times, horizon_s)), np.log(_counted(base, horizon_s))
-    differences = counted[0] - counted[1]
-    if not differences.any():
+    logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
+    excess = float(logs.mean()) - math.log(_tick(times, base, horizon_s, resolution_s))
+    if logs.size == 1 or excess <= 0:
         return 1.0
-    return float(scipy.stats.wilcoxon(differences, alternative="greater").pvalue)
+    error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
+    return float(scipy.stats.t.sf(excess / error, logs.size - 1)) if error else 0.0
+
+
+def shown_differences(pairs: Sequence[tuple[Times, Times, float, float]]) -> list[str]:
+    """Return "sooner", "later" or "" (not shown) for each pair: times, those of the base, horizon and resolution (s).
+
+    Student's paired test, two-sided at the 5 % level, corrected by Holm's method for the number of pairs.
+    """
+    later = [p_value_of_later(times, base, *cell) for times, base, *cell in pairs]
+    sooner = [p_value_of_later(base, times, *cell) for times, base, *cell in pairs]
+    adjusted = holm([min(1.0, 2 * min(both)) for both in zip(later, sooner, strict=True)])
+    return [
+        "" if p_value >= SIGNIFICANCE else "later" if late < soon else "sooner"
+        for p_value, late, soon in zip(adjusted, later, sooner, strict=True)
+    ]
 
 
 def first(times: Mapping[str, Times]) -> str | None:
@@ -124,17 +151,57 @@ def first(times: Mapping[str, Times]) -> str | None:
     return min(fastest, key=lambda label: statistics.fmean(math.log(t) if t else math.inf for t in times[label]))
 
 
-def level_with_first(times: Mapping[str, Times], horizon_s: float) -> list[str]:
-    """Return the first and the labels that the test does not show to be later than it, by median."""
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for their number by Holm's method, in the same order."""
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def is_no_later(times: Times, base: Times, horizon_s: float, resolution_s: float = 0.0) -> bool:
+    """Return whether `times` are shown to be at most `MARGIN` times as long as `base`: one-sided, at the 5 % level.
+
+    This holds if the 90 % interval of the ratio ends below `MARGIN`, and every run of `times` reached the target.
+    resolution_s: time between evaluations, by which the difference of mean times may be off.
+    """
+    if None in times:
+        return False
+    interval = ratio(times, base, horizon_s, confidence=0.9)
+    return interval.high * _tick(times, base, horizon_s, resolution_s) <= MARGIN
+
+
+def is_level(times: Times, base: Times, horizon_s: float, resolution_s: float = 0.0) -> bool:
+    """Return whether two competitors are shown to be level: each to be no later than the other.
+
+    The 90 % interval of the ratio then lies between 1 / `MARGIN` and `MARGIN`.
+    """
+    return is_no_later(times, base, horizon_s, resolution_s) and is_no_later(base, times, horizon_s, resolution_s)
+
+
+def _tick(times: Times, base: Times, horizon_s: float, resolution_s: float) -> float:
+    """Return the ratio by which one evaluation more changes the shorter of two mean times."""
+    return 1 + resolution_s / min(statistics.fmean(_counted(each, horizon_s)) for each in (times, base))
+
+
+def relations(times: Mapping[str, Times], horizon_s: float, resolution_s: float = 0.0) -> dict[str, Relation]:
+    """Return how each competitor relates to the one with the lowest median; empty if no median reaches the target.
+
+    A competitor is level if `is_level` shows it, otherwise later if Student's paired test does, corrected by
+    Holm's method for the number of competitors.
+    """
     if (best := first(times)) is None:
-        return []
-    level = [
-        label
-        for label, times_s in times.items()
-        if label == best
-        or (p_value_of_later(times_s, times[best], horizon_s) >= LEVEL and not math.isinf(median(times_s)))
-    ]
-    return sorted(level, key=lambda label: (label != best, median(times[label])))
+        return {}
+    others = [label for label in times if label != best]
+    adjusted = holm([p_value_of_later(times[label], times[best], horizon_s, resolution_s) for label in others])
+    found = {best: Relation.FIRST}
+    for label, p_value in zip(others, adjusted, strict=True):
+        if is_level(times[label], times[best], horizon_s, resolution_s):
+            found[label] = Relation.LEVEL
+        else:
+            found[label] = Relation.LATER if p_value < SIGNIFICANCE else Relation.UNKNOWN
+    return found
 
 
 def ranks(times: Mapping[str, Times]) -> dict[str, float]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from fedtempo.errors import ConfigError, nearest
+from fedtempo.errors import ConfigError, FedtempoError, nearest
 from fedtempo.record import default_name
 from fedtempo.record.folder import unused
 from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
-from fedtempo.studies.papers.output import in_place_of, run_exhibit
+from fedtempo.studies.papers.freshness import is_stale
+from fedtempo.studies.papers.output import RESULT, in_place_of, read_result, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
 
@@ -76,6 +77,36 @@ def index_results(folder: Path | str) -> Path:
     from fedtempo.studies.papers.index import write_index
 
     return write_index(Path(folder))
+
+
+def reproduce_all(results: Path | str, *, scale: Scale = "medium") -> Iterator[Reproduction]:
+    """Reproduce everything whose result in a folder is stale or missing; yield each (`fedtempo reproduce all`).
+
+    A stale result is replaced by one with the same scale and data. scale: of those that are missing. May be
+    interrupted, and continues with the next that is not up to date. Writes index.md at the end. Raises ConfigError at
+    the end, with the reasons, if some could not be run.
+    """
+    from fedtempo.studies.papers.registry import EXHIBITS
+
+    folder, errors = Path(results), []
+    for name in EXHIBITS:
+        before = read_result(folder / name / RESULT)
+        if before and not is_stale(before):
+            continue
+        try:
+            yield reproduce(name, scale=before.get("scale", scale), data=data_of(before), results=folder)
+        except FedtempoError as error:
+            errors.append(f"{name}: {error}")
+    index_results(folder)
+    if errors:
+        raise ConfigError("; ".join(errors))
+
+
+def data_of(result: Mapping[str, Any]) -> str | None:
+    """Return the source that replaced the paper's data in a `result.json`, None if none did."""
+    if "data" in result:
+        return result["data"]  # type: ignore[no-any-return]
+    return str(result.get("command", "")).partition("--data ")[2] or None  # results of version 1 have only the command
 
 
 def reproduce(

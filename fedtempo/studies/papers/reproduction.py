@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,11 +14,7 @@ from pydantic.dataclasses import dataclass as component
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.runs.config import Config, assignment, flat, parse
-from fedtempo.studies.papers import verdicts
-from fedtempo.studies.papers.verdicts import Row as Row
-from fedtempo.studies.papers.verdicts import Verdict as Verdict
-from fedtempo.studies.papers.verdicts import overall_verdict as overall_verdict
-from fedtempo.studies.papers.verdicts import spread as spread
+from fedtempo.studies.papers.verdicts import Row
 
 Scale = Literal["small", "medium", "full"]
 SCALES: tuple[Scale, ...] = ("small", "medium", "full")
@@ -45,16 +41,18 @@ class Request:
     """What to reproduce with. folder: where results go. data: a source that replaces the paper's own, if any.
 
     earlier_s: to be filled with the processor time (s) of results that an interrupted earlier attempt computed.
+    settings_read: filled with the stems of the files of settings that were read.
     """
 
     scale: Scale
     folder: Path
     data: str | None = None
     earlier_s: list[float] = field(default_factory=list)
+    settings_read: set[str] = field(default_factory=set)
 
     def settings(self, paper: str, sets: Sequence[str] = ()) -> Config:
         """Return the paper's configuration at this scale, with `key=value` assignments on top."""
-        tables = _tables(paper)
+        tables = self._tables(paper)
         changes = flattened(tables["scale"].get(self.scale, {}))
         if self.data is not None:
             changes["data.source"] = self.data
@@ -63,12 +61,12 @@ class Request:
 
     def table(self, paper: str, name: str) -> dict[str, Any]:
         """Return a table of the paper's settings that does not belong to a run's configuration; empty if missing."""
-        table: dict[str, Any] = _tables(paper).get(name, {})
+        table: dict[str, Any] = self._tables(paper).get(name, {})
         return table
 
     def budget(self, paper: str, of: str = "study") -> Budget:
         """Return the budget of this paper's studies at this scale, the table `[<of>.<scale>]` of its settings."""
-        return construct(Budget, _tables(paper)[of][self.scale], f"{of}.{self.scale}")
+        return construct(Budget, self._tables(paper)[of][self.scale], f"{of}.{self.scale}")
 
     def save_comparison(self, stem: str, base: Config, chosen: Mapping[str, Mapping[str, Any]]) -> None:
         """Write a configuration for `fedtempo compare` as `<stem>.toml`.
@@ -86,44 +84,18 @@ class Request:
         (self.folder / f"{stem}.toml").write_text(config.dump(), encoding="utf-8")
         return config
 
+    def _tables(self, paper: str) -> dict[str, Any]:
+        self.settings_read.add(paper)
+        return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
 
-_NOT_OF_RUNS = ("scale", "study", "dear", "recurrent", "variants", "contest", "entrants", "cells", "parts")
+
+_NOT_OF_RUNS = ("scale", "study", "dear", "dearer", "recurrent", "variants", "contest", "entrants", "cells", "parts")
 """Tables of the settings that do not belong to a run's configuration."""
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table of the settings as changes of a configuration, {dotted key: value}."""
     return {name: item for key, value in table.items() for name, item in flat(key, value).items()}
-
-
-def _tables(paper: str) -> dict[str, Any]:
-    return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
-
-
-def number(
-    quantity: str,
-    paper: float,
-    measured: Sequence[float],
-    *,
-    within: float,
-    direction: bool = False,
-    digits: int = 1,
-    unit: str = "",
-    remark: str = "",
-    judged: bool = True,
-) -> Row:
-    """Return a row whose direction is judged without an interval; `verdicts.number` replaces it."""
-    row = verdicts.number(quantity, paper, measured, within=within, digits=digits, unit=unit, remark=remark)
-    if not judged:
-        return row.unjudged()
-    if direction and row.verdict is Verdict.NOT_REACHED:
-        row = replace(row, verdict=Verdict.DIRECTION)
-    return row.as_headline()
-
-
-def claim(quantity: str, paper: str, measured: str, holds: bool, remark: str = "") -> Row:
-    """Return a row that is judged without an interval; `verdicts.shown` or `verdicts.holds` replaces it."""
-    return verdicts.holds(quantity, paper, measured, holds, remark).as_headline()
 
 
 _NAMES = {
@@ -154,7 +126,7 @@ class Exhibit:
 
     name: str
     title: str
-    reproduce: Callable[[Request], Sequence[Any]]
+    reproduce: Callable[[Request], Sequence[Row]]
     minutes: tuple[float, float, float]
     data: tuple[str, ...] = ()
     printed: str = ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
-from fedtempo.studies.papers.ranking import factor, first, level_with_first, ranks, share_within
+from fedtempo.studies.papers.ranking import Relation, Times, factor, first, is_no_later, ranks, relations, share_within
+from fedtempo.studies.papers.verdicts import Verdict
 
 
 @dataclass(frozen=True)
@@ -16,16 +18,31 @@ class Place:
     """An entrant's place in a cell.
 
     factor: time relative to the first's, None if no ranked entrant reaches the target. bound: whether the factor is a
-    lower bound. leads: whether it is first. level: whether it is not shown to be later than the first.
+    lower bound. relation: to the entrant with the lowest median, None if there is none or the entrant is not ranked.
+    best: whether it is shown to be no later than every other ranked entrant (see `ranking.is_no_later`).
     """
 
     label: str
     result: EntrantResult
     factor: float | None
     bound: bool
-    leads: bool
-    level: bool
+    relation: Relation | None
     ranked: bool
+    best: bool
+
+    @property
+    def leads(self) -> bool:
+        return self.relation is Relation.FIRST
+
+    @property
+    def level(self) -> bool:
+        """Whether it is first or shown to be level with the first."""
+        return self.relation in (Relation.FIRST, Relation.LEVEL)
+
+    @property
+    def later(self) -> bool:
+        """Whether it is shown to be later than the first."""
+        return self.relation is Relation.LATER
 
     @property
     def words(self) -> str:
@@ -51,24 +68,34 @@ class Standing:
 
     @property
     def first(self) -> Place | None:
-        """None if no ranked entrant reaches the target."""
+        """The one with the lowest median; None if no ranked entrant reaches the target."""
         return next((place for place in self.ranked if place.leads), None)
 
     @property
     def level_with_first(self) -> list[str]:
-        """Strategies that are not shown to be later than the first, which is left out."""
-        return [place.label for place in self.ranked if place.level and not place.leads]
+        """Strategies that are shown to be level with the first, which is left out."""
+        return self._labels(Relation.LEVEL)
+
+    @property
+    def not_told_apart(self) -> list[str]:
+        """Strategies that are neither shown to be level with the first nor to be later."""
+        return self._labels(Relation.UNKNOWN)
 
     @property
     def next_later(self) -> Place | None:
-        """The first strategy that is shown to be later than the first, or that misses the target; None if none is."""
-        return next((place for place in self.ranked if not place.level), None)
+        """The first strategy that is shown to be later than the first; None if none is."""
+        return next((place for place in self.ranked if place.later), None)
 
     @property
     def next_to_reach(self) -> Place | None:
-        """The next one shown to be later, if it reaches the target on some seed and its median time is finite."""
-        later = next((place for place in self.ranked if not place.level and place.result.reached), None)
-        return None if later is None or math.isinf(later.result.median_s) else later
+        """The next one shown to be later whose median run reaches the target; None if there is none."""
+        return next(
+            (place for place in self.ranked if place.later and not math.isinf(place.result.median_s)),
+            None,
+        )
+
+    def _labels(self, relation: Relation) -> list[str]:
+        return [place.label for place in self.places if place.relation is relation]
 
     @property
     def never(self) -> list[str]:
@@ -94,11 +121,13 @@ def standings_of(results: ContestResults) -> list[Standing]:
 
 def _standing(results: ContestResults, cell: CellResult) -> Standing:
     ranked = {label: result.times_s for label, result in cell.tried.items() if results.entrants[label].ranked}
-    best, level = first(ranked), level_with_first(ranked, cell.horizon_s)
+    best, related = first(ranked), relations(ranked, cell.horizon_s, cell.resolution_s)
     places = []
     for label, result in cell.tried.items():
         ratio, bound = (None, False) if best is None else factor(result.times_s, ranked[best], cell.horizon_s)
-        places.append(Place(label, result, ratio, bound, label == best, label in level, label in ranked))
+        places.append(
+            Place(label, result, ratio, bound, related.get(label), label in ranked, _is_best(label, ranked, cell))
+        )
     places.sort(
         key=lambda place: (
             place.result.median_s,
@@ -110,14 +139,29 @@ def _standing(results: ContestResults, cell: CellResult) -> Standing:
     return Standing(cell, places)
 
 
+def _is_best(label: str, ranked: Mapping[str, Times], cell: CellResult) -> bool:
+    return label in ranked and all(
+        is_no_later(ranked[label], times, cell.horizon_s, cell.resolution_s)
+        for other, times in ranked.items()
+        if other != label
+    )
+
+
 @dataclass(frozen=True)
 class Record:
-    """A strategy over all cells in which it ran. factors: infinite if its median run misses the target."""
+    """A strategy over all cells in which it ran: the number of cells, and in how many it is what.
+
+    firsts: lowest median. best: shown to be no later than every other. factors: times relative to the first's, infinite
+    if the strategy's median run misses the target.
+    """
 
     label: str
     cells: int
     firsts: int
+    best: int
     level: int
+    unknown: int
+    later: int
     mean_rank: float
     factors: Sequence[float]
     within_2: float
@@ -129,7 +173,7 @@ class Record:
 
 
 def records(standings: Sequence[Standing]) -> list[Record]:
-    """Return the records of all ranked entrants, best first: by share of cells first or level, then by mean rank.
+    """Return the records of all ranked entrants, by the share of cells in which they have the lowest median, then rank.
 
     Cells in which no ranked entrant reaches the target are left out.
     """
@@ -139,33 +183,41 @@ def records(standings: Sequence[Standing]) -> list[Record]:
     result = []
     for label in labels:
         places = [place for standing in decided for place in standing.ranked if place.label == label]
+        counts = Counter(place.relation for place in places)
         factors = [math.inf if place.bound or place.factor is None else place.factor for place in places]
         result.append(
             Record(
                 label=label,
                 cells=len(places),
-                firsts=sum(place.leads for place in places),
-                level=sum(place.level for place in places),
+                firsts=counts[Relation.FIRST],
+                best=sum(place.best for place in places),
+                level=counts[Relation.LEVEL],
+                unknown=counts[Relation.UNKNOWN],
+                later=counts[Relation.LATER],
                 mean_rank=statistics.fmean(rank[label] for rank in placed if label in rank),
                 factors=factors,
                 within_2=share_within({label: factors}, 2.0)[label],
                 within_5=share_within({label: factors}, 5.0)[label],
             )
         )
-    return sorted(result, key=lambda record: (-record.level / record.cells, record.mean_rank))
+    return sorted(result, key=lambda record: (-record.firsts / record.cells, record.mean_rank))
 
 
-def statement(standings: Sequence[Standing]) -> tuple[bool, str]:
-    """Return whether one strategy is first or level with the first in every cell, and which comes closest, as text."""
-    everywhere = [record for record in records(standings) if record.cells == len(standings)]
+def statement(standings: Sequence[Standing]) -> tuple[Verdict | None, str]:
+    """Judge whether one strategy is shown to be no later than every other in every cell; add who comes closest.
+
+    Reached if one is. Not reached if every strategy that ran in all cells is shown to be later than the first in some
+    cell. Otherwise not shown; None if no strategy reaches a target.
+    """
+    decided = sum(standing.first is not None for standing in standings)
+    everywhere = [record for record in records(standings) if record.cells == decided]
     if not everywhere:
-        return False, "no row is decided"
-    best = everywhere[0]
-    holds = best.level == best.cells
-    missing = [
-        f"{standing.cell.title} ({standing.first.label} is first)"
-        for standing in standings
-        if standing.first is not None and not standing.of(best.label).level
-    ]
-    words = f"{best.label}: first or level in {best.level} of {best.cells} rows"
-    return holds, words if holds else f"{words}; not in {'; '.join(missing)}"
+        return None, "no row is decided"
+    best = max(everywhere, key=lambda record: (record.best, record.firsts, -record.mean_rank))
+    words = (
+        f"{best.label} is shown to be no later than every other in {best.best} of {best.cells} rows, and has the "
+        f"lowest median in {best.firsts}; it is shown to be later than another in {best.later}"
+    )
+    if best.best == best.cells:
+        return Verdict.REACHED, words
+    return (Verdict.NOT_REACHED if all(record.later for record in everywhere) else Verdict.NOT_SHOWN), words

@@ -73,4 +73,4 @@ def results_of(cells: Sequence[CellResult], unranked: Sequence[str] = ()) -> Con
     """A contest of these cells, whose entrants have made-up descriptions."""
     labels = list(dict.fromkeys(label for cell in cells for label in cell.tried))
     notes = {label: EntrantNotes(f"the {label} one", label not in unranked) for label in labels}
-    return ContestResults("small", 1000, notes, cells)
+    return ContestResults("small", notes, cells)

@@ -32,35 +32,37 @@ def beyond_cells(scale: Any, data: str | None = None) -> dict[str, Cell]:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_strategy_has_two_valid_settings(scale: Any) -> None:
+def test_everyone_has_four_settings_and_each_is_usable(scale: Any) -> None:
     cells = beyond_cells(scale)
-    assert [name for name, cell in cells.items() if cell.target_of is None] == ["two-end", "one-end"]
+    ends = ["two-end"] if scale == "small" else ["two-end", "one-end"]
+    assert [name for name, cell in cells.items() if cell.target_of is None] == ends
     for cell in cells.values():
         assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
         assert len(cell.points) > 4
         for label, points in cell.points.items():
-            assert len(points) == 2
+            assert len(points) == 4
             for point in points:
                 cell.base.for_comparison(label).with_changes(point, label=label)
 
 
-def test_requested_data_replace_digits_and_leave_out_cells_on_other_data() -> None:
+def test_asked_for_data_take_the_place_of_digits_and_leave_out_cells_on_others() -> None:
     assert {cell.data for cell in beyond_cells("medium").values()} == {"digits", "fashion-mnist", "shakespeare"}
     cells = beyond_cells("medium", "mnist")
     assert {cell.data for cell in cells.values()} == {"mnist"}
     assert set(cells) == set(beyond_cells("medium")) - {"cnn", "lstm"}
 
 
-def test_fedhuskys_variants_use_the_ten_fastest_clients_in_the_lte_cell() -> None:
+def test_in_the_lte_cell_all_asynchronous_ones_have_ten_of_the_fastest() -> None:
     lte = beyond_cells("medium")["lte"]
-    free = lte.base.for_comparison("free").strategy
-    assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.1, None)  # type: ignore[attr-defined]
+    free = lte.base.for_comparison("async-memory").strategy
+    assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.4, None)  # type: ignore[attr-defined]
     planned = lte.base.for_comparison("planned").strategy
-    assert (planned.clients_at_once, planned.reach, planned.tick_s) == (10, 0.1, 2.0)  # type: ignore[attr-defined]
-    by_cluster = lte.base.for_comparison("free-by-cluster").strategy
-    assert (by_cluster.clients_at_once, by_cluster.reach, by_cluster.exponent) == (10, 0.1, 1.0)  # type: ignore[attr-defined]
-    assert lte.base.for_comparison("free-uncorrected").strategy.reach == 0.1  # type: ignore[attr-defined]
-    assert lte.base.for_comparison("fedbuff").strategy.clients_at_once is None  # type: ignore[attr-defined]
+    assert (planned.clients_at_once, planned.reach, planned.tick_s) == (10, 0.4, 2.0)  # type: ignore[attr-defined]
+    by_cluster = lte.base.for_comparison("async-by-cluster").strategy
+    assert (by_cluster.clients_at_once, by_cluster.reach, by_cluster.exponent) == (10, 0.4, 1.0)  # type: ignore[attr-defined]
+    for other in ("async-uncorrected", "fedbuff"):
+        strategy = lte.base.for_comparison(other).strategy
+        assert (strategy.clients_at_once, strategy.reach) == (10, 0.4)  # type: ignore[attr-defined]
 
 
 # Statistics
@@ -75,14 +77,14 @@ def test_a_ratio_is_a_geometric_mean_with_students_interval() -> None:
     assert not found.bound
 
 
-def test_runs_that_miss_the_target_give_a_lower_bound() -> None:
+def test_runs_that_do_not_get_there_make_a_lower_bound() -> None:
     found = ratio([None, None], [10.0, 10.0], 100.0)
     assert (found.mean, found.bound) == (pytest.approx(10.0), True)
     assert found.words == "> 10.00 (10.00 to 10.00)"
-    assert ratio([3.0], [3.0], 9.0).words == "1.00 (1.00 to 1.00)"
+    assert ratio([3.0], [3.0], 9.0).words == "1.00 (0.00 to inf)"
 
 
-def test_times_are_shown_with_their_range_and_the_number_of_seeds_that_reached_the_target() -> None:
+def test_times_are_told_with_their_range_and_the_seeds_that_got_there() -> None:
     assert times_in_words([40.0, 45.0, 152.4]) == "45 s (40 to 152)"
     assert times_in_words([40.0, None, 45.04]) == "45 s (2 of 3: 40 to 45)"
     assert times_in_words([None, 40.0, None]) == "never (1 of 3: 40 to 40)"
@@ -92,7 +94,7 @@ def test_times_are_shown_with_their_range_and_the_number_of_seeds_that_reached_t
 # Strategies
 
 
-def test_the_gain_rises_if_changes_agree_with_the_models_direction() -> None:
+def test_the_gain_rises_where_changes_agree_with_the_models_way() -> None:
     start = np.zeros(2)
     assert agreement(np.array([1.0, 0.0]), start, np.array([3.0, 0.0])) == pytest.approx(1.0)
     assert agreement(np.array([1.0, 0.0]), start, np.array([-3.0, 0.0])) == pytest.approx(-1.0)
@@ -107,7 +109,7 @@ def test_the_gain_rises_if_changes_agree_with_the_models_direction() -> None:
     ],
     ids=["adaptive", "psfl-hops"],
 )
-def test_variants_of_the_study_run_and_commit_every_visit(strategy: Any) -> None:
+def test_what_is_not_kept_runs_and_commits_every_visit(strategy: Any) -> None:
     _, records = play(strategy, clients=6, horizon=60.0, availability={"kind": "dropout", "probability": 0.1})
     done = int((records.visits["outcome"] == "done").sum())
     assert done > 100
@@ -127,25 +129,26 @@ def made_up() -> Any:
     return results_of([cell_result(tried), cell_result(ends, title="two labels")])
 
 
-def test_the_page_names_the_faster_and_the_more_accurate_strategies(tmp_path: Path) -> None:
+def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> None:
     options = dict.fromkeys(made_up().entrants, "`kept`")
     page = beyond_page(made_up(), "fedtempo reproduce all/beyond", options)
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
     assert "| `fast` | the fast one | 1 | 1 | 0 | `kept` |" in page
-    assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (+0.030 to +0.040) | lr 0.1 |" in page
+    # Differences 0.03 and 0.04: mean 0.035, standard error 0.005, and 12.706 of Student's with one degree of freedom.
+    assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | lr 0.1 |" in page
     assert "| `high` |  |" not in page
     for name in ("one.svg", "two.svg", "one.png"):
         draw_ratios(made_up(), tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_a_full_run_takes_the_setting_with_the_highest_final_accuracy(tmp_path: Path) -> None:
+def test_a_run_to_the_end_takes_the_setting_that_ends_highest(tmp_path: Path) -> None:
     base = beyond_cells("small")["two-end"].base.with_changes({"run.horizon": 40.0})
     points = {"fedavg": [{"strategy.clients_per_round": 2, "training.lr": lr} for lr in (0.001, 0.3)]}
     cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(9.0,))
-    result, _ = run_race(Race(Cell("tiny", "tiny", "tiny", base, cost, points, None), "fedavg", None, 0, None))
+    result, _ = run_race(Race(Cell("tiny", "tiny", "tiny", base, cost, points, None), "fedavg", None, None))
     best, other = result.trials
     assert best.accuracies[0] > other.accuracies[0]
     assert len(best.accuracies) == 2
@@ -154,17 +157,15 @@ def test_a_full_run_takes_the_setting_with_the_highest_final_accuracy(tmp_path: 
     assert len(result.late_accuracies) == 2
 
 
-def test_results_that_do_not_fit_a_contest_are_named(tmp_path: Path) -> None:
+def test_results_that_are_not_a_contests_are_named(tmp_path: Path) -> None:
     path = tmp_path / "beyond.json"
-    path.write_text('{"scale": "small", "most_visits": 5, "entrants": {}, "cells": [{"name": 3}]}')
+    path.write_text('{"scale": "small", "entrants": {}, "cells": [{"name": 3}]}')
     with pytest.raises(ConfigError, match=r"beyond.json: not the results of a contest: cells.0.name"):
         read_results(path)
 
 
 @pytest.mark.slow
-def test_the_study_runs_at_small_scale_and_resumes_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_runs_at_small_scale_and_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     results = []
     for name in ("one", "two"):

@@ -1,0 +1,121 @@
+"""Whether a result is up to date: the hash of the code and the settings that decided it, then and now."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import json
+import tokenize
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fedtempo.runs.identity import deciding_files
+from fedtempo.studies.papers import reproduction
+
+_ROOM = "fedtempo.studies"
+_TREE_NODES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_SHOWING = ("contest_figures", "figures", "pages", "output")
+"""Modules of this room that only show results."""
+
+
+def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
+    """Return hashes of what decides a result, as JSON values.
+
+    module: name of the module that makes it. settings: stems of the files of settings that it reads.
+    """
+    files = {*deciding_files(), *(path for path in _studies_files(module) if path.stem not in _SHOWING)}
+    return {
+        "module": module,
+        "code": _code_sha256(tuple(sorted(files))),
+        "settings": {stem: _settings_sha256(stem) for stem in sorted(settings)},
+    }
+
+
+def is_stale(result: Mapping[str, Any]) -> bool:
+    """Return whether what decided a result has changed since; True if the result does not say what did."""
+    before = result.get("decided_by")
+    if not isinstance(before, dict):
+        return True
+    try:
+        return decided_by(before["module"], before["settings"]) != before
+    except (OSError, KeyError):  # a module or a file of settings is gone
+        return True
+
+
+@cache
+def _code_sha256(files: tuple[Path, ...]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\n" + without_comments(path.read_text(encoding="utf-8")).encode())
+    return digest.hexdigest()
+
+
+def _settings_sha256(stem: str) -> str:
+    """Return the hash of the values in a file of settings, in which comments and order do not count."""
+    tables = tomllib.loads((reproduction.SETTINGS / f"{stem}.toml").read_text(encoding="utf-8"))
+    return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
+
+
+def without_comments(source: str) -> str:
+    """Return Python source without comments, docstrings and blank lines, on which no result depends."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for first, last in _docstrings(ast.parse(source)):
+        lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Yield the first and last lines of docstrings, also of those below fields and constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, _TREE_NODES):
+            for statement in node.body:
+                if (
+                    isinstance(statement, ast.Expr)
+                    and isinstance(statement.value, ast.Constant)
+                    and isinstance(statement.value.value, str)
+                ):
+                    yield statement.lineno, statement.end_lineno or statement.lineno
+
+
+def _studies_files(module: str) -> set[Path]:
+    """Return the files of a module and of all modules in fedtempo.studies that it imports, directly or not."""
+    files: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if path is not None and path not in files:
+            files.add(path)
+            waiting.extend(_imports(path))
+    return files
+
+
+@cache
+def _imports(path: Path) -> list[str]:
+    """Return names in fedtempo.studies that a file imports: modules, or names in modules."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return [name for name in names if name.startswith(f"{_ROOM}.")]
+
+
+@cache
+def _file_of(name: str) -> Path | None:
+    """Return the source file of a module; None for any other name."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return None if spec is None or spec.origin is None else Path(spec.origin)

@@ -1,0 +1,91 @@
+"""Whether results are up to date: hashes of what decides them, and running again what is stale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedtempo.errors import ConfigError
+from fedtempo.studies.papers import freshness, index, registry, reproduction
+from fedtempo.studies.papers.freshness import decided_by, is_stale, without_comments
+from fedtempo.studies.papers.reproduce import data_of, reproduce, reproduce_all
+
+SOURCE = '''"""A module."""
+
+LIMIT = 3  # of what
+"""What it limits."""
+
+
+def half(x):
+    """Return a half."""
+    return "# no comment", x / 2
+'''
+
+
+def test_comments_and_docstrings_decide_nothing() -> None:
+    assert without_comments(SOURCE) == 'LIMIT = 3\ndef half(x):\n    return "# no comment", x / 2'
+
+
+def test_a_result_is_stale_once_code_or_settings_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduction, "SETTINGS", tmp_path)
+    (tmp_path / "a.toml").write_text("[run]\nhorizon = 3.0\n")
+    result = {"decided_by": decided_by("fedtempo.studies.papers.csgd", ["a"])}
+    assert not is_stale(json.loads(json.dumps(result)))
+    (tmp_path / "a.toml").write_text("# another comment\n[run]\nhorizon = 3.0\n")
+    assert not is_stale(result)
+    (tmp_path / "a.toml").write_text("[run]\nhorizon = 4.0\n")
+    assert is_stale(result)
+    (tmp_path / "a.toml").unlink()
+    assert is_stale(result)
+    assert is_stale({"verdict": "reached"})  # from a version without hashes
+
+
+def test_code_that_an_entry_uses_decides_it_and_other_entries_do_not() -> None:
+    files = {path.stem for path in freshness._studies_files("fedtempo.studies.papers.league")}
+    assert {"league", "contest", "race", "cache", "cells", "ranking", "standings", "trials"} <= files
+    assert not {"beyond", "csgd", "index", "freshness"} & files
+
+
+def only_two_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave two entries without training in the registry."""
+    two = {name: registry.EXHIBITS[name] for name in ("csgd/example1", "csgd/fig4")}
+    for module in (registry, index):
+        monkeypatch.setattr(module, "EXHIBITS", two)
+
+
+def test_what_is_up_to_date_is_skipped_and_the_rest_runs_at_its_own_scale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_two_entries(monkeypatch)
+    reproduce("csgd/example1", scale="small", results=tmp_path)
+    (made,) = reproduce_all(tmp_path, scale="small")
+    assert made.name == "csgd/fig4"
+    assert list(reproduce_all(tmp_path)) == []
+    path = tmp_path / "csgd" / "example1" / "result.json"
+    result = json.loads(path.read_text())
+    assert result["environment"]["load"] >= 0
+    path.write_text(json.dumps({**result, "decided_by": None}))
+    page = (tmp_path / "index.md").read_text()
+    assert "(stale)" not in page
+    (again,) = reproduce_all(tmp_path, scale="full")
+    assert again.name == "csgd/example1"
+    assert json.loads(path.read_text())["scale"] == "small"
+    assert "Stale: 0." in (tmp_path / "index.md").read_text()
+
+
+def test_what_cannot_run_is_named_after_the_rest_has_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_two_entries(monkeypatch)
+    reproduce("csgd/example1", scale="small", results=tmp_path)
+    path = tmp_path / "csgd" / "example1" / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scale": "huge", "decided_by": None}))
+    with pytest.raises(ConfigError, match="csgd/example1: scale huge"):
+        list(reproduce_all(tmp_path, scale="small"))
+    assert (tmp_path / "csgd" / "fig4" / "result.json").exists()
+
+
+def test_the_data_of_older_results_are_in_their_command() -> None:
+    assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"}) == "fashion-mnist"
+    assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium"}) is None
+    assert data_of({"data": "mnist", "command": ""}) == "mnist"
