@@ -427,14 +427,14 @@ def test_a_run_in_a_folder_is_followed_by_trackers(
 ) -> None:
     from tests.report.trackers.test_tracking import Remembers
 
-    Remembers.made.clear()
+    Remembers.instances.clear()
     followed = experiment.with_({"run.track": ["tests.report.trackers.test_tracking:Remembers"]})
     followed.run(tmp_path / "run")
-    (tracker,) = Remembers.made
+    (tracker,) = Remembers.instances
     assert any("evaluation/accuracy" in point.values for point in tracker.points)
     assert tracker.files == ["config.toml", "environment.json", "summary.json", "report.html"]
     followed.compare(["fedavg", "momentum"], folder=tmp_path / "both")
-    assert len(Remembers.made) == 3
+    assert len(Remembers.instances) == 3
     for in_memory in (followed.run, lambda: followed.compare("fedavg")):
         with pytest.raises(ConfigError, match="trackers follow runs in folders; name one"):
             in_memory()
@@ -445,14 +445,14 @@ def test_a_resumed_run_is_followed_by_trackers_too(
 ) -> None:
     from tests.report.trackers.test_tracking import Remembers
 
-    Remembers.made.clear()
+    Remembers.instances.clear()
     stopping = experiment.with_({"run.track": ["tests.report.trackers.test_tracking:Remembers"]}, strategy=OneByOne)
     monkeypatch.setattr(OneByOne, "interrupt_at_s", 20.0)
     assert stopping.run(tmp_path / "run").summary["ended"] == "interrupted"
     assert (tmp_path / "run/report.html").exists()
     monkeypatch.setattr(OneByOne, "interrupt_at_s", math.inf)
     assert fedtempo.resume(tmp_path / "run", force=True).summary["ended"] == "horizon"
-    assert [tracker.files[-1] for tracker in Remembers.made] == ["report.html", "report.html"]
+    assert [tracker.files[-1] for tracker in Remembers.instances] == ["report.html", "report.html"]
 
 
 def test_a_check_reports_if_executors_agree(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ def make():
 def test_an_experiment_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deployed_numbers.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
-    Remembers.made.clear()
+    Remembers.instances.clear()
     config = real(data__source="deployed_numbers:make", data__clients=2, run__max_commits=2)
     experiment = Experiment.of(config).with_({"run.track": ["tests.report.trackers.test_tracking:Remembers"]})
     said: list[str] = []
@@ -46,7 +46,7 @@ def test_an_experiment_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.curve().mae.tolist() == records.evaluations["mae"].tolist()
     assert (tmp_path / "run/report.html").exists()
     assert [line for line in said if line.startswith("client client-")]
-    assert any("evaluation/r2" in point.values for point in Remembers.made[0].points)
+    assert any("evaluation/r2" in point.values for point in Remembers.instances[0].points)
     with pytest.raises(ConfigError, match="local = 0"):
         experiment.deploy(tmp_path / "none", local=0)
 
