@@ -30,12 +30,13 @@ from fedtempo.deploy.flower.grid import SuperLink, joined
 from fedtempo.deploy.flower.local import client_tables, start_client
 from fedtempo.deploy.flower.node import _connected
 from fedtempo.deploy.flower.superlink import end, started
-from fedtempo.deploy.live.messages import PROTOCOL, Arrays
+from fedtempo.deploy.live.messages import Arrays
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.federation import Federation
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config, parse
+from fedtempo.version import PROTOCOL
 
 HIDDEN = 5667
 """Of a perceptron on 64 inputs and 10 classes: 425,035 parameters, 1.7 MB."""

@@ -12,7 +12,7 @@ def serve_client(path: Path | str) -> None:
     """Serve as a client of a deployment until SIGTERM or Ctrl-C (`fedtempo client`).
 
     path: the client's TOML file. Must be called in the main thread. Raises ConfigError for unusable settings or without
-    Flower, RunError if the SuperLink keeps refusing the client.
+    Flower, RunError if the SuperLink keeps rejecting the client.
     """
     need_flower()
     from fedtempo.deploy.client.settings import load_client

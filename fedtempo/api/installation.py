@@ -22,7 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from fedtempo.data.cache_dir import SYSTEM_DATA, cache_folder
 from fedtempo.parts import machine
-from fedtempo.version import __version__
+from fedtempo.version import PROTOCOL, __version__
 
 State = Literal["ok", "optional", "warning", "missing"]
 _LEAST_SHARED_BYTES = 256 * 2**20
@@ -70,6 +70,7 @@ def _python() -> list[Finding]:
             f"{running}, {platform.platform(terse=True)}",
             "" if fits else f"needs {wanted}",
         ),
+        Finding("program", "protocol", "ok", f"version {PROTOCOL} (in a deployment, server and clients need the same)"),
     ]
 
 

@@ -82,7 +82,7 @@ class Compute:
         bool,
         Doc(
             "use these times for all competitors of a comparison even if their visits do different work (epochs, "
-            "steps, examples, network); otherwise such a comparison is refused"
+            "steps, examples, network); otherwise such a comparison is rejected"
         ),
     ] = False
     watts: Annotated[

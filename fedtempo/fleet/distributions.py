@@ -65,7 +65,7 @@ class Listed:
     def draw(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Return the values. Raises ConfigError if their number differs from that of the clients."""
         if size != len(self.values):
-            raise ConfigError(f"{len(self.values)} values are listed for {size} clients; give one a client")
+            raise ConfigError(f"{len(self.values)} values are listed for {size} clients; give one value per client")
         return np.array(self.values, dtype=np.float64)
 
     @property

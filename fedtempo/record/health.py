@@ -5,8 +5,8 @@ Each kind is reported once, when it is first seen. Definitions:
 - An evaluation is *not finite* if its loss is not. Its accuracy is then meaningless: it is recorded as
   missing, reaches no target and is never the best.
 - A run *diverged* if at its end the last evaluation is not finite ("evaluation"); or the final model has a parameter
-  that is not finite ("model"); or the last `REFUSED_IN_A_ROW` or more updates since the last commit were all refused as
-  not finite ("updates"); or the last loss is more than `LOSS_FACTOR` times that of the initial model ("loss").
+  that is not finite ("model"); or the last `REFUSED_IN_A_ROW` or more updates since the last commit were all rejected
+  as not finite ("updates"); or the last loss is more than `LOSS_FACTOR` times that of the initial model ("loss").
 - The model *stands still* if at least `STILL_EVALUATIONS` evaluated versions, the last among them, have exactly the
   same loss and accuracy, and at least `STILL_VERSIONS` commits lie between the first and the last of these.
 - A run is *untrained* if it reached its end without a completed visit, or without a commit.
@@ -29,7 +29,7 @@ STILL_VERSIONS = 10
 _REASONS = {
     "evaluation": "the last loss is not finite",
     "model": "the final model is not finite",
-    "updates": "the last updates were all refused: not finite",
+    "updates": "the last updates were all rejected: not finite",
     "loss": f"the last loss is more than {LOSS_FACTOR:g} times the first",
 }
 
@@ -92,19 +92,20 @@ class Health:
             self.warn("still", f"the model stands still since t = {since_s:g} s: {same}")
 
     def refused(self, time: float, client: int, flaw: str) -> None:
-        """Take note that an update was refused as not finite, unless a simulated fault caused it."""
+        """Take note that an update was rejected as not finite, unless a simulated fault caused it."""
         self._updates += 1
         self._refused_in_a_row += 1
         self.alert = True
         self._not_finite(time)
         self.warn(
             "updates",
-            f"an update of client {client} was refused at t = {time:g} s: {flaw}; later ones are counted, not reported",
+            f"an update of client {client} was rejected at t = {time:g} s: {flaw}; "
+            "later ones are counted, not reported",
         )
         if self._refused_in_a_row == REFUSED_IN_A_ROW:
             self.warn(
                 "refused in a row",
-                f"{REFUSED_IN_A_ROW} updates in a row were refused as not finite (t = {time:g} s)",
+                f"{REFUSED_IN_A_ROW} updates in a row were rejected as not finite (t = {time:g} s)",
             )
 
     def committed(self) -> None:

@@ -32,9 +32,9 @@ def summarise(records: Records) -> dict[str, Any]:
     (the explained share of the variance). Only numbers have a "final_mae". "final" values are those of the last
     evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite loss.
     "diverged" says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the
-    final model is not finite), "updates" (the last ten or more updates since the last commit were all refused as not
+    final model is not finite), "updates" (the last ten or more updates since the last commit were all rejected as not
     finite), "loss" (the last loss is more than 20 times that of the initial model). "not_finite" counts evaluations and
-    refused updates that were not finite; "first_s" is the time of the first.
+    rejected updates that were not finite; "first_s" is the time of the first.
     "still_since_s" is the time since which all evaluated versions have exactly the same loss, over ten commits or more;
     None if the model changes. "warnings" holds the warnings of the run, one line for each kind
     (`fedtempo.record.health`).

@@ -92,7 +92,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         **_beside(summary, measure),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
-        "visits lost": words.listed([f"{count:,} {name}" for name, count in summary["visits_lost"].items() if count]),
+        "visits lost": words.listed(words.lost_visits(summary["visits_lost"])),
         "busy ratio": f"{words.share(busy['mean'])} ({words.share(busy['min'])} to {words.share(busy['max'])})",
         "groups alive": f"{words.plain_number(alive['mean'])} (at most {words.plain_number(alive['max'])})",
         "staleness": f"{words.plain_number(staleness['mean'])} (at most {words.plain_number(staleness['max'])})",

@@ -132,11 +132,21 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def visit_outcome(name: str) -> str:
+    """Return the word for an outcome of a visit; the records call a rejected update "refused"."""
+    return "rejected" if name == "refused" else name
+
+
+def lost_visits(counts: Mapping[str, int]) -> list[str]:
+    """Return the numbers of lost visits: ["3 late", "1 rejected"]. counts: by outcome, as in a summary."""
+    return [f"{count:,} {visit_outcome(name)}" for name, count in counts.items() if count]
+
+
 def failures(fields: Mapping[str, Any]) -> list[str]:
     """Return what went wrong in the runs of one strategy of a comparison: ["3 of 5 runs diverged"]."""
     failed = fields.get("failed") or {}
     of = failed.get("of", 1)
-    verbs = {"diverged": "diverged", "untrained": "trained no client", "stood_still": "stood still"}
+    verbs = {"diverged": "diverged", "untrained": "learned nothing", "stood_still": "stood still"}
     runs = "run" if of == 1 else "runs"
     return [f"{failed[name]} of {of} {runs} {verb}" for name, verb in verbs.items() if failed.get(name)]
 
@@ -148,7 +158,7 @@ def outcome(summary: Mapping[str, Any]) -> str:
         case "diverged":
             problems.append(f"diverged: {reason(summary['diverged'])}")
         case "untrained":
-            problems.append("no training reached the global model" if summary["visits"] else "nobody trained")
+            problems.append("nothing was learned: no visit led to a commit" if summary["visits"] else "nobody trained")
         case "stood_still":
             problems.append(f"the model stands still since {seconds(summary['still_since_s'])}")
     numbers = {"evaluation": counted.get("evaluations"), "update": counted.get("updates")}

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from fedtempo.runtime.executors.job import Job
 
 MOST_VISITS, MOST_EVALUATIONS = 10**10, 10**9
-"""Longer runs are refused."""
+"""Longer runs are rejected."""
 LONG_S = 3_600.0
 """A run that takes longer (real seconds) says so before it starts."""
 ENDLESS_S = 365.25 * 86_400
-"""A run that takes longer (real seconds) is refused."""
+"""A run that takes longer (real seconds) is rejected."""
 
 _VISIT_S, _EVALUATION_S, _STEP_S = 2e-5, 1e-5, 1e-4
 """Lower bounds in real seconds: a visit on the clock, an evaluation's row, a step of a small network."""

@@ -15,7 +15,7 @@ from fedtempo.runtime.server import ServerSettings
 
 
 class BadUpdates:
-    """Counts refused updates against `server.max_bad_updates`. most: that limit; None for no limit."""
+    """Counts rejected updates against `server.max_bad_updates`. most: that limit; None for no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._most, self._refused = most, 0
@@ -26,7 +26,7 @@ class BadUpdates:
         if self._most is None or self._refused != self._most + 1:
             return None
         return RunError(
-            f"{self._refused} updates were refused by t = {now:g} s, server.max_bad_updates = {self._most}; the last "
+            f"{self._refused} updates were rejected by t = {now:g} s, server.max_bad_updates = {self._most}; the last "
             f"was from client {client.id}: {flaw}"
         )
 

@@ -372,7 +372,7 @@ class Simulation(Central):
         too_many = self._bad_updates.add(visit.client, flaw, self.now)
         if too_many is not None and not self._ended.done():
             self._ended.set_exception(too_many)
-        raise ClientUnavailable(visit.client, f"its update was refused: {flaw}")
+        raise ClientUnavailable(visit.client, f"its update was rejected: {flaw}")
 
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:

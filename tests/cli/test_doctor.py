@@ -10,6 +10,7 @@ import pytest
 
 from fedtempo.api import installation
 from fedtempo.cli import app
+from fedtempo.version import PROTOCOL
 
 
 def _doctor(monkeypatch: pytest.MonkeyPatch, *options: str) -> int:
@@ -28,6 +29,7 @@ def test_the_installation_is_reported_as_json(
     found = {each["name"]: each for each in told["findings"]}
     assert found["numpy"]["found"] == version("numpy")
     assert found["PyTorch"]["state"] == "ok"
+    assert found["protocol"]["found"].startswith(f"version {PROTOCOL} ")
     assert {"ray", "flower", "hf"} <= {each["name"] for each in told["findings"] if each["area"] == "extras"}
 
 

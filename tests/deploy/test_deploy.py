@@ -126,9 +126,9 @@ def test_rejected_clients_are_told_why(clients: dict[str, ClientProcess]) -> Non
     assert misled.process.wait(60) == 2
     assert "root_certificates" in misled.text
     assert "CERTIFICATE_VERIFY_FAILED" in misled.text
-    stranger.says(r"refused: \[code: 2004\]")
+    stranger.says(r"rejected: \[code: 2004\]")
     assert stranger.stop() == 0
-    clients["keyless"].says(r"refused: \[code: 200\d\]")
+    clients["keyless"].says(r"rejected: \[code: 200\d\]")
     assert clients["keyless"].stop() == 0
 
 
@@ -137,7 +137,7 @@ def test_a_key_is_good_for_one_client_at_a_time(
 ) -> None:
     clients["alice"].says("connected to")
     with secured_superlink.client("double", key="alice") as double:
-        double.says(r"refused: \[code: 2004\]")
+        double.says(r"rejected: \[code: 2004\]")
         assert "connected to" not in double.text
         assert double.stop() == 0
     assert clients["alice"].process.poll() is None
@@ -215,8 +215,8 @@ def test_a_client_that_fails_during_a_visit_is_given_up_and_the_others_continue(
     assert sorted(load_run(tmp_path / "run").visits["outcome"]) == sorted([outcome, "done", "done"])
     if code is None:
         assert clients[name].process.poll() is None
-        assert re.search(f"client {name}: its update is refused: .*{why}", caplog.text)
-        clients[name].says(f"visit 1: the server refuses the update: .*{why}")
+        assert re.search(f"client {name}: its update is rejected: .*{why}", caplog.text)
+        clients[name].says(f"visit 1: the server rejects the update: .*{why}")
     elif outcome == "late":
         assert f"client {name} does not answer: no reply within 12 s" in caplog.text
     else:

@@ -87,5 +87,5 @@ def test_invalid_fleets_are_rejected_with_the_field(change: dict[str, Any], says
     ],
 )
 def test_a_list_for_another_number_of_clients_is_rejected(change: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{key}: 2 values are listed for 3 clients; give one a client"):
+    with pytest.raises(ConfigError, match=f"^{key}: 2 values are listed for 3 clients; give one value per client"):
         FleetPlan(**{**PAPER, **change}).build(3, rng)

@@ -94,8 +94,8 @@ def test_ten_consecutive_nonfinite_updates_are_divergence_unless_one_is_accepted
         assert watched.diverged == "updates"
         assert watched.as_fact()["not_finite"] == {"evaluations": 0, "updates": 19, "first_s": 0.0}
         assert said == [
-            f"an update of client 3 was refused at t = 0 s: {FLAW}; later ones are counted, not reported",
-            "10 updates in a row were refused as not finite (t = 29 s)",
+            f"an update of client 3 was rejected at t = 0 s: {FLAW}; later ones are counted, not reported",
+            "10 updates in a row were rejected as not finite (t = 29 s)",
         ]
 
 
@@ -221,3 +221,8 @@ def test_the_table_of_a_run_shows_what_went_wrong():
     assert rows["final accuracy"] == "–"
     assert "failed" not in dict(run_rows(recorded(GOOD)[0]))
     assert dict(run_rows(recorded(GOOD, visits=0, commits=0)[0]))["failed"] == "nobody trained"
+    unused = dict(run_rows(recorded(GOOD, visits=3, commits=0)[0]))
+    assert unused["failed"] == "nothing was learned: no visit led to a commit"
+    assert words.failures({"failed": {"diverged": 0, "untrained": 2, "stood_still": 0, "of": 2}}) == [
+        "2 of 2 runs learned nothing"
+    ]

@@ -146,7 +146,7 @@ def test_the_python_api_reports_divergence() -> None:
     assert comparison.headline.endswith("; wild: 2 of 2 runs diverged")
     assert comparison.table()["diverged"].tolist() == [0, 2]
     assert "2 of 2 runs diverged" in str(comparison)
-    assert "diverged: the last updates were all refused: not finite" in str(comparison["wild"][0])
+    assert "diverged: the last updates were all rejected: not finite" in str(comparison["wild"][0])
 
 
 def test_json_logs_and_trackers_report_divergence(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,10 +36,10 @@ def test_an_invalid_update_is_rejected_on_arrival_and_the_strategy_is_told(fault
             try:
                 await fed.train(client, fed.model)
             except ClientUnavailable as lost:
-                caught.append((lost.client.id, fed.now, lost.reason[:22]))
+                caught.append((lost.client.id, fed.now, lost.reason[:23]))
 
     _, ended, records = outcomes(script, link=LINK, faults={fault: 1.0, "clients": [1]})
-    assert caught == [(1, 4.0, "its update was refused")]
+    assert caught == [(1, 4.0, "its update was rejected")]
     assert ended == ["done", "refused"]
     assert records.facts["bytes"] == {"down": 2_000_000, "up": 2_000_000, "relay": 0}
     assert np.isnan(records.visits["loss"]).all()
@@ -113,7 +113,7 @@ def test_too_many_bad_updates_end_the_run() -> None:
             await fed.train_all(fed.clients, fed.model)
 
     with pytest.raises(
-        RunError, match=r"3 updates were refused by t = 2 s, server.max_bad_updates = 2; the last was from client 1: "
+        RunError, match=r"3 updates were rejected by t = 2 s, server.max_bad_updates = 2; the last was from client 1: "
     ):
         play(script, faults={"nan": 1.0, "clients": [1, 3]}, server={"max_bad_updates": 2})
     for allowed in ({"max_bad_updates": 1000}, {}):

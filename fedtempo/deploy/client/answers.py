@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from fedtempo.deploy.client.settings import ClientSettings
-from fedtempo.deploy.live.messages import PROTOCOL, Arrays
+from fedtempo.deploy.live.messages import Arrays
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
@@ -29,6 +29,7 @@ from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.version import PROTOCOL
 
 log = logging.getLogger("fedtempo.client")
 
@@ -40,7 +41,7 @@ _MAX_REASON_CHARS = 500
 
 
 class Refusal(FedtempoError):
-    """The client refuses a call."""
+    """The client rejects a call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ class Answers:
         """
         if kind == "notice":  # informs only, so the last reply may still be requested again
             log.warning(
-                "visit %s: the server refuses the update: %s", content.get("stay"), _one_line(content.get("why"))
+                "visit %s: the server rejects the update: %s", content.get("stay"), _one_line(content.get("why"))
             )
             return {}, ()
         name = content.get("call")
@@ -111,7 +112,7 @@ class Answers:
         try:
             reply = self._answer(kind, content, arrays)
         except FedtempoError as error:
-            log.warning("%s refused: %s", kind, "\n".join(filter(None, [str(error), error.frames])))
+            log.warning("%s rejected: %s", kind, "\n".join(filter(None, [str(error), error.frames])))
             return {"refused": str(error)}, ()
         except (KeyError, TypeError, ValueError) as error:
             log.warning("%s is an invalid call: %r", kind, error)
@@ -236,7 +237,7 @@ class Answers:
         return network
 
     def _check_size(self, network: Network, n_classes: int) -> None:
-        """Refuse a model that exceeds the memory limit, before it is built."""
+        """Reject a model that exceeds the memory limit, before it is built."""
         limit = self._settings.limits.memory_mb
         if limit is None:
             return

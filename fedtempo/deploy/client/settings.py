@@ -87,7 +87,7 @@ class ClientData:
 
 @dataclass(frozen=True, config=STRICT)
 class Limits:
-    """The `[limits]` table: calls that would exceed these limits are refused."""
+    """The `[limits]` table: calls that would exceed these limits are rejected."""
 
     threads: Annotated[Count, Doc("PyTorch's threads; the bits of a simulation need 1")] = 1
     memory_mb: Annotated[Positive | None, Doc("data size of the process, megabytes (RLIMIT_DATA)")] = None

@@ -70,7 +70,7 @@ _RETRY_S, _RETRY_MAX_S = 0.5, 30.0
 _GONE = 3
 """Flower's error code for a missing message."""
 _REFUSED_S = 120.0
-"""Seconds of refusals after which a client gives up; the key of a killed client is refused for a minute."""
+"""Seconds of rejections after which a client gives up; the key of a killed client is rejected for a minute."""
 
 
 class _Ended(BaseException):
@@ -78,13 +78,13 @@ class _Ended(BaseException):
 
 
 class _Refused(Exception):
-    """The SuperLink refuses this client."""
+    """The SuperLink rejects this client."""
 
 
 def serve(settings: ClientSettings) -> None:
     """Serve a SuperLink until SIGTERM or Ctrl-C. Reconnects with back-off, without a limit.
 
-    Raises ConfigError for unusable settings (data, key, certificate), RunError if the SuperLink keeps refusing the
+    Raises ConfigError for unusable settings (data, key, certificate), RunError if the SuperLink keeps rejecting the
     client. Must run in the main thread.
     """
     limit_memory(settings.limits.memory_mb)
@@ -105,7 +105,7 @@ def serve(settings: ClientSettings) -> None:
             except _Refused as error:
                 refused_since = refused_since or time.monotonic()
                 if time.monotonic() - refused_since > _REFUSED_S:
-                    raise RunError(f"SuperLink {settings.superlink} refuses client {settings.name}: {error}") from error
+                    raise RunError(f"SuperLink {settings.superlink} rejects client {settings.name}: {error}") from error
                 _pause(settings.superlink, error, delay)
             except httpx.HTTPError as error:
                 if _is_unsafe(error):
@@ -242,7 +242,7 @@ def _connected(settings: ClientSettings, keys: Keys | None) -> Iterator[_Link]:
 def _pause(address: str, error: Exception, delay_s: float) -> None:
     """Wait before the next try, with jitter so that a server's clients do not all return at the same time."""
     if isinstance(error, _Refused):
-        what = "refused"
+        what = "rejected"
     elif isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.TOO_MANY_REQUESTS:
         what = f"{address} received too many requests"
     else:

@@ -14,9 +14,6 @@ from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.screening import NEGATIVE_VARIANCE, NOT_FINITE
 
-PROTOCOL = 1
-"""Version of the message format; client and server must have the same."""
-
 Kind = Literal["describe", "train", "receive", "compute", "send", "examples", "notice"]
 """What a call asks of a client. "notice": nothing, it only informs."""
 
@@ -92,7 +89,7 @@ class BadUpdate(FedtempoError):
 class Answer:
     """The outcome of a call: its result, or the reason for having none.
 
-    result: what the call's check returned. refusal: the client's reason for refusing. flaw: why the reply is unusable.
+    result: what the call's check returned. refusal: why the client rejected the call. flaw: why the reply is unusable.
     """
 
     result: Any = None

@@ -67,7 +67,7 @@ class Requests:
         """Send a request; return the checked answer and the seconds it took.
 
         Raises ClientUnavailable, and ends the visit, if the node is gone, its program failed, the deadline passed, the
-        client refuses, or its update is unusable. Raises RunError after too many unusable updates.
+        client rejects it, or its update is unusable. Raises RunError after too many unusable updates.
         """
         settings, state = self._settings, visit.state
         factor = settings.deadline_factor if self._rules.deadline is None else self._rules.deadline
@@ -135,11 +135,11 @@ class Requests:
             raise ClientUnavailable(client, answer.failure.reason)
         if answer.refusal is not None:
             self._visits.end(visit, "unavailable")
-            self._warn(f"client {client.name} refuses: {answer.refusal}")
-            raise ClientUnavailable(client, f"it refuses: {answer.refusal}")
+            self._warn(f"client {client.name} rejects the request: {answer.refusal}")
+            raise ClientUnavailable(client, f"it rejects the request: {answer.refusal}")
         if answer.flaw is None:
             return
-        self._warn(f"client {client.name}: its update is refused: {answer.flaw}")
+        self._warn(f"client {client.name}: its update is rejected: {answer.flaw}")
         self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": answer.flaw})
         self._visits.end(visit, "refused")
         if answer.flaw.endswith(NOT_FINITE):
@@ -147,10 +147,10 @@ class Requests:
         self._notify(visit, answer.flaw)
         if (too_many := self._bad_updates.add(client, answer.flaw, self._loop.run_s)) is not None:
             raise too_many
-        raise ClientUnavailable(client, f"its update was refused: {answer.flaw}")
+        raise ClientUnavailable(client, f"its update was rejected: {answer.flaw}")
 
     def _notify(self, visit: Visit[LiveVisitState], flaw: str) -> None:
-        """Tell the client why its update was refused, without waiting for the reply."""
+        """Tell the client why its update was rejected, without waiting for the reply."""
         content = {"stay": visit.state.number, "why": flaw}
         notice = Call(visit.state.node, "notice", content, ttl_s=self._settings.outage_s, check=nothing)
         self._operations.call(notice).wanted = False

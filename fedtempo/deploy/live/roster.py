@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedtempo.deploy.live.messages import PROTOCOL, BadUpdate, Reply
+from fedtempo.deploy.live.messages import BadUpdate, Reply
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.parts.natural_order import natural
+from fedtempo.version import PROTOCOL
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,7 @@ class RunState:
     def _lost_lines(self, piece: Piece) -> list[Line]:
         visits, lines = piece.visits, list[Line]()
         for i in np.flatnonzero(np.isin(visits["outcome"], _LOST))[-_LINES_KEPT:].tolist():
-            who, what = self.client(int(visits["client"][i])), visits["outcome"][i]
+            who, what = self.client(int(visits["client"][i])), words.visit_outcome(str(visits["outcome"][i]))
             lines.append((float(visits["finished"][i]), "lost", f"visit {visits['number'][i]} of {who}: {what}"))
         return lines
 

@@ -37,7 +37,7 @@ class Outcome:
     times_s: seconds to each requested accuracy, None if not reached. late_accuracy: mean over the last tenth of the
     run. took_part: share of the clients with a visit. gini: Gini coefficient of visits per client, 0 if all are equal.
     staleness: mean number of commits that a result missed. mb: megabytes down, up and relayed. client_s: seconds of
-    client time. cpu_s: processor time of the run. error: why the run was refused, or empty.
+    client time. cpu_s: processor time of the run. error: why the run was rejected, or empty.
     """
 
     ended: str

@@ -231,13 +231,13 @@ def test_a_bad_update_is_rejected(
     records = played(config(script), tmp_path, grid)
     assert outcomes(records) == ["refused", "done"]
     assert records.notes[0][0] == "refused"
-    assert re.search(f"client c1: its update is refused: .*{why}", caplog.text)
+    assert re.search(f"client c1: its update is rejected: .*{why}", caplog.text)
     (message,) = [
         record.getMessage()
         for record in caplog.records
         if record.name == "fedtempo.client" and record.levelname == "WARNING"
     ]
-    assert re.match(f"visit 1: the server refuses the update: .*{why}", message)
+    assert re.match(f"visit 1: the server rejects the update: .*{why}", message)
     assert [call.node for call in grid.calls if call.kind == "notice"] == [101]
 
 

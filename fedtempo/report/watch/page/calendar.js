@@ -3,7 +3,7 @@
 
 const LOST = new Set([2, 4, 5]);
 const CUT = new Set([1, 3]);
-const ENDINGS = ["done", "cut by the run's end", "its client left or failed", "given up by the strategy", "late", "refused"];
+const ENDINGS = ["done", "cut by the run's end", "its client left or failed", "given up by the strategy", "late", "rejected"];
 const MOST_VISITS = 10000;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
