@@ -33,7 +33,7 @@ def check(case: dict[str, Any]) -> None:
     module = "fedtempo.strategies.csgd"
     with patch(f"{module}.uniform_sample", sample), patch(f"{module}.cluster_by_time", cluster):
         _, records = play(
-            CsGd(n_clusters=k, channels=n_channels, extra_s=float(extra)),
+            CsGd(n_clusters=k, channels=n_channels, extra_s=float(extra), slowest="all"),
             compute=[float(seconds) for seconds in tau],
             clients=len(tau),
             link={"kind": "fixed", "download_s": 0.0, "upload_s": tau_com},
