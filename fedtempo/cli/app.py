@@ -88,7 +88,7 @@ def main() -> None:
 
     2: configuration, or code that it names; 3: run; 130: Ctrl-C; 143: SIGTERM. $FEDTEMPO_DEBUG: the traceback as well.
     """
-    gc.set_threshold(50_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
+    gc.set_threshold(100_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
     sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
     terminated = False
 

@@ -72,6 +72,8 @@ def experiment_of(path: Path, sets: list[str], seed: int | None = None, *, strat
     """
     from fedtempo.runs.config import load
 
+    if strategies is not None:
+        _check_names(strategies, path, sets)
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
     if strategies is not None:
         from fedtempo.studies.competitors import competitors, configured
@@ -80,6 +82,19 @@ def experiment_of(path: Path, sets: list[str], seed: int | None = None, *, strat
     from fedtempo.api.experiment import Experiment
 
     return Experiment.of(config)
+
+
+def _check_names(strategies: str, path: Path, sets: list[str]) -> None:
+    """Report a competitor that is neither a strategy nor a label before the rest of the configuration is read."""
+    from fedtempo.parts.plugins import part_class
+    from fedtempo.strategies import STRATEGIES
+
+    tables = read_tables(path).get("compare", {})
+    labels = [key.split(".")[1] for key in sets if key.startswith("compare.")]
+    known = {"all", *STRATEGIES, *labels, *(tables if isinstance(tables, dict) else ())}
+    for name in filter(None, map(str.strip, strategies.split(","))):
+        if name not in known and ":" not in name:
+            part_class(name, STRATEGIES, "strategies", "strategy", "strategy.name")
 
 
 def local_experiment(path: Path, local: int | None, sets: list[str], seed: int | None = None) -> Experiment:

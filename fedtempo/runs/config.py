@@ -17,7 +17,6 @@ from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.presets import is_file
-from fedtempo.learning.networks import NETWORKS, Network, UserNetwork
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
@@ -32,6 +31,7 @@ from fedtempo.strategies import STRATEGIES
 if TYPE_CHECKING:
     from fedtempo.data.partitions import Partition
     from fedtempo.fleet.fleet import FleetPlan
+    from fedtempo.learning.networks import Network
     from fedtempo.runtime.server import ServerSettings
 
 Table = dict[str, Any]
@@ -160,8 +160,6 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     model_bytes = given["model"].pop("size_bytes", None)
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
-    network_name = given["model"].pop("network", "mlp")
-    network = network_from(network_name, given["model"])
 
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
@@ -171,23 +169,23 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
-    partition = None if partition_table is None else partition_from(partition_table)
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
+    partition = None if partition_table is None else partition_from(partition_table)
+    network_name = given["model"].pop("network", "mlp")
+    network = network_from(network_name, given["model"])
     if data.transform is not None:
         imported(data.transform, "data.transform")
 
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
-        "model": {"network": network_name, **_plain(network)},
+        "model": {"network": network_name, **_network_table(network)},
         "training": _plain(training),
         "fleet": _plain(fleet),
         "strategy": {"name": strategy_name, **_plain(strategy)},
         "executor": _plain(executor),
         "server": _plain(server),
     }
-    if isinstance(network, UserNetwork):
-        resolved["model"] = {"network": network_name, **network.options}
     if is_file(fleet.preset):
         del resolved["fleet"]["preset"]  # all that the file said is here, and it may move
     if model_bytes is not None:
@@ -249,6 +247,8 @@ def network_from(name: Any, fields: Table) -> Network:
 
     A class from elsewhere with `build` is a component as ours are; any other is called to make the module.
     """
+    from fedtempo.learning.networks import NETWORKS, UserNetwork
+
     where = "model.network"
     if isinstance(name, str) and name not in NETWORKS:
         found = outside(name, "networks", where)
@@ -258,6 +258,12 @@ def network_from(name: Any, fields: Table) -> Network:
     cls = part_class(name, NETWORKS, "networks", "network", where)
     network: Network = construct(cls, fields, "model")
     return network
+
+
+def _network_table(network: Network) -> Table:
+    from fedtempo.learning.networks import UserNetwork
+
+    return dict(network.options) if isinstance(network, UserNetwork) else _plain(network)
 
 
 def _check_names(training: Training) -> None:

@@ -174,3 +174,12 @@ def test_the_options_use_the_right_name_of_a_runs_database() -> None:
     from fedtempo.record import schema
 
     assert DATABASE == schema.DATABASE
+
+
+def test_the_program_ends_with_the_error_and_its_code(tmp_path: Path) -> None:
+    (tmp_path / "ok.toml").write_text(CONFIG)
+    command = [sys.executable, "-m", "fedtempo", "run", "ok.toml", "--set", "strategy.clients=3"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=100)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: strategy.clients: unknown key")
+    assert ended.stderr.endswith("\n")
