@@ -21,7 +21,7 @@ from fedtempo.errors import ConfigError, Interrupted, nearest
 from fedtempo.record import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
-from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, parse, toml_value
+from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, name_of, parse, toml_value
 from fedtempo.runs.run import Run, configuration
 from fedtempo.runs.shipped import config_names, config_path
 from fedtempo.studies import compare as comparison
@@ -369,10 +369,8 @@ def _section(name: str, part: Part) -> dict[str, Any]:
 
 def _name_of(maker: Any, section: str) -> str:
     """Return a configuration's name for a class, or for a function that makes a network."""
-    registry = REGISTRIES["strategies" if section == "strategy" else "networks"]
-    for name, known in registry.items():
-        if maker is known:
-            return name
+    if (name := name_of(maker, REGISTRIES["strategies" if section == "strategy" else "networks"])) is not None:
+        return name
     if "." in maker.__qualname__:
         raise ConfigError(
             f"{section}: {maker.__qualname__} is not at the top level of a module, so no configuration can name it"

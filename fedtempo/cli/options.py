@@ -67,18 +67,14 @@ OneRun = Annotated[Path, typer.Argument(help="run folder", show_default=False, c
 def experiment_of(path: Path, sets: list[str], seed: int | None = None, *, strategies: str | None = None) -> Experiment:
     """Return the experiment of a configuration file; the API is imported once the configuration is known to be right.
 
-    sets: as for --set. strategies: competitors, which are checked too. Raises ConfigError for an unusable
-    configuration or competitor.
+    sets: as for --set. strategies: competitors, whose names are checked too. Raises ConfigError for an unusable
+    configuration or an unknown competitor.
     """
     from fedtempo.runs.config import load
 
     if strategies is not None:
         _check_names(strategies, path, sets)
     config = load(path, [*sets, *([] if seed is None else [f"run.seed={seed}"])])
-    if strategies is not None:
-        from fedtempo.studies.competitors import competitors, configured
-
-        configured(config, competitors(strategies, config))
     from fedtempo.api.experiment import Experiment
 
     return Experiment.of(config)

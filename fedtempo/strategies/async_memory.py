@@ -10,8 +10,8 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, Federation, Update
 from fedtempo.parts.fields import STRICT, Doc, NonNegative, Positive
-from fedtempo.strategies.asynchronous import ClientsAtOnce, train_always
-from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, Reach, WarmupEpochs, fastest_clients, find_clusters
+from fedtempo.strategies.asynchronous import ClientsAtOnce, fastest_clients, train_always
+from fedtempo.strategies.grouping import ClusterChoice, CountWarmup, Reach, WarmupEpochs, find_clusters
 from fedtempo.strategies.mixing import Cool, MemoryShare, Mixer, Steady
 
 

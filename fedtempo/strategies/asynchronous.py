@@ -13,8 +13,6 @@ from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Up
 from fedtempo.parts.fields import Count, Doc, Positive
 
 ClientsAtOnce = Annotated[Count | None, Doc("clients that train at the same time (default: all)")]
-
-
 ServerStep = Annotated[
     Positive | None, Doc("step size at the server for each result (default: 1 / number of clients that train)")
 ]
@@ -25,8 +23,15 @@ def fastest(fed: Federation, share: float) -> list[Client] | None:
     """Return the clients with the shortest expected visits, a share of all, rounded up; None if that is all."""
     if share == 1.0:
         return None
-    by_time = sorted(fed.clients, key=lambda client: (fed.estimate(client).visit_s, client.id))
-    return sorted(by_time[: math.ceil(share * len(by_time) - 1e-9)], key=lambda client: client.id)
+    return [fed.clients[i] for i in fastest_clients(fed, [0] * len(fed.clients), share)]
+
+
+def fastest_clients(fed: Federation, cluster: Sequence[int], share: float) -> list[int]:
+    """Return the ascending ids of the clients with the shortest expected visits, a share per cluster, rounded up."""
+    members: dict[int, list[int]] = {}
+    for client in sorted(range(len(cluster)), key=lambda i: (fed.estimate(fed.clients[i]).visit_s, i)):
+        members.setdefault(cluster[client], []).append(client)
+    return sorted(client for ids in members.values() for client in ids[: math.ceil(share * len(ids) - 1e-9)])
 
 
 async def train_always(

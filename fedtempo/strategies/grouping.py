@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -103,11 +102,3 @@ def gram_matrix(origin: Any, *, models: Sequence[Any]) -> np.ndarray:
         changes = np.stack([np.asarray(model)[part] for model in models]).astype(np.float64) - start[part]
         gram += changes @ changes.T
     return gram
-
-
-def fastest_clients(fed: Federation, cluster: Sequence[int], share: float) -> list[int]:
-    """Return the ascending ids of the clients with the shortest expected visits, a share per cluster, rounded up."""
-    members: dict[int, list[int]] = {}
-    for client in sorted(range(len(cluster)), key=lambda i: (fed.estimate(fed.clients[i]).visit_s, i)):
-        members.setdefault(cluster[client], []).append(client)
-    return sorted(client for ids in members.values() for client in ids[: math.ceil(share * len(ids) - 1e-9)])

@@ -14,8 +14,9 @@ from pydantic.dataclasses import dataclass
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Vector
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 from fedtempo.strategies import AsyncMemory, FedHusky, FedHuskyPaper, Psfl
+from fedtempo.strategies.asynchronous import fastest_clients
 from fedtempo.strategies.fedhusky import Paced
-from fedtempo.strategies.grouping import ClusterChoice, Reach, fastest_clients, find_clusters
+from fedtempo.strategies.grouping import ClusterChoice, Reach, find_clusters
 from fedtempo.strategies.mixing import Cool, Mixer, Steady
 from fedtempo.strategies.planning.hopping import HoppingSchedule, Pace
 
