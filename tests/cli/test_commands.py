@@ -20,6 +20,7 @@ from fedtempo.cli import app
 from fedtempo.cli import runs as commands
 from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import load_run
+from fedtempo.runs import world
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -163,6 +164,7 @@ def test_missing_data_are_reported_with_the_searched_folders_and_a_remedy(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDTEMPO_DATA", str(tmp_path))
+    world._loaded.cache_clear()  # an earlier test of this process may have loaded them
     assert fedtempo("run", config, "--set", "data.source=fashion-mnist", "--out", tmp_path / "out") == 2
     printed = capsys.readouterr().err
     assert str(tmp_path / "fashion-mnist") in printed
