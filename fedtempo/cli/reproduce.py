@@ -45,6 +45,10 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="all: rerun a sample of what is stale; equal bits count as up to date"),
+    ] = False,
 ) -> None:
     """Reproduce a paper's figure, with its numbers beside ours."""
     from fedtempo.studies.papers.reproduce import index_results, reproduce
@@ -53,6 +57,8 @@ def reproduce(
         console.print(f"{index_results(index)}", style="cyan", soft_wrap=True)
     elif ids or list_only or what is None:
         _list_exhibits(names_only=ids)
+    elif check:
+        _check_all(what, results)
     elif what == "all":
         _reproduce_all(scale, data, out, results)
     else:
@@ -72,6 +78,18 @@ def _reproduce_all(scale: str | None, data: str | None, out: Path | None, result
     with console.status(f"everything in {results} that is not up to date"):
         for made in reproduce_all(results, scale=scale or "medium"):  # type: ignore[arg-type]
             console.print(f"{made.name}: {made.verdict or 'no statement to reach'}", soft_wrap=True)
+    console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
+
+
+def _check_all(what: str, results: Path | None) -> None:
+    from fedtempo.studies.papers.reproduce import check_all
+
+    if what != "all" or results is None:
+        raise ConfigError("--check: give all and --results FOLDER")
+    with console.status(f"a sample of the runs in {results}"):
+        for name, runs, changed in check_all(results):
+            words = f"{len(changed)} of {runs} runs differ ({', '.join(changed)})" if changed else f"{runs} runs agree"
+            console.print(f"{name}: {words}", soft_wrap=True)
     console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
 
 

@@ -97,6 +97,11 @@ class Config:
             changes |= flat(key, value)
         return self.with_changes(changes, label=label)
 
+    def alone(self) -> Config:
+        """Return the configuration without competitors."""
+        tables = {name: table for name, table in self.given.items() if name != "compare"}
+        return parse(tables, label=self.label)
+
     def dump(self) -> str:
         """Return the complete configuration as TOML."""
         return tomli_w.dumps(self.tables)

@@ -33,7 +33,10 @@ class CsGd:
 
     n_clusters: Annotated[Count, Doc("number of clusters and of frames per round, K")] = 2
     channels: Annotated[Count, Doc("number of sub-channels, N: clients of a cluster that upload in parallel")] = 1
-    extra_s: Annotated[NonNegative, Doc("time added to each round for more even clusters, seconds; Delta_global")] = 0.0
+    extra_s: Annotated[
+        NonNegative,
+        Doc("longest planned time minus the slowest client's, s (more evens out clusters); Delta_global"),
+    ] = 0.0
     mode: Annotated[
         Literal["gradient", "local-sgd"],
         Doc("one step along each client's full gradient, or local training as in [training]"),

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedtempo.studies.papers.cell_ratios import CellRatios
 from fedtempo.studies.papers.cells import read_contest
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
-from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
+from fedtempo.studies.papers.contest_results import CellResult, ContestResults
 from fedtempo.studies.papers.endings import endings
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
@@ -22,34 +23,8 @@ def beyond(request: Request) -> list[Row]:
     """Run all variants, and draw their times relative to the first variant of each cell."""
     results = run_contest(request, "beyond")
     cells = [CellRatios.of(cell) for cell in results.races]
-    save_picture(draw_ratios, request.folder, "beyond", results)
+    save_picture(draw_ratios, request.folder, "beyond", list(results.entrants), cells)
     return _rows(results, cells)
-
-
-@dataclass(frozen=True)
-class CellRatios:
-    """A cell, and by variant the ratio of its times to those of the cell's first variant, None for that one.
-
-    shown: by variant "sooner" or "later" than the first, or "" if neither is shown (corrected for their number).
-    """
-
-    cell: CellResult
-    ratios: Mapping[str, Ratio | None]
-    shown: Mapping[str, str]
-
-    @classmethod
-    def of(cls, cell: CellResult) -> CellRatios:
-        base = cell.tried[cell.first_label].times_s
-        ratios = {label: ratio(result.times_s, base, cell.horizon_s) for label, result in cell.tried.items()}
-        others = [label for label in cell.tried if label != cell.first_label]
-        pairs = [(cell.tried[label].times_s, base, cell.horizon_s, cell.resolution_s) for label in others]
-        shown = dict(zip(others, shown_differences(pairs), strict=True))
-        return cls(cell, {**ratios, cell.first_label: None}, {**shown, cell.first_label: ""})
-
-    @property
-    def by_time(self) -> list[tuple[str, EntrantResult]]:
-        """Labels and results, the least median time first."""
-        return sorted(self.cell.tried.items(), key=lambda item: item[1].median_s)
 
 
 @dataclass(frozen=True)

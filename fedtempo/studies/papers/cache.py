@@ -26,6 +26,7 @@ from fedtempo.runs.launch import Watch
 from fedtempo.runs.run import run
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.runner import Driven
+from fedtempo.studies.tuning.trials import bits_of
 
 _COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
 
@@ -37,7 +38,8 @@ class Outcome:
     times_s: seconds to each requested accuracy, None if not reached. late_accuracy: mean over the last tenth of the
     run. took_part: share of the clients with a visit. gini: Gini coefficient of visits per client, 0 if all are equal.
     staleness: mean number of commits that a result missed. mb: megabytes down, up and relayed. client_s: seconds of
-    client time. cpu_s: processor time of the run. error: why the run was rejected, or empty.
+    client time. cpu_s: processor time of the run. error: why the run was rejected, or empty. bits: as of `bits_of`,
+    or empty.
     """
 
     ended: str
@@ -55,6 +57,7 @@ class Outcome:
     client_s: float
     cpu_s: float
     error: str = ""
+    bits: str = ""
 
     @property
     def cut(self) -> bool:
@@ -146,6 +149,7 @@ def measured(config: Config, levels: Sequence[float], seconds: float | None = No
         mb=round(sum(summary["bytes"].values()) / 1e6, 2),
         client_s=round(client_seconds(records), 1),
         cpu_s=round(time.process_time() - began_s, 3),
+        bits=bits_of(summary),
     )
 
 

@@ -11,9 +11,9 @@ from fedtempo.record import write_json
 from fedtempo.studies.papers.cache import cache_file
 from fedtempo.studies.papers.cells import REFERENCE, Cell, read_contest
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantNotes, EntrantResult, Target
-from fedtempo.studies.papers.race import Race, find_target, run_race
+from fedtempo.studies.papers.race import Race, config_of, find_target, run_race
 from fedtempo.studies.papers.reproduction import Request
-from fedtempo.studies.tuning.trials import in_processes
+from fedtempo.studies.tuning.trials import in_processes, note
 
 T = TypeVar("T")
 
@@ -29,7 +29,12 @@ def run_contest(request: Request, name: str) -> ContestResults:
     names = [race.cell.name for race in references]
     targets: dict[str | None, Target] = dict(zip(names, _run(request, find_target, references), strict=True))
     races = [Race(cell, label, targets.get(cell.target_of), cache) for cell in contest.cells for label in cell.points]
-    results = iter(_run(request, run_race, races))
+    entrants = _run(request, run_race, races)
+    for race, entrant in zip(races, entrants, strict=True):
+        first = entrant.runs[0]
+        if not first.error:
+            note(f"{race.cell.name}, {race.label}", config_of(race, entrant.chosen, first.seed), first.bits)
+    results = iter(entrants)
     cells = [
         _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
         for cell in contest.cells

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedtempo.report.figures import new_figure, plain_axes, write_figure
-from fedtempo.studies.papers.contest_results import CellResult, ContestResults
-from fedtempo.studies.papers.ranking import Relation, ratio
+from fedtempo.studies.papers.cell_ratios import CellRatios
+from fedtempo.studies.papers.ranking import Relation
 from fedtempo.studies.papers.standings import Standing
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _COLOURS = {
     Relation.UNKNOWN: _LIGHT_GREY,
     Relation.LATER: _GREY,
 }
+_SHOWN = {"sooner": _BLUE, "later": _ORANGE, "": _LIGHT_GREY}
 _COLUMNS = 4
 _RATIOS = [2.0**power for power in range(-4, 11)]
 
@@ -62,30 +63,32 @@ def _times_panel(axes: Axes, standing: Standing) -> None:
     _finish(axes, [place.label for place in standing.places], f"{standing.cell.title}: {standing.cell.goal:.0%}", 8.5)
 
 
-def draw_ratios(results: ContestResults, path: Path | str) -> None:
-    """Draw geometric means over seeds with 95 % intervals; left of 1 is sooner than the cell's first entrant."""
-    cells = results.races
-    others = [label for label in results.entrants if any(label in list(cell.tried)[1:] for cell in cells)]
+def draw_ratios(labels: Sequence[str], cells: Sequence[CellRatios], path: Path | str) -> None:
+    """Draw geometric means over seeds with 95 % intervals; left of 1 is sooner than the cell's first variant.
+
+    labels: the variants, in order. The colour says whether a variant is shown to be sooner or later, corrected for the
+    number of variants in its cell.
+    """
+    others = [label for label in labels if any(compared.ratios.get(label) is not None for compared in cells)]
     columns = min(_COLUMNS, len(cells))
     n_rows = -(-len(cells) // columns)
     figure = new_figure(2.9 * columns + 1.2, (0.17 * len(others) + 0.75) * n_rows)
     panels = figure.subplots(n_rows, columns, squeeze=False, sharey=True)
-    for index, cell in enumerate(cells):
-        _ratios_panel(plain_axes(panels[index // columns][index % columns]), cell, others)
+    for index, compared in enumerate(cells):
+        _ratios_panel(plain_axes(panels[index // columns][index % columns]), compared, others)
     for index in range(len(cells), n_rows * columns):
         panels[index // columns][index % columns].set_visible(False)
     figure.supxlabel("time to the target over that of the panel's first variant (triangle: at least)", fontsize=8)
     write_figure(figure, path)
 
 
-def _ratios_panel(axes: Axes, cell: CellResult, others: Sequence[str]) -> None:
+def _ratios_panel(axes: Axes, compared: CellRatios, others: Sequence[str]) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     for height, label in enumerate(reversed(others)):
-        if label not in cell.tried or label == cell.first_label:
+        if (relative := compared.ratios.get(label)) is None:
             continue
-        relative = ratio(cell.tried[label].times_s, cell.tried[cell.first_label].times_s, cell.horizon_s)
-        colour = _BLUE if relative.sooner else _ORANGE if relative.later else _LIGHT_GREY
+        colour = _SHOWN[compared.shown[label]]
         axes.plot([relative.low, relative.high], [height, height], color=colour, linewidth=1.4)
         axes.plot(relative.mean, height, ">" if relative.bound else "o", color=colour, markersize=4)
     axes.axvline(1.0, color="0.7", linewidth=0.8, zorder=0)
@@ -93,7 +96,7 @@ def _ratios_panel(axes: Axes, cell: CellResult, others: Sequence[str]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(_RATIOS))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_locator(NullLocator())
-    _finish(axes, others, textwrap.fill(cell.title, 34), 8)
+    _finish(axes, others, textwrap.fill(compared.cell.title, 34), 8)
 
 
 def _finish(axes: Axes, labels: Sequence[str], title: str, size: float) -> None:

@@ -26,12 +26,14 @@ _SHOWING = ("contest_figures", "figures", "pages", "output")
 def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
     """Return hashes of what decides a result, as JSON values.
 
-    module: name of the module that makes it. settings: stems of the files of settings that it reads.
+    module: name of the module that makes it. settings: stems of the files of settings that it reads. The hash "code" is
+    of what runs are made of, "studies" of what chooses runs and makes rows of them.
     """
-    files = {*deciding_files(), *(path for path in _studies_files(module) if path.stem not in _SHOWING)}
+    studies = (path for path in _studies_files(module) if path.stem not in _SHOWING)
     return {
         "module": module,
-        "code": _code_sha256(tuple(sorted(files))),
+        "code": _code_sha256(tuple(deciding_files())),
+        "studies": _code_sha256(tuple(sorted(studies))),
         "settings": {stem: _settings_sha256(stem) for stem in sorted(settings)},
     }
 
@@ -45,6 +47,18 @@ def is_stale(result: Mapping[str, Any]) -> bool:
         return decided_by(before["module"], before["settings"]) != before
     except (OSError, KeyError):  # a module or a file of settings is gone
         return True
+
+
+def only_code_changed(result: Mapping[str, Any]) -> bool:
+    """Return whether a stale result has the settings and the study of today, so that only its runs may have changed."""
+    before = result.get("decided_by")
+    if not isinstance(before, dict) or not is_stale(result):
+        return False
+    try:
+        now = decided_by(before["module"], before["settings"])
+    except (OSError, KeyError):
+        return False
+    return {**before, "code": now["code"]} == now
 
 
 @cache

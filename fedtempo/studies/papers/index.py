@@ -48,6 +48,7 @@ class Entry:
     page: address of the result's own page, None (and the fields after it empty) if the exhibit was not run.
     cpu_minutes: None in results that were written before it was recorded. verdict_counts: rows of the result per
     verdict, in the order of `Verdict`. stale: whether code or settings that decided the result have changed since.
+    checked: number of its runs that later code was shown to give the same bits, 0 if none ran again.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Entry:
     verdict_counts: Sequence[int] = ()
     verdict: Verdict | None = None
     stale: bool = False
+    checked: int = 0
 
 
 def index_page(folder: Path) -> str:
@@ -106,4 +108,5 @@ def _entry(exhibit: Exhibit, folder: Path, results: Mapping[str, tuple[Path, Map
         verdict_counts=[counts[verdict] for verdict in Verdict],
         verdict=result["verdict"],
         stale=is_stale(result),
+        checked=result.get("checked", {}).get("runs", 0),
     )

@@ -20,16 +20,23 @@ from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.reproduction import Exhibit, Request
 from fedtempo.studies.papers.verdicts import Row, overall_verdict
-from fedtempo.studies.tuning.trials import shared_workers
+from fedtempo.studies.papers.witnesses import write_witnesses
+from fedtempo.studies.tuning.trials import FinishedRun, ledger, shared_workers
 
 RESULT = "result.json"
 
 
-def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]:
-    """Write pictures, `result.json` and `result.md` to the requested folder; return the title and the rows."""
+def run_exhibit(
+    exhibit: Exhibit, request: Request, finished: dict[str, FinishedRun] | None = None
+) -> tuple[str, Sequence[Row]]:
+    """Write pictures, numbers, witnesses and a page to the requested folder; return the title and the rows.
+
+    finished: runs of exhibits before this one, which are reused and added to.
+    """
     began_s, load = _cpu_s(), os.getloadavg()[0]
-    with shared_workers():
+    with shared_workers(), ledger(finished) as runs:
         rows = exhibit.reproduce(request)
+    request.earlier_s.append(runs.reused_s)
     setting = measured_settings(request.folder) if exhibit.data else {}
     title = exhibit.full_title(request.scale, setting.get("data.source", []))
     result = {
@@ -46,6 +53,7 @@ def run_exhibit(exhibit: Exhibit, request: Request) -> tuple[str, Sequence[Row]]
         "rows": [asdict(row) for row in rows],
     }
     write_json(request.folder / RESULT, result)
+    write_witnesses(request.folder, runs.noted)
     page = render(
         "result",
         title=title,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedtempo.runs.config import parse
+from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import Cache, Outcome
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
@@ -83,11 +83,13 @@ def _trial(changes: Changes, outcomes: list[Outcome]) -> TrialResult:
 
 def _outcome(race: Race, cache: Cache, changes: Mapping[str, Any], seed: int, seconds: float | None = None) -> Outcome:
     """Return the outcome of one run. seconds: simulated time after which it cannot be the fastest any more."""
+    levels = () if race.target is None else (race.target.early, race.target.full)
+    return cache.outcome(config_of(race, changes, seed), levels, seconds)
+
+
+def config_of(race: Race, changes: Mapping[str, Any], seed: int) -> Config:
+    """Return the configuration of one run of a race."""
     fixed: dict[str, Any] = {"run.seed": seed, "executor.kind": "inline"}
-    levels: tuple[float, ...] = ()
     if race.target is not None:
         fixed |= {"run.target_accuracy": race.target.full, "run.stop_at_target": True}
-        levels = (race.target.early, race.target.full)
-    tables = race.cell.base.for_comparison(race.label).with_changes({**changes, **fixed}).given
-    alone = parse({name: table for name, table in tables.items() if name != "compare"}, label=race.label)
-    return cache.outcome(alone, levels, seconds)
+    return race.cell.base.for_comparison(race.label).with_changes({**changes, **fixed}, label=race.label).alone()

@@ -11,6 +11,8 @@ from enum import StrEnum
 import numpy as np
 import scipy
 
+from fedtempo.studies.papers.verdicts import CONFIDENCE, Effect
+
 Times = Sequence[float | None]
 """Seconds, one per seed; None for a run that did not reach the target."""
 
@@ -84,33 +86,20 @@ class Ratio:
     bound: bool
 
     @property
-    def sooner(self) -> bool:
-        """Whether the interval lies below 1."""
-        return self.high < 1
-
-    @property
-    def later(self) -> bool:
-        """Whether the interval lies above 1."""
-        return self.low > 1
-
-    @property
     def words(self) -> str:
         return f"{'> ' if self.bound else ''}{self.mean:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-def ratio(times: Times, base: Times, horizon_s: float, confidence: float = 0.95) -> Ratio:
+def ratio(times: Times, base: Times, horizon_s: float, confidence: float = CONFIDENCE) -> Ratio:
     """Return the mean ratio of `times` to `base`, seed by seed, with Student's interval for the mean of logarithms.
 
     A single seed has an infinite interval. A run that did not reach the target counts as reaching it at the horizon.
     If a run of `times` did not, the ratio is a lower bound; if one of `base` did not, an upper bound.
     """
-    logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
-    mean = float(logs.mean())
-    if logs.size == 1:
-        return Ratio(math.exp(mean), 0.0, math.inf, None in times)
-    error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
-    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, logs.size - 1)) * error
-    return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach), None in times)
+    pairs = zip(_counted(times, horizon_s), _counted(base, horizon_s), strict=True)
+    effect = Effect.of([math.log(a) - math.log(b) for a, b in pairs], confidence=confidence)
+    low, high = math.exp(effect.low), math.exp(effect.high) if math.isfinite(effect.high) else math.inf
+    return Ratio(math.exp(effect.mean), low, high, None in times)
 
 
 def p_value_of_later(times: Times, base: Times, horizon_s: float, resolution_s: float = 0.0) -> float:

@@ -6,17 +6,19 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from fedtempo.errors import ConfigError, FedtempoError, nearest
-from fedtempo.record import default_name
-from fedtempo.record.folder import unused
+from fedtempo.record import default_name, write_json
+from fedtempo.record.folder import environment, unused
 from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
-from fedtempo.studies.papers.freshness import is_stale
+from fedtempo.studies.papers.freshness import decided_by, is_stale, only_code_changed
 from fedtempo.studies.papers.output import RESULT, in_place_of, read_result, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
+from fedtempo.studies.papers.witnesses import changed_witnesses, read_witnesses
+from fedtempo.studies.tuning.trials import FinishedRun, shared_workers
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -89,17 +91,56 @@ def reproduce_all(results: Path | str, *, scale: Scale = "medium") -> Iterator[R
     from fedtempo.studies.papers.registry import EXHIBITS
 
     folder, errors = Path(results), []
+    finished: dict[str, dict[str, FinishedRun]] = {}  # of one paper, whose figures and tables share runs
     for name in EXHIBITS:
         before = read_result(folder / name / RESULT)
         if before and not is_stale(before):
             continue
+        paper = name.partition("/")[0]
+        finished = {paper: finished.get(paper, {})}
         try:
-            yield reproduce(name, scale=before.get("scale", scale), data=data_of(before), results=folder)
+            yield _reproduce(
+                name, None, before.get("scale", scale), data_of(before), results=folder, finished=finished[paper]
+            )
         except FedtempoError as error:
             errors.append(f"{name}: {error}")
     index_results(folder)
     if errors:
         raise ConfigError("; ".join(errors))
+
+
+class Check(NamedTuple):
+    """A result whose witnesses ran again. runs: their number. changed: labels of those with other bits than before."""
+
+    name: str
+    runs: int
+    changed: Sequence[str]
+
+
+def check_all(results: Path | str) -> Iterator[Check]:
+    """Run the witnesses of every stale result in a folder; yield what came out (`fedtempo reproduce all --check`).
+
+    A result whose witnesses all have the same bits as before counts as up to date from then on. Results of other
+    settings or studies than today's cannot be checked so, only reproduced. Writes index.md at the end. Bits depend on
+    the processor and PyTorch's version too, so check where the results were made.
+    """
+    from fedtempo.studies.papers.registry import EXHIBITS
+
+    folder = Path(results)
+    with shared_workers():
+        for name in EXHIBITS:
+            result = read_result(folder / name / RESULT)
+            witnesses = read_witnesses(folder / name)
+            if not witnesses or not only_code_changed(result):
+                continue
+            changed = changed_witnesses(witnesses)
+            if not changed:
+                before = result["decided_by"]
+                result["decided_by"] = decided_by(before["module"], before["settings"])
+                result["checked"] = {"runs": len(witnesses), "environment": environment(None)}
+                write_json(folder / name / RESULT, result)
+            yield Check(name, len(witnesses), changed)
+    index_results(folder)
 
 
 def data_of(result: Mapping[str, Any]) -> str | None:
@@ -124,6 +165,18 @@ def reproduce(
     one replaces an earlier one; not with `folder`. Trains in worker processes, so a script must guard its start with
     `if __name__ == "__main__"`. Raises ConfigError for an unknown name or scale, or a folder that is not empty.
     """
+    return _reproduce(what, folder, scale, data, results=results)
+
+
+def _reproduce(
+    what: str,
+    folder: Path | str | None,
+    scale: Scale,
+    data: str | None,
+    *,
+    results: Path | str | None,
+    finished: dict[str, FinishedRun] | None = None,
+) -> Reproduction:
     from fedtempo.studies.papers.registry import EXHIBITS
 
     if what not in EXHIBITS:
@@ -140,5 +193,5 @@ def reproduce(
         else:
             name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
             target = writing_to = new_folder(unused(_RUNS / name) if folder is None else Path(folder))
-        title, rows = run_exhibit(exhibit, Request(scale, writing_to, data))
+        title, rows = run_exhibit(exhibit, Request(scale, writing_to, data), finished)
     return Reproduction(what, title, rows, target)

@@ -27,7 +27,7 @@ _BEST_FIRST = list(Verdict)
 
 @dataclass(frozen=True)
 class Effect:
-    """The mean of a paired difference over seeds, with its 95 % confidence interval (Student's t).
+    """The mean of a paired difference over seeds, with its confidence interval (Student's t), of 95 % by default.
 
     A single seed has an infinite interval.
     """
@@ -37,7 +37,7 @@ class Effect:
     high: float
 
     @classmethod
-    def of(cls, differences: Sequence[float], resolution: float = 0.0) -> Effect:
+    def of(cls, differences: Sequence[float], resolution: float = 0.0, confidence: float = CONFIDENCE) -> Effect:
         """Return the effect of one difference per seed.
 
         resolution: how coarsely values are measured, such as the time between evaluations; it widens the interval on
@@ -47,7 +47,7 @@ class Effect:
         if n == 1:
             return cls(mean, -math.inf, math.inf)
         error = statistics.stdev(differences) / math.sqrt(n)
-        reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * error + resolution
+        reach = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * error + resolution
         return cls(mean, mean - reach, mean + reach)
 
     @classmethod

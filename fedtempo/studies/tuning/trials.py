@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import math
 import os
 import statistics
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fedtempo.errors import FedtempoError
 from fedtempo.record import Records
@@ -112,10 +115,56 @@ def best_accuracy(summary: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """The summary and records of a finished run."""
+    """The summary and records of a finished run. cpu_s: processor time that it took."""
 
     summary: dict[str, Any]
     records: Records
+    cpu_s: float = 0.0
+
+
+class NotedRun(NamedTuple):
+    """A run of a study. label: which competitor, and where. bits: as `bits_of` returns them."""
+
+    label: str
+    config: Config
+    bits: str
+
+
+@dataclass
+class Ledger:
+    """What ran in a block: every run once, even if it was asked for again.
+
+    noted: one run per request. finished: runs by configuration. reused_s: processor time (s) of runs that were reused.
+    """
+
+    noted: list[NotedRun] = field(default_factory=list)
+    finished: dict[str, FinishedRun] = field(default_factory=dict)
+    reused_s: float = 0.0
+
+
+_LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@contextmanager
+def ledger(finished: dict[str, FinishedRun] | None = None) -> Iterator[Ledger]:
+    """Note the runs of this block. finished: those of earlier blocks, which are reused and added to."""
+    book = Ledger(finished={} if finished is None else finished)
+    token = _LEDGER.set(book)
+    try:
+        yield book
+    finally:
+        _LEDGER.reset(token)
+
+
+def note(label: str, config: Config, bits: str) -> None:
+    """Note a run in the ledger, if there is one."""
+    if (book := _LEDGER.get()) is not None:
+        book.noted.append(NotedRun(label, config, bits))
+
+
+def bits_of(summary: Mapping[str, Any]) -> str:
+    """Return a hash that two runs share if and only if all visits, commits and the final model are the same."""
+    return hashlib.sha256(f"{summary['model_sha256']} {summary['events_sha256']}".encode()).hexdigest()
 
 
 _SHARED_POOL: ContextVar[ProcessPoolExecutor | None] = ContextVar("shared pool", default=None)
@@ -157,7 +206,16 @@ def shared_workers(workers: int = 2) -> Iterator[None]:
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun]:
     """Run configurations in order, in `workers` processes with one thread each; in this process if `workers` is 1."""
-    return in_processes(_finish, configs, workers=workers)
+    if (book := _LEDGER.get()) is None:
+        return in_processes(_finish, configs, workers=workers)
+    keys = [json.dumps([config.label, config.tables], sort_keys=True, default=str) for config in configs]
+    book.reused_s += sum(book.finished[key].cpu_s for key in keys if key in book.finished)
+    new = {key: config for key, config in zip(keys, configs, strict=True) if key not in book.finished}
+    book.finished |= zip(new, in_processes(_finish, list(new.values()), workers=workers), strict=True)
+    runs = [book.finished[key] for key in keys]
+    for config, finished in zip(configs, runs, strict=True):
+        note(config.label, config, bits_of(finished.summary))
+    return runs
 
 
 def attempt_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun | FedtempoError]:
@@ -183,7 +241,8 @@ def _attempt(config: Config) -> FinishedRun | FedtempoError:
 
 
 def _finish(config: Config) -> FinishedRun:
+    began_s = time.process_time()
     summary, records, _ = run(config, quiet=True)
     if summary["ended"] == "interrupted":
         raise KeyboardInterrupt
-    return FinishedRun(summary, records)
+    return FinishedRun(summary, records, time.process_time() - began_s)

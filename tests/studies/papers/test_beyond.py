@@ -13,6 +13,7 @@ import pytest
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
+from fedtempo.studies.papers.cell_ratios import CellRatios
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import read_results
@@ -140,7 +141,7 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | lr 0.1 |" in page
     assert "| `high` |  |" not in page
     for name in ("one.svg", "two.svg", "one.png"):
-        draw_ratios(made_up(), tmp_path / name)
+        draw_ratios(list(made_up().entrants), [CellRatios.of(cell) for cell in made_up().races], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from fedtempo.errors import ConfigError
+from fedtempo.runs.config import parse
 from fedtempo.studies.papers import freshness, index, registry, reproduction
 from fedtempo.studies.papers.freshness import decided_by, is_stale, without_comments
-from fedtempo.studies.papers.reproduce import data_of, reproduce, reproduce_all
+from fedtempo.studies.papers.reproduce import check_all, data_of, reproduce, reproduce_all
+from fedtempo.studies.tuning.trials import FinishedRun, ledger, run_all
+
+ALL_EXHIBITS = dict(registry.EXHIBITS)
 
 SOURCE = '''"""A module."""
 
@@ -89,3 +93,60 @@ def test_the_data_of_older_results_are_in_their_command() -> None:
     assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"}) == "fashion-mnist"
     assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium"}) is None
     assert data_of({"data": "mnist", "command": ""}) == "mnist"
+
+
+def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_two_entries(monkeypatch)
+    for module in (registry, index):
+        monkeypatch.setitem(module.EXHIBITS, "fedhusky/fig8", ALL_EXHIBITS["fedhusky/fig8"])
+    reproduce("fedhusky/fig8", scale="small", results=tmp_path)
+    folder = tmp_path / "fedhusky" / "fig8"
+    result = json.loads((folder / "result.json").read_text())
+    witnesses = json.loads((folder / "witnesses.json").read_text())
+    assert len({witness["label"] for witness in witnesses}) == len(witnesses) >= 1
+
+    assert list(check_all(tmp_path)) == []  # nothing is stale
+    of_other_code = {**result, "decided_by": {**result["decided_by"], "code": "0" * 64}}
+    (folder / "result.json").write_text(json.dumps(of_other_code))
+    (check,) = check_all(tmp_path)
+    assert (check.runs, check.changed) == (len(witnesses), [])
+    checked = json.loads((folder / "result.json").read_text())
+    assert not is_stale(checked)
+    assert checked["checked"]["runs"] == len(witnesses)
+    assert f"Up to date by a sample: 1 ({len(witnesses)} runs)." in (tmp_path / "index.md").read_text()
+
+    (folder / "result.json").write_text(json.dumps(of_other_code))
+    witnesses[0]["bits"] = "0" * 64
+    (folder / "witnesses.json").write_text(json.dumps(witnesses))
+    (check,) = check_all(tmp_path)
+    assert check.changed == [witnesses[0]["label"]]
+    assert is_stale(json.loads((folder / "result.json").read_text()))
+
+    of_another_study = {**result, "decided_by": {**result["decided_by"], "studies": "0" * 64}}
+    (folder / "result.json").write_text(json.dumps(of_another_study))
+    assert list(check_all(tmp_path)) == []  # other rules choose its runs today: only a new result helps
+
+
+def test_a_run_that_two_entries_share_runs_once() -> None:
+    config = parse(
+        {
+            "run": {"horizon": 20.0},
+            "data": {"source": "digits", "clients": 4},
+            "fleet": {"preset": "fedhusky"},
+            "strategy": {"name": "fedavg", "clients_per_round": 2},
+            "executor": {"kind": "none"},
+        }
+    )
+    finished: dict[str, FinishedRun] = {}
+    with ledger(finished) as first:
+        (one,) = run_all([config], workers=1)
+    with ledger(finished) as second:
+        again, other = run_all([config, config.with_changes({"run.seed": 2})], workers=1)
+    assert again is one
+    assert other is not one
+    assert [noted.bits for noted in first.noted] == [second.noted[0].bits]
+    assert second.noted[0].bits != second.noted[1].bits
+    assert second.reused_s == one.cpu_s > 0
+    assert first.reused_s == 0

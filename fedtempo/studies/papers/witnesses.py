@@ -1,0 +1,69 @@
+"""Witnesses of a result: a sample of its runs, whose bits show whether later code still gives the same numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.record import write_json
+from fedtempo.runs.config import parse
+from fedtempo.studies.tuning.trials import FinishedRun, NotedRun, attempt_all, bits_of
+
+WITNESSES = "witnesses.json"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A run of a result. configuration: its tables. bits: as `bits_of` returned them."""
+
+    label: str
+    configuration: dict[str, Any]
+    bits: str
+
+
+def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
+    """Write one witness per label, of its runs the one whose hashed configuration is the least; nothing without runs."""
+    chosen: dict[str, tuple[str, NotedRun]] = {}
+    for run in noted:
+        text = json.dumps(run.config.tables, sort_keys=True, default=str)
+        candidate = hashlib.sha256(text.encode()).hexdigest(), run
+        if run.label not in chosen or candidate[0] < chosen[run.label][0]:
+            chosen[run.label] = candidate
+    witnesses = [
+        {"label": label, "configuration": run.config.alone().given, "bits": run.bits}
+        for label, (_, run) in chosen.items()
+    ]
+    if witnesses:
+        write_json(folder / WITNESSES, witnesses)
+
+
+def read_witnesses(folder: Path) -> list[Witness]:
+    """Return the witnesses of the result in a folder; empty without any. Raises ConfigError for anything else."""
+    path = folder / WITNESSES
+    if not path.exists():
+        return []
+    try:
+        return TypeAdapter(list[Witness]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ConfigError(f"{path}: not the witnesses of a result: {error.errors()[0]['msg']}") from error
+
+
+def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
+    """Run witnesses again; return the labels of those that have other bits now, or can no longer run."""
+    configs, changed = [], []
+    for witness in witnesses:
+        try:
+            configs.append((witness, parse(witness.configuration, label=witness.label)))
+        except FedtempoError:
+            changed.append(witness.label)
+    for (witness, _), run in zip(configs, attempt_all([config for _, config in configs]), strict=True):
+        if not isinstance(run, FinishedRun) or bits_of(run.summary) != witness.bits:
+            changed.append(witness.label)
+    return changed
