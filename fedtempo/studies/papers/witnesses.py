@@ -29,7 +29,7 @@ class Witness:
 
 
 def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
-    """Write one witness per label, of its runs the one whose hashed configuration is the least; nothing without runs."""
+    """Write one witness per label: of its runs, the one whose hashed configuration is least. Nothing without runs."""
     chosen: dict[str, tuple[str, NotedRun]] = {}
     for run in noted:
         text = json.dumps(run.config.tables, sort_keys=True, default=str)
