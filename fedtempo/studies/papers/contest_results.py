@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.cache import Outcome
+from fedtempo.studies.papers.per_client import ClientAccuracies
 from fedtempo.studies.papers.ranking import median, times_in_words
 from fedtempo.studies.papers.reproduction import Budget
 
@@ -59,11 +60,15 @@ class SeedRun(Outcome):
 
 @dataclass(frozen=True)
 class EntrantResult:
-    """An entrant in a cell. chosen: the best setting. trials: best first. runs: one per seed of the comparison."""
+    """An entrant in a cell. chosen: the best setting. trials: best first. runs: one per seed of the comparison.
+
+    clients: accuracies of each run's final model at the clients, in a cell without a target; empty in others.
+    """
 
     chosen: Mapping[str, Any]
     trials: Sequence[TrialResult]
     runs: Sequence[SeedRun]
+    clients: Sequence[ClientAccuracies] = ()
 
     @property
     def times_s(self) -> list[float | None]:

@@ -26,13 +26,18 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ending:
-    """Accuracy of an entrant at the horizon. difference: from the cell's first entrant, None for that one."""
+    """Accuracy of an entrant at the horizon. difference: from the cell's first entrant, None for that one.
+
+    worst_tenth: accuracy of the final model at the tenth of the clients that it serves worst; None in results of
+    earlier versions.
+    """
 
     cell: str
     label: str
     accuracy: Spread
     difference: Effect | None
     chosen: Mapping[str, Any]
+    worst_tenth: Spread | None
 
 
 def endings(cells: Sequence[CellResult]) -> Iterator[Ending]:
@@ -43,5 +48,10 @@ def endings(cells: Sequence[CellResult]) -> Iterator[Ending]:
             late = result.late_accuracies
             difference = Effect.of([a - b for a, b in zip(late, base, strict=True)])
             yield Ending(
-                cell.title, label, Spread.of(late), None if label == cell.first_label else difference, result.chosen
+                cell=cell.title,
+                label=label,
+                accuracy=Spread.of(late),
+                difference=None if label == cell.first_label else difference,
+                chosen=result.chosen,
+                worst_tenth=Spread.of([each.worst_tenth for each in result.clients]) if result.clients else None,
             )

@@ -11,6 +11,7 @@ from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import Cache, Outcome
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
+from fedtempo.studies.papers.per_client import client_accuracies
 from fedtempo.studies.tuning.trials import Changes
 
 KEPT = 3
@@ -48,7 +49,10 @@ def run_race(race: Race) -> tuple[EntrantResult, float]:
     trials = _tuned(race, cache)
     chosen = trials[0].changes
     runs = [SeedRun(**asdict(_outcome(race, cache, chosen, seed)), seed=seed) for seed in race.cell.budget.seeds]
-    return EntrantResult(chosen, trials, runs), cache.earlier_s
+    clients = (
+        [] if race.target else [client_accuracies(config_of(race, chosen, run.seed)) for run in runs if not run.error]
+    )
+    return EntrantResult(chosen, trials, runs, clients), cache.earlier_s
 
 
 def _tuned(race: Race, cache: Cache) -> list[TrialResult]:

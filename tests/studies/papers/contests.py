@@ -13,6 +13,7 @@ from fedtempo.studies.papers.contest_results import (
     SeedRun,
     Target,
 )
+from fedtempo.studies.papers.per_client import ClientAccuracies
 from fedtempo.studies.papers.reproduction import Budget
 
 
@@ -45,7 +46,8 @@ def entrant_result(
         )
         for seed, time in enumerate(times or [None] * len(late), start=1)
     ]
-    return EntrantResult({"training.lr": lr}, [], runs)
+    clients = [ClientAccuracies(mean=end, worst_tenth=end / 2, worst=0.0) for end in late]
+    return EntrantResult({"training.lr": lr}, [], runs, clients)
 
 
 def cell_result(

@@ -138,7 +138,7 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
     assert "| `fast` | the fast one | 1 | 1 | 0 | `kept` |" in page
     # Differences 0.03 and 0.04: mean 0.035, standard error 0.005, and 12.706 of Student's with one degree of freedom.
-    assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | lr 0.1 |" in page
+    assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | 0.473 | lr 0.1 |" in page
     assert "| `high` |  |" not in page
     for name in ("one.svg", "two.svg", "one.png"):
         draw_ratios(list(made_up().entrants), [CellRatios.of(cell) for cell in made_up().races], tmp_path / name)
