@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
+from fedtempo.learning.schedules import Schedule, schedule_from
 from fedtempo.parts.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
 
 LOSSES = ("cross-entropy", "logit-adjusted", "batch-adjusted", "squared", "absolute")
@@ -34,6 +36,14 @@ class Training:
         ),
     ] = "sgd"
     lr: Annotated[Positive, Doc("step size")] = 0.01
+    schedule: Annotated[
+        Schedule | None,
+        BeforeValidator(schedule_from),
+        Doc(
+            "how lr changes during the run: {kind, by, ...}, with a kind of `fedtempo list schedules`, a class of "
+            "torch.optim.lr_scheduler, or module:function (default: it stays)"
+        ),
+    ] = None
     momentum: Annotated[NonNegative, Lt(1), Doc("SGD: momentum; the velocity is reset for each visit")] = 0.0
     nesterov: Annotated[bool, Doc("SGD: Nesterov's momentum")] = False
     weight_decay: Annotated[NonNegative, Doc("this times the parameters is added to the gradient")] = 0.0
@@ -99,6 +109,10 @@ class Training:
         """Whether a step is exactly p -= lr * g."""
         changed = self.momentum or self.weight_decay or self.proximal or self.clip_norm is not None
         return self.optimizer == "sgd" and not changed
+
+    def without_schedule(self) -> Training:
+        """Return these settings with a fixed learning rate."""
+        return self if self.schedule is None else replace(self, schedule=None)
 
     def steps_per_visit(self, num_examples: int) -> int:
         """Return the optimiser steps in a visit to a client that holds `num_examples` (>= 1)."""

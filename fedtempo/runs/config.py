@@ -350,6 +350,7 @@ REGISTRIES: Registry[Mapping[str, type]] = Registry(
         "distributions": "fedtempo.fleet.distributions:DISTRIBUTIONS",
         "availability": "fedtempo.fleet.availability:AVAILABILITY",
         "estimates": "fedtempo.fleet.estimates:ESTIMATES",
+        "schedules": "fedtempo.learning.schedules:SCHEDULES",
     }
 )
 """Parts by name, as `fedtempo list` shows them."""

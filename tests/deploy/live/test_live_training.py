@@ -1,0 +1,28 @@
+"""Settings of local training on real clients: the bits of the simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.runs.run import run
+from tests.deploy.live.deployments import config
+from tests.deploy.live.loopback import Loopback
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        {"kind": "exponential", "gamma": 0.5},
+        {"kind": "step", "by": "commit", "every": 2},
+        {"kind": "StepLR", "options": {"step_size": 1, "gamma": 0.5}},
+    ],
+)
+def test_the_server_schedules_the_clients_rates(schedule: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
+    settings = config(training__schedule=schedule)
+    summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert summary["model_sha256"] == run(settings)[0]["model_sha256"]
+    assert summary["model_sha256"] != run(config())[0]["model_sha256"]
