@@ -210,6 +210,7 @@ def _play(
         test_x=dataset.test_x[test],
         test_y=dataset.test_y[test],
         seed=seed,
+        augment=config.data.augment,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 

@@ -11,6 +11,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import loss_of
 from fedtempo.learning.optimizers import Tensors, add_proximal
@@ -42,11 +43,14 @@ class Course:
 
     A visit is `begin`, then `step` for each batch, then `outcome`; if `measures` is true, `begin_measuring` and
     `measure` for each batch come first. The result is `model.vector`. training: the settings; the step size is set for
-    each visit by `begin`.
+    each visit by `begin`. augment: changes each batch that a step is made with; such a course cannot be recorded.
     """
 
-    def __init__(self, model: FlatModel, examples: Examples, training: Training) -> None:
+    def __init__(
+        self, model: FlatModel, examples: Examples, training: Training, augment: Augmentation | None = None
+    ) -> None:
         self.model = model
+        self._augment = augment
         self._examples, self._training = examples, training
         self._parameters = model.gradients.parameters
         vector = model.vector
@@ -79,9 +83,11 @@ class Course:
             self._mean.add_(from_mean * (torch.full_like(self._seen, size) / self._seen).to(gradient.dtype))
             self._deviations.add_(from_mean @ (gradient - self._mean), alpha=size)
 
-    def begin(self, received: Tensor, lr: float) -> None:
-        """Start a visit at `received`, which is not modified; steps have the size `lr`."""
+    def begin(self, received: Tensor, lr: float, seed: int = 0) -> None:
+        """Start a visit at `received`, which is not modified; steps have the size `lr`. seed: for augmentation."""
         self._load(received)
+        if self._augment is not None:
+            self._augment.begin(seed)
         with torch.no_grad():
             if self._anchors:
                 torch._foreach_copy_(self._anchors, self._parameters)
@@ -92,6 +98,8 @@ class Course:
     def step(self, rows: Tensor) -> None:
         """Take one step on the batch of these rows (int64, on the model's device)."""
         x, y = self._examples.gather(rows)
+        if self._augment is not None:
+            x, y = self._augment(x, y)
         loss, logits, gradients = self.model.gradients.of(self._loss_of, x, y)
         training, size = self._training, len(rows)
         with torch.no_grad():

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import Loss, make_loss
 from fedtempo.learning.numerics import torch_seed
@@ -27,11 +28,13 @@ def train(
     rng: np.random.Generator,
     received: Vector | Tensor,
     rows: Rows | None = None,
+    augment: Augmentation | None = None,
 ) -> dict[str, float]:
     """Load `received` into `model` and train it; the result is `model.vector`.
 
     rows: row numbers in `examples` of the client's examples (default: all). rng: draws the batches and a seed for the
-    module's own draws (dropout). The result does not depend on the statistics requested.
+    module's own draws (dropout). augment: changes each batch that a step is made with. The result does not depend on
+    the statistics requested.
 
     Returns "loss", the mean of the examples' losses before each step over all steps (without the proximal term), and
     the statistics that `training` names:
@@ -61,9 +64,13 @@ def train(
     optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
     seen = 0
+    if augment is not None:
+        augment.begin(seed)
     with torch_seed(seed):
         for batch in batches(owned, training, rng):
             x, y = examples.gather(batch)
+            if augment is not None:
+                x, y = augment(x, y)
             if training.is_plain_descent:
                 loss, logits = gradients.descend(loss_of, x, y, training.lr)
             else:

@@ -222,6 +222,7 @@ def make_job(config: Config, world: World) -> Job:
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
         faults=world.fleet.faults,
+        augment=config.data.augment,
     )
 
 

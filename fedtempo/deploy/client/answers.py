@@ -19,6 +19,7 @@ import torch
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
@@ -184,8 +185,8 @@ class Answers:
         job, limits = content["job"], self._settings.limits
         training = construct(Training, content["training"], "training")
         for name in {training.loss or "cross-entropy", training.optimizer} - {*LOSSES, *OPTIMIZERS}:
-            if name not in self._settings.training:
-                raise Refusal(f"training: {name!r} is neither fedtempo's nor among `training` in this client's TOML")
+            self._must_agree_to(name)
+        augment = self._augmentation(job.get("augment"))
         processed = training.examples_per_visit(len(self._y))
         if limits.examples is not None and processed > limits.examples:
             raise Refusal(f"the visit would process {processed} examples; limits.examples = {limits.examples}")
@@ -196,12 +197,22 @@ class Answers:
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             with network_code(built.network):
-                statistics = train(built.model, built.examples, training, rng, received)
+                statistics = train(built.model, built.examples, training, rng, received, augment=augment)
             pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
         return built.model.vector.numpy().copy(), result
+
+    def _must_agree_to(self, name: str) -> None:
+        if name not in self._settings.training:
+            raise Refusal(f"training: {name!r} is neither fedtempo's nor among `training` in this client's TOML")
+
+    def _augmentation(self, name: str | None) -> Augmentation | None:
+        if name is None:
+            return None
+        self._must_agree_to(name)
+        return Augmentation(name)
 
     def _build(self, job: Mapping[str, Any]) -> _Built:
         """Return the job's model, cached if the last visit had the same job."""

@@ -119,7 +119,7 @@ class ClientSettings:
     training: Annotated[
         tuple[str, ...],
         Field(strict=False),
-        Doc("own losses and optimisers that it agrees to use, as module:name"),
+        Doc("own losses, optimisers and augmentations that it agrees to use, as module:name"),
     ] = ()
     pace_s: Annotated[
         NonNegative,

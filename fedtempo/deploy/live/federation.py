@@ -89,6 +89,8 @@ class LiveFederation(Central):
         self._ended: asyncio.Future[str] = loop.create_future()
         self._class_names = {"class_names": list(class_names)}
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
+        if server.augment is not None:
+            self._job["augment"] = server.augment
         self._roster = Roster(clients, nodes)
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
         self._late_joiners = LateJoiners(loop, self._roster)

@@ -162,7 +162,9 @@ class OnDevice:
         self.sections = model.sections
         self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
-        self._tester = Resident(self._make_stream(False), model, self._examples, self._test, self._recordings)
+        self._tester = Resident(
+            self._make_stream(False), model, self._examples, self._test, self._recordings, job.augment
+        )
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
         self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
         self._running: deque[tuple[_Operation[Any], Resident]] = deque()
@@ -348,7 +350,9 @@ class OnDevice:
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
             with device_memory():
                 model = self._job.model(self._device)
-            free = Resident(self._make_stream(True), model, self._examples, self._test, self._recordings)
+            free = Resident(
+                self._make_stream(True), model, self._examples, self._test, self._recordings, self._job.augment
+            )
             self._residents.append(free)
             load[id(free)] = 0
             self._settle()

@@ -11,6 +11,7 @@ import torch
 
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.evaluation import evaluate_part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
@@ -34,7 +35,7 @@ class Job:
 
     x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples as row numbers of x; a row
     may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random draws. faults: faults
-    of clients' updates.
+    of clients' updates. augment: module:function that changes each training batch, see `Augmentation`.
     """
 
     network: Network
@@ -46,6 +47,11 @@ class Job:
     test_y: Array
     seed: int
     faults: Faults = field(default_factory=Faults)
+    augment: str | None = None
+
+    def augmentation(self) -> Augmentation | None:
+        """Return what changes training batches, if anything does; each trainer needs its own."""
+        return None if self.augment is None else Augmentation(self.augment)
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
         """Return the initial model on a device."""
@@ -133,6 +139,7 @@ class Trainer:
         keep_freed_memory()
         self.model = model
         self._job = job
+        self._augment = job.augmentation()
         self._examples = Examples(job.x, job.y, model.channels_last)
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
 
@@ -154,7 +161,7 @@ class Trainer:
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training
     ) -> dict[str, float]:
-        statistics = train(self.model, self._examples, training, rng, received, rows)
+        statistics = train(self.model, self._examples, training, rng, received, rows, self._augment)
         np.copyto(out, self.model.vector.numpy())
         return statistics
 

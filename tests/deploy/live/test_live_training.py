@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import config
-from tests.deploy.live.loopback import Loopback
+from tests.deploy.live.loopback import Loopback, digits_clients
 
 
 @pytest.mark.parametrize(
@@ -24,5 +25,16 @@ from tests.deploy.live.loopback import Loopback
 def test_the_server_schedules_the_clients_rates(schedule: dict[str, Any], tmp_path: Path, grid: Loopback) -> None:
     settings = config(training__schedule=schedule)
     summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert summary["model_sha256"] == run(settings)[0]["model_sha256"]
+    assert summary["model_sha256"] != run(config())[0]["model_sha256"]
+
+
+AUGMENT = "tests.learning.own_training:noise"
+
+
+def test_clients_change_their_batches(tmp_path: Path) -> None:
+    settings = config(data__augment=AUGMENT)
+    with closing(Loopback(digits_clients(3, training=[AUGMENT]))) as agreed:
+        summary = deploy_to_folder(settings, tmp_path / "run", agreed)
     assert summary["model_sha256"] == run(settings)[0]["model_sha256"]
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
