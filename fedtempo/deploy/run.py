@@ -28,6 +28,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import input_shape
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
@@ -156,7 +157,7 @@ def _deploy(
                 settings.wait_s,
                 at_least=settings.min_clients,
                 names=settings.names,
-                shape=dataset.test_x.shape[1:],
+                shape=input_shape(dataset.test_x),
                 task=dataset.task,
                 class_names=dataset.class_names,
                 say=say,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.losses import loss_of
+from fedtempo.learning.losses import loss_of, of_batch
 from fedtempo.learning.optimizers import Tensors, add_proximal
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.static_optimizers import clip, make_static_optimizer, zeros_like_each
@@ -74,7 +74,7 @@ class Course:
     def measure(self, rows: Tensor) -> None:
         """Add one batch's gradient at the loaded model, with West's running update, as in `local.train`."""
         x, y = self._examples.gather(rows)
-        _, _, gradients = self.model.gradients.of(self._loss_of, x, y)
+        _, _, gradients = self.model.gradients.of(of_batch(self._loss_of, x), x, y)
         with torch.no_grad():
             gradient = torch.cat([part.reshape(-1) for part in gradients])
             size = len(rows)
@@ -100,7 +100,8 @@ class Course:
         x, y = self._examples.gather(rows)
         if self._augment is not None:
             x, y = self._augment(x, y)
-        loss, logits, gradients = self.model.gradients.of(self._loss_of, x, y)
+        loss_of_batch = of_batch(self._loss_of, x)
+        loss, logits, gradients = self.model.gradients.of(loss_of_batch, x, y)
         training, size = self._training, len(rows)
         with torch.no_grad():
             if self._anchors:
@@ -109,7 +110,7 @@ class Course:
                 gradients = clip(gradients, training.clip_norm)
             self._loss.add_(loss.detach(), alpha=size)
             if self._squares:
-                self._squared.add_(self._loss_of(logits, y, "none").square().sum())
+                self._squared.add_(loss_of_batch(logits, y, "none").square().sum())
             self._optimizer.step(gradients)
 
     def outcome(self) -> Tensor:

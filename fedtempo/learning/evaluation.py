@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.state import FlatModel
 
@@ -38,7 +39,7 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
-        outputs = model.module(x)
+        outputs = outputs_of(model.module, x)
         if y.is_floating_point():
             errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)
             squares = errors.square().mean(dim=1)

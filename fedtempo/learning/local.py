@@ -12,7 +12,7 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.losses import Loss, make_loss
+from fedtempo.learning.losses import Loss, make_loss, of_batch
 from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.optimizers import add_proximal, clip, make_optimizer
 from fedtempo.learning.state import FlatModel, Vector
@@ -71,10 +71,11 @@ def train(
             x, y = examples.gather(batch)
             if augment is not None:
                 x, y = augment(x, y)
+            loss_of_batch = of_batch(loss_of, x)
             if training.is_plain_descent:
-                loss, logits = gradients.descend(loss_of, x, y, training.lr)
+                loss, logits = gradients.descend(loss_of_batch, x, y, training.lr)
             else:
-                loss, logits, step = gradients.of(loss_of, x, y)
+                loss, logits, step = gradients.of(loss_of_batch, x, y)
                 with torch.no_grad():
                     if anchors:
                         step = add_proximal(step, parameters, anchors, training.proximal)
@@ -85,7 +86,7 @@ def train(
             total += loss.item() * size
             seen += size
             if "squared_loss" in training.statistics:
-                squared += loss_of(logits, y, "none").square().sum().item()
+                squared += loss_of_batch(logits, y, "none").square().sum().item()
     model.restore_frozen(received)
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
@@ -116,7 +117,7 @@ def _gradient_statistics(
     deviations, seen = 0.0, 0
     for batch in batches:
         x, y = examples.gather(batch)
-        _, _, gradients = model.gradients.of(loss_of, x, y)
+        _, _, gradients = model.gradients.of(of_batch(loss_of, x), x, y)
         gradient = torch.cat([part.reshape(-1) for part in gradients])
         seen += len(y)
         from_mean = gradient - mean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning.forward import Inputs, map_inputs
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.parts.plugins import outside
-from fedtempo.parts.user_code import user_code
+from fedtempo.parts.user_code import positional_arguments, user_code
 
 _aten: Any = torch.ops.aten
 _MEAN, _IGNORED = 1, -100
@@ -103,14 +105,28 @@ class RegressionLoss:
 
 
 class UserLoss:
-    """A user's function of (outputs, labels) that returns each example's loss: a `Loss`."""
+    """A user's function of (outputs, labels) that returns each example's loss: a `Loss`.
 
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor], name: str) -> None:
+    A function of (outputs, labels, inputs) also gets the batch's inputs, see `of_batch`.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], name: str) -> None:
         self._function, self._name = function, name
+        called = function.forward if isinstance(function, nn.Module) else function
+        self._sees_inputs = positional_arguments(called) == 3
+        self._inputs: Inputs | None = None
+
+    def of_batch(self, inputs: Inputs) -> UserLoss:
+        """Return the loss of a batch with these inputs."""
+        if not self._sees_inputs:
+            return self
+        loss = copy.copy(self)
+        loss._inputs = map_inputs(Tensor.clone, inputs)  # gradients by hand may overwrite the batch
+        return loss
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         with user_code(f"training.loss = {self._name!r}", self._function):
-            losses = self._function(outputs, labels)
+            losses = self._function(outputs, labels, *([self._inputs] if self._sees_inputs else []))
         if not isinstance(losses, Tensor) or losses.shape != labels.shape[:1]:
             actual = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
             raise ConfigError(
@@ -125,6 +141,11 @@ class UserLoss:
             loss = self(leaf, labels)
             (gradient,) = torch.autograd.grad(loss, leaf)
         return loss.detach(), gradient
+
+
+def of_batch(loss: Loss, inputs: Inputs) -> Loss:
+    """Return the loss of a batch with these inputs, which only a user's loss may see."""
+    return loss.of_batch(inputs) if isinstance(loss, UserLoss) else loss
 
 
 def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:

@@ -17,6 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt
+from fedtempo.parts.inputs import InputShape
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import is_ours, part_name, user_code, user_error
 
@@ -52,15 +53,17 @@ class Network(Protocol):
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module: ...
 
 
-def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: int) -> nn.Module:
+def create(network: Network, input_shape: InputShape, n_classes: int, seed: int) -> nn.Module:
     """Return the network's module with initial weights that depend only on `seed`, 0 <= seed < 2**63.
 
-    PyTorch's random state is the same afterwards as before.
+    input_shape: of one example; of each input by name, or in order, if it has several. PyTorch's random state is the
+    same afterwards as before.
     """
     from fedtempo.learning.numerics import torch_seed
 
     with torch_seed(seed):
-        return network.build(tuple(input_shape), n_classes)
+        shape: Any = input_shape if isinstance(input_shape, dict) else tuple(input_shape)
+        return network.build(shape, n_classes)
 
 
 def network_error(error: Exception, network: Network) -> UserCodeError | None:

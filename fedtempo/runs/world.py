@@ -22,6 +22,7 @@ from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
+from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
@@ -242,6 +243,12 @@ def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
 def check_inputs(network: Network, dataset: Dataset) -> None:
     """Raise ConfigError if one of our networks needs symbols and the data are numbers, or vice versa."""
     name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
+    if name is not None and is_several(dataset.train_x):
+        inputs = ", ".join(dataset.train_x.dtype.names or ())
+        raise ConfigError(
+            f"model.network = {name!r}: needs one input, and examples of {dataset.name} have several ({inputs}); "
+            "name a module of your own that takes them"
+        )
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
     have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")

@@ -28,6 +28,7 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
+from fedtempo.parts.inputs import input_shape, is_several
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.version import PROTOCOL
@@ -82,6 +83,8 @@ class Answers:
         for name, enabled in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
             if enabled and self._task != "classes":
                 raise ConfigError(f"{name} = true: needs classes, but {settings.data.source} has {self._task}")
+        if settings.share_examples and is_several(self._x):
+            raise ConfigError("share_examples = true: examples with several inputs cannot be uploaded; set it to false")
         self._built: _Built | None = None
         self.held: HeldVisit | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
@@ -171,7 +174,7 @@ class Answers:
             "num_examples": len(self._y),
             "label_histogram": histogram,
             "shares_examples": settings.share_examples,
-            "input_shape": list(self._x.shape[1:]),
+            "input_shape": input_shape(self._x) if is_several(self._x) else list(self._x.shape[1:]),
             "task": self._task,
         }
 
@@ -223,11 +226,11 @@ class Answers:
         n_classes = int(job["n_classes"])
         if self._task == "classes" and self._y.max() >= n_classes:
             raise Refusal(f"its labels go up to {self._y.max()}, but the server has {n_classes} classes")
-        if self._task == "tokens" and (most := max(self._x.max(), self._y.max())) >= n_classes:
+        if self._task == "tokens" and (most := self._largest_token()) >= n_classes:
             raise Refusal(f"its tokens go up to {most}, but the server has {n_classes} tokens")
         if self._task == "numbers" and self._n_outputs != n_classes:
             raise Refusal(f"its labels have {self._n_outputs} numbers each, but the server's have {n_classes}")
-        network, shape = self._network(job["network"]), self._x.shape[1:]
+        network, shape = self._network(job["network"]), input_shape(self._x)
         self._check_size(network, n_classes)
         keep_freed_memory()
         with network_code(network):
@@ -236,6 +239,9 @@ class Answers:
             raise Refusal("the network's parameter layout differs from the server's: the versions differ")
         self._built = _Built(described, network, model, Examples(self._x, self._y, model.channels_last))
         return self._built
+
+    def _largest_token(self) -> int:
+        return int(self._y.max() if is_several(self._x) else max(self._x.max(), self._y.max()))
 
     def _network(self, table: Mapping[str, Any]) -> Network:
         fields = {name: value for name, value in table.items() if name != "network"}
@@ -253,7 +259,8 @@ class Answers:
         if limit is None:
             return
         with torch.device("meta"):
-            module = network.build(self._x.shape[1:], n_classes)
+            shape: Any = input_shape(self._x)
+            module = network.build(shape, n_classes)
         needed = 4 * _COPIES * sum(parameter.numel() for parameter in module.parameters()) / 1e6
         if needed > limit:
             raise Refusal(f"the model needs {needed:.0f} MB; limits.memory_mb = {limit:g}")

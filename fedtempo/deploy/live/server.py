@@ -44,7 +44,8 @@ class Server:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
         self.size_bytes, self.sections = inline.size_bytes, inline.sections
         self.layout, self.augment = self._model.layout, job.augment
-        self.input_shape = tuple(job.x.shape[1:])
+        self.input_shape = job.x.shape[1:]
+        """Shape of an uploaded example, which has one input."""
         self.example_bytes = job.x[:1].nbytes
 
     def initial(self) -> Any:

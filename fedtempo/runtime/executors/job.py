@@ -19,6 +19,7 @@ from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import input_shape
 from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
@@ -33,9 +34,10 @@ Answer = tuple[dict[str, float], str | None]
 class Job:
     """One run's network and data.
 
-    x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples as row numbers of x; a row
-    may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random draws. faults: faults
-    of clients' updates. augment: module:function that changes each training batch, see `Augmentation`.
+    x (n, ...), y (n, ...): training examples of all clients, as in `Dataset`. clients: each client's examples as row
+    numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
+    draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
+    `Augmentation`.
     """
 
     network: Network
@@ -55,7 +57,7 @@ class Job:
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
         """Return the initial model on a device."""
-        shape = self.x.shape[1:]
+        shape = input_shape(self.x)
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         with network_code(self.network):
             return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
