@@ -13,8 +13,9 @@ from torch import Tensor
 
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.local import mini_batches
 from fedtempo.learning.losses import loss_of, of_batch
-from fedtempo.learning.optimizers import Tensors, add_proximal
+from fedtempo.learning.optimizers import Tensors, add_proximal, weighted_sum
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.static_optimizers import clip, make_static_optimizer, zeros_like_each
 from fedtempo.learning.training import Training
@@ -97,21 +98,32 @@ class Course:
 
     def step(self, rows: Tensor) -> None:
         """Take one step on the batch of these rows (int64, on the model's device)."""
-        x, y = self._examples.gather(rows)
-        if self._augment is not None:
-            x, y = self._augment(x, y)
-        loss_of_batch = of_batch(self._loss_of, x)
-        loss, logits, gradients = self.model.gradients.of(loss_of_batch, x, y)
         training, size = self._training, len(rows)
+        gradients: Tensors = ()
+        for rows_at_once in mini_batches(rows, training):
+            gradient = self._gradient(rows_at_once)
+            gradients = (
+                weighted_sum(gradients, gradient, len(rows_at_once) / size) if training.accumulates else gradient
+            )
         with torch.no_grad():
             if self._anchors:
                 gradients = add_proximal(gradients, self._parameters, self._anchors, training.proximal)
             if training.clip_norm is not None:
                 gradients = clip(gradients, training.clip_norm)
-            self._loss.add_(loss.detach(), alpha=size)
+            self._optimizer.step(gradients)
+
+    def _gradient(self, rows: Tensor) -> Tensors:
+        """Return the gradients of a mini-batch, and add its losses to their sums."""
+        x, y = self._examples.gather(rows)
+        if self._augment is not None:
+            x, y = self._augment(x, y)
+        loss_of_batch = of_batch(self._loss_of, x)
+        loss, logits, gradients = self.model.gradients.of(loss_of_batch, x, y)
+        with torch.no_grad():
+            self._loss.add_(loss.detach(), alpha=len(rows))
             if self._squares:
                 self._squared.add_(loss_of_batch(logits, y, "none").square().sum())
-            self._optimizer.step(gradients)
+        return gradients
 
     def outcome(self) -> Tensor:
         """Return the sums that `statistics` reads, shape (5,), on the model's device."""

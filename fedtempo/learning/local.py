@@ -14,7 +14,7 @@ from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import Loss, make_loss, of_batch
 from fedtempo.learning.numerics import torch_seed
-from fedtempo.learning.optimizers import add_proximal, clip, make_optimizer
+from fedtempo.learning.optimizers import Tensors, add_proximal, clip, make_optimizer, weighted_sum
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
 
@@ -64,29 +64,34 @@ def train(
     optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
     seen = 0
+    plain, accumulates = training.is_plain_descent, training.accumulates
     if augment is not None:
         augment.begin(seed)
     with torch_seed(seed):
         for batch in batches(owned, training, rng):
-            x, y = examples.gather(batch)
-            if augment is not None:
-                x, y = augment(x, y)
-            loss_of_batch = of_batch(loss_of, x)
-            if training.is_plain_descent:
-                loss, logits = gradients.descend(loss_of_batch, x, y, training.lr)
-            else:
-                loss, logits, step = gradients.of(loss_of_batch, x, y)
+            step: Tensors = ()
+            for rows_at_once in mini_batches(batch, training):
+                x, y = examples.gather(rows_at_once)
+                if augment is not None:
+                    x, y = augment(x, y)
+                loss_of_batch = of_batch(loss_of, x)
+                if plain:
+                    loss, logits = gradients.descend(loss_of_batch, x, y, training.lr)
+                else:
+                    loss, logits, gradient = gradients.of(loss_of_batch, x, y)
+                    step = weighted_sum(step, gradient, len(y) / len(batch)) if accumulates else gradient
+                size = len(y)
+                total += loss.item() * size
+                seen += size
+                if "squared_loss" in training.statistics:
+                    squared += loss_of_batch(logits, y, "none").square().sum().item()
+            if not plain:
                 with torch.no_grad():
                     if anchors:
                         step = add_proximal(step, parameters, anchors, training.proximal)
                     if training.clip_norm is not None:
                         step = clip(step, training.clip_norm)
                     optimizer.step(step)
-            size = batch.numel()
-            total += loss.item() * size
-            seen += size
-            if "squared_loss" in training.statistics:
-                squared += loss_of_batch(logits, y, "none").square().sum().item()
     model.restore_frozen(received)
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
@@ -100,9 +105,14 @@ def batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Itera
         if training.full_batch:
             epoch: tuple[Tensor, ...] = (rows,)
         else:
-            epoch = torch.split(torch.from_numpy(rng.permutation(numbers)), training.batch_size)
+            epoch = torch.split(torch.from_numpy(rng.permutation(numbers)), training.step_size)
         yield from epoch[:left]
         left -= min(left, len(epoch))
+
+
+def mini_batches(rows: Tensor, training: Training) -> tuple[Tensor, ...]:
+    """Return the row numbers of one step's batch, split into those whose gradients are computed at once."""
+    return torch.split(rows, training.batch_size) if training.accumulates else (rows,)
 
 
 def _gradient_statistics(

@@ -21,8 +21,8 @@ Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
 class Training:
     """How a client trains in one visit: the optimiser, the loss, and the amount of work.
 
-    Each epoch passes once over the client's examples in a new random order, one step per mini-batch. The last batch may
-    be smaller; its loss is then the mean over the examples that it has.
+    Each epoch passes once over the client's examples in a new random order, one step per mini-batch, or per
+    `accumulate` of them. The last batch may be smaller; its loss is then the mean over the examples that it has.
 
     A step works as in PyTorch. First the gradient of the batch's loss (and of the term `proximal`) is computed, and
     clipped to `clip_norm`. Then `weight_decay` times the parameters is added, and then momentum is applied.
@@ -53,6 +53,13 @@ class Training:
         Doc("largest L2 norm of a batch's gradient; longer ones are scaled down (default: no limit)"),
     ] = None
     batch_size: Annotated[Count, Doc("examples per mini-batch")] = 10
+    accumulate: Annotated[
+        Count,
+        Doc(
+            "mini-batches per step, whose gradients are averaged by their numbers of examples; each needs memory for "
+            "batch_size examples only; no effect with full_batch"
+        ),
+    ] = 1
     epochs: Annotated[Count, Doc("passes over the client's examples")] = 1
     steps: Annotated[Count | None, Doc("optimiser steps per visit, over as many epochs as needed; replaces epochs")] = (
         None
@@ -107,8 +114,18 @@ class Training:
     @property
     def is_plain_descent(self) -> bool:
         """Whether a step is exactly p -= lr * g."""
-        changed = self.momentum or self.weight_decay or self.proximal or self.clip_norm is not None
+        changed = self.momentum or self.weight_decay or self.proximal or self.clip_norm is not None or self.accumulates
         return self.optimizer == "sgd" and not changed
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether a step's gradient is computed in several mini-batches."""
+        return self.accumulate > 1 and not self.full_batch
+
+    @property
+    def step_size(self) -> int:
+        """Largest number of examples whose gradient one step uses, unless full_batch."""
+        return self.batch_size * self.accumulate
 
     def without_schedule(self) -> Training:
         """Return these settings with a fixed learning rate."""
@@ -118,7 +135,7 @@ class Training:
         """Return the optimiser steps in a visit to a client that holds `num_examples` (>= 1)."""
         if self.steps is not None:
             return self.steps
-        return self.epochs * (1 if self.full_batch else -(-num_examples // self.batch_size))
+        return self.epochs * (1 if self.full_batch else -(-num_examples // self.step_size))
 
     def examples_per_visit(self, num_examples: int) -> int:
         """Return the number of examples whose gradients one visit computes, counting repetitions."""
@@ -126,6 +143,6 @@ class Training:
             return self.epochs * num_examples
         if self.full_batch:
             return self.steps * num_examples
-        per_epoch = -(-num_examples // self.batch_size)
+        per_epoch = -(-num_examples // self.step_size)
         epochs, rest = divmod(self.steps, max(per_epoch, 1))
-        return epochs * num_examples + min(rest * self.batch_size, num_examples)
+        return epochs * num_examples + min(rest * self.step_size, num_examples)
