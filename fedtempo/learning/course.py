@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.local import mini_batches
 from fedtempo.learning.losses import loss_of, of_batch
 from fedtempo.learning.optimizers import Tensors, add_proximal, weighted_sum
@@ -53,7 +54,8 @@ class Course:
         self.model = model
         self._augment = augment
         self._examples, self._training = examples, training
-        self._parameters = model.gradients.parameters
+        self._gradients = gradients_for(model, training)
+        self._parameters = self._gradients.parameters
         vector = model.vector
         self._loss_of = loss_of(training, vector.dtype, examples.labels)
         self._optimizer = make_static_optimizer(self._parameters, training)
@@ -75,7 +77,7 @@ class Course:
     def measure(self, rows: Tensor) -> None:
         """Add one batch's gradient at the loaded model, with West's running update, as in `local.train`."""
         x, y = self._examples.gather(rows)
-        _, _, gradients = self.model.gradients.of(of_batch(self._loss_of, x), x, y)
+        _, _, gradients = self._gradients.of(of_batch(self._loss_of, x), x, y)
         with torch.no_grad():
             gradient = torch.cat([part.reshape(-1) for part in gradients])
             size = len(rows)
@@ -118,7 +120,7 @@ class Course:
         if self._augment is not None:
             x, y = self._augment(x, y)
         loss_of_batch = of_batch(self._loss_of, x)
-        loss, logits, gradients = self.model.gradients.of(loss_of_batch, x, y)
+        loss, logits, gradients = self._gradients.of(loss_of_batch, x, y)
         with torch.no_grad():
             self._loss.add_(loss.detach(), alpha=len(rows))
             if self._squares:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from fedtempo.errors import ConfigError
 from fedtempo.learning.forward import Inputs, outputs_of
 from fedtempo.learning.losses import Loss
 from fedtempo.learning.optimizers import Tensors
 from fedtempo.learning.stack import Layer, layers_of
 from fedtempo.parts.inputs import InputShape, is_one_input
+
+if TYPE_CHECKING:
+    from fedtempo.learning.state import FlatModel
+    from fedtempo.learning.training import Training
 
 
 class Gradients(Protocol):
@@ -46,6 +51,11 @@ def make_gradients(module: nn.Module, input_shape: InputShape, vector: Tensor) -
     return Autograd(module) if layers is None else ByHand(layers, vector)
 
 
+def gradients_for(model: FlatModel, training: Training) -> Gradients:
+    """Return the model's gradients in the precision of a training."""
+    return model.gradients if training.precision == "fp32" else MixedPrecision(model.module)
+
+
 class Autograd:
     """Gradients of any module."""
 
@@ -57,7 +67,7 @@ class Autograd:
         return tensors
 
     def of(self, loss_of: Loss, x: Inputs, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
-        logits = outputs_of(self._module, x)
+        logits = self._outputs(x)
         loss = loss_of(logits, y)
         return loss, logits.detach(), torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
@@ -66,6 +76,32 @@ class Autograd:
         with torch.no_grad():
             torch._foreach_add_(self.parameters, gradients, alpha=-lr)
         return loss, logits
+
+    def _outputs(self, x: Inputs) -> Tensor:
+        return outputs_of(self._module, x)
+
+
+class MixedPrecision(Autograd):
+    """Gradients of any module whose forward pass runs under PyTorch's autocast to bfloat16.
+
+    Parameters, losses and gradients stay in the model's precision. Raises ConfigError if PyTorch lacks an operation.
+    """
+
+    def of(self, loss_of: Loss, x: Inputs, y: Tensor) -> tuple[Tensor, Tensor, Tensors]:
+        try:
+            return super().of(loss_of, x, y)
+        except RuntimeError as error:
+            if "bfloat16" not in str(error).lower():
+                raise
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"training.precision = 'bf16': not possible for this network: {reason}") from error
+
+    def _outputs(self, x: Inputs) -> Tensor:
+        parameter = self.parameters[0]
+        # Without a cache of converted weights, which a recording could not refresh.
+        with torch.autocast(parameter.device.type, torch.bfloat16, cache_enabled=False):
+            outputs = super()._outputs(x)
+        return outputs.to(parameter.dtype)
 
 
 class ByHand:

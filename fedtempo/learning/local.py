@@ -12,6 +12,7 @@ from torch import Tensor
 from fedtempo.errors import ConfigError
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.gradients import Gradients, gradients_for
 from fedtempo.learning.losses import Loss, make_loss, of_batch
 from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.optimizers import Tensors, add_proximal, clip, make_optimizer, weighted_sum
@@ -48,7 +49,7 @@ def train(
     owned = torch.arange(len(examples)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     if not len(owned):
         raise ConfigError("a client has no examples to train on; give each client at least one example")
-    gradients = model.gradients
+    gradients = gradients_for(model, training)
     parameters = gradients.parameters
     loss_of = make_loss(training, examples.labels[owned], model.vector.dtype)
     seed = int(rng.integers(2**63))
@@ -56,7 +57,8 @@ def train(
     if training.statistics & {"gradient_variance", "gradient_norm"}:
         model.load(received)
         with torch_seed(seed):
-            variance, norm = _gradient_statistics(model, examples, loss_of, torch.split(owned, training.batch_size))
+            batches_of_all = torch.split(owned, training.batch_size)
+            variance, norm = _gradient_statistics(model, gradients, examples, loss_of, batches_of_all)
         statistics = {"gradient_variance": variance, "gradient_norm": norm}
     model.load(received)
     model.module.train()
@@ -116,19 +118,19 @@ def mini_batches(rows: Tensor, training: Training) -> tuple[Tensor, ...]:
 
 
 def _gradient_statistics(
-    model: FlatModel, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
+    model: FlatModel, gradients: Gradients, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
 ) -> tuple[float, float]:
     """Return the variance of the batches' gradients and the norm of their mean, weighted by size, at the loaded model.
 
     Uses West's running update, which is accurate even if the variance is small compared with the mean.
     """
     model.module.train()
-    mean = torch.zeros(sum(part.numel() for part in model.gradients.parameters), dtype=model.vector.dtype)
+    mean = torch.zeros(sum(part.numel() for part in gradients.parameters), dtype=model.vector.dtype)
     deviations, seen = 0.0, 0
     for batch in batches:
         x, y = examples.gather(batch)
-        _, _, gradients = model.gradients.of(of_batch(loss_of, x), x, y)
-        gradient = torch.cat([part.reshape(-1) for part in gradients])
+        _, _, parts = gradients.of(of_batch(loss_of, x), x, y)
+        gradient = torch.cat([part.reshape(-1) for part in parts])
         seen += len(y)
         from_mean = gradient - mean
         mean += from_mean * (len(y) / seen)

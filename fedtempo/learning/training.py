@@ -67,6 +67,13 @@ class Training:
     full_batch: Annotated[bool, Doc("each step uses the gradient over all of the client's examples (CS-GD Eq. 3)")] = (
         False
     )
+    precision: Annotated[
+        Literal["fp32", "bf16"],
+        Doc(
+            "'bf16': forward and backward passes under PyTorch's autocast to bfloat16; parameters, optimisers, updates "
+            "and evaluations stay in single precision"
+        ),
+    ] = "fp32"
     proximal: Annotated[NonNegative, Doc("mu of the proximal term mu/2 * |w - w_received|^2 (FedProx)")] = 0.0
     loss: Annotated[
         str | None,
