@@ -212,6 +212,7 @@ def _play(
         test_y=dataset.test_y[test],
         seed=seed,
         augment=config.data.augment,
+        evaluation_batch=config.run.evaluation_batch,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 

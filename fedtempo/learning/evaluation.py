@@ -21,12 +21,12 @@ from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.state import FlatModel
 
 BATCH = 500
-"""Examples per batch: large enough to be fast, small enough not to delay a worker's next visit for long."""
+"""Examples per batch by default: enough to be fast, and few enough not to delay a worker's next visit for long."""
 
 
-def parts(num_examples: int) -> list[tuple[int, int]]:
-    """Return the batches of a test set as (start, stop)."""
-    return [(start, min(start + BATCH, num_examples)) for start in range(0, num_examples, BATCH)]
+def parts(num_examples: int, batch: int = BATCH) -> list[tuple[int, int]]:
+    """Return the batches of a test set as (start, stop); batch: examples per batch."""
+    return [(start, min(start + batch, num_examples)) for start in range(0, num_examples, batch)]
 
 
 def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, ...]:

@@ -40,7 +40,7 @@ RunningStatistics = Annotated[
     bool,
     Doc(
         "batch normalisation keeps running means and variances, which are sent and averaged with the weights and used "
-        "in evaluations; false: evaluations normalise by their own batches of 500 examples"
+        "in evaluations; false: evaluations normalise by their own batches (run.evaluation_batch)"
     ),
 ]
 Dropout = Annotated[float, Ge(0), Lt(1), Doc("share of each hidden layer's outputs that a training step drops")]

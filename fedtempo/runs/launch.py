@@ -223,6 +223,7 @@ def make_job(config: Config, world: World) -> Job:
         seed=config.run.seed,
         faults=world.fleet.faults,
         augment=config.data.augment,
+        evaluation_batch=config.run.evaluation_batch,
     )
 
 

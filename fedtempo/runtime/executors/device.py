@@ -163,7 +163,7 @@ class OnDevice:
         self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
         self._tester = Resident(
-            self._make_stream(False), model, self._examples, self._test, self._recordings, job.augment
+            self._make_stream(False), model, self._examples, self._test, self._recordings, job.test_parts, job.augment
         )
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
         self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
@@ -351,7 +351,13 @@ class OnDevice:
             with device_memory():
                 model = self._job.model(self._device)
             free = Resident(
-                self._make_stream(True), model, self._examples, self._test, self._recordings, self._job.augment
+                self._make_stream(True),
+                model,
+                self._examples,
+                self._test,
+                self._recordings,
+                self._job.test_parts,
+                self._job.augment,
             )
             self._residents.append(free)
             load[id(free)] = 0

@@ -12,7 +12,7 @@ import torch
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
-from fedtempo.learning.evaluation import evaluate_part
+from fedtempo.learning.evaluation import BATCH, evaluate_part, parts
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
@@ -37,7 +37,7 @@ class Job:
     x (n, ...), y (n, ...): training examples of all clients, as in `Dataset`. clients: each client's examples as row
     numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
     draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
-    `Augmentation`.
+    `Augmentation`. evaluation_batch: test examples that are evaluated at once.
     """
 
     network: Network
@@ -50,6 +50,12 @@ class Job:
     seed: int
     faults: Faults = field(default_factory=Faults)
     augment: str | None = None
+    evaluation_batch: int = BATCH
+
+    @property
+    def test_parts(self) -> list[tuple[int, int]]:
+        """The batches of an evaluation, as (start, stop) of the test examples."""
+        return parts(len(self.test_x), self.evaluation_batch)
 
     def augmentation(self) -> Augmentation | None:
         """Return what changes training batches, if anything does; each trainer needs its own."""

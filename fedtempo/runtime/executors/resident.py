@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.course import Course, pieces
-from fedtempo.learning.evaluation import parts, sums
+from fedtempo.learning.evaluation import sums
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import batches
 from fedtempo.learning.numerics import torch_seed
@@ -115,12 +115,15 @@ class Resident:
         examples: Examples,
         test: Examples,
         recordings: Recordings,
+        parts: Sequence[tuple[int, int]],
         augment: str | None = None,
     ) -> None:
-        """augment: the user's function that changes each training batch (`data.augment`), which is never recorded."""
+        """parts: the batches of evaluations, as (start, stop). augment: the user's function that changes each training
+        batch (`data.augment`), which is never recorded.
+        """
         self.stream = stream
         self._augment = None if augment is None else Augmentation(augment)
-        self._model, self._examples, self._test = model, examples, test
+        self._model, self._examples, self._test, self._parts = model, examples, test, parts
         self._recordings = recordings
         self._courses: OrderedDict[Training, _Recorded] = OrderedDict()
 
@@ -153,7 +156,7 @@ class Resident:
         """Start an evaluation; the result has a row per part (`evaluation.evaluate_part`), valid after the mark."""
         with self.stream.active():
             self._model.load(received)
-            results = [sums(self._model, self._test, start, stop) for start, stop in parts(len(self._test))]
+            results = [sums(self._model, self._test, start, stop) for start, stop in self._parts]
             return self.stream.fetched(torch.stack(results)) if results else torch.empty(0, 2), self.stream.mark()
 
     def _recorded(self, training: Training, batch: Tensor) -> tuple[_Recorded, bool]:
