@@ -29,12 +29,12 @@ class Dataset:
 
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
     features, float32 (n, ...); sequences of symbols, int64 (n, length); or several of these for each example, in a
-    structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example:
-    a class from 0, int64 (n,); one token per position of a sequence, int64 (n, length); or numbers, float32 (n,) or
-    (n, k).
-    n_classes: number of a network's outputs: classes, different tokens, or numbers. train_owners: the owner of each
-    training example, int64 (n,), if known; owner_names and class_names: names by number, if there are any. about: a
-    description of the data for people. warnings: what may mislead about the data, one line each.
+    structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
+    one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
+    numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
+    numbers. train_owners: the owner of each training example, int64 (n,), if known; owner_names and class_names: names
+    by number, if there are any. about: a description of the data for people. warnings: what may mislead about the data,
+    one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -82,10 +82,11 @@ class Dataset:
                 raise ValueError(f"{name} has shape {values.shape}; must be (examples, ...) with at least one example")
             if values.dtype not in (np.float32, np.int64):
                 raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
-        if y.dtype not in (np.float32, np.int64) or y.ndim not in (1, 2) or len(y) != len(x):
+        is_kind = y.dtype in (np.float32, np.int64) or (y.dtype == np.bool_ and y.ndim == 2)
+        if not is_kind or y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(
                 f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
-                f"({len(x)}, ...)"
+                f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
             )
         for name, values in (*inputs, (f"{split}_y", y)):
             if values.dtype == np.float32 and not np.isfinite(values).all():
@@ -100,16 +101,23 @@ class Dataset:
         """The learning task, which follows from type and shape of the labels."""
         if self.train_y.dtype == np.float32:
             return "numbers"
+        if self.train_y.dtype == np.bool_:
+            return "multilabel"
         return "tokens" if self.train_y.ndim == 2 else "classes"
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
         """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
-        Strata are classes; for numbers, ten quantile ranges of the first number; for tokens, one stratum for all.
+        Strata are classes; for several labels, the first that applies, or a further stratum if none does; for numbers,
+        ten quantile ranges of the first number; for tokens, one stratum for all.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
+        if self.task == "multilabel":
+            count = self.train_y.shape[1]
+            first = np.where(self.train_y.any(axis=1), self.train_y.argmax(axis=1), count)
+            return first.astype(np.int64), count + 1
         if self.task == "tokens":
             return np.zeros(len(self.train_y), dtype=np.int64), 1
         values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
@@ -119,6 +127,8 @@ class Dataset:
     @property
     def strata_names(self) -> tuple[str, ...]:
         """The names of `strata`; empty if they have none."""
+        if self.task == "multilabel":
+            return (*self.class_names, "none") if self.class_names else ()
         if self.task != "numbers":
             return self.class_names
         values, (parts, count) = self.train_y.reshape(len(self.train_y), -1)[:, 0], self.strata
@@ -172,10 +182,10 @@ def from_arrays(
     Inputs: bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel.
     Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
     int64. inputs: "numbers" or "symbols", to say which they are. A dict of arrays, or a tuple of arrays that are each
-    as long as the labels, holds several inputs of each example: keyword or positional arguments of the network.
-    Labels: see `fedtempo.data.labels.understood`. task: "classes", "tokens" or "numbers". n_classes: one more than the
-    largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is appended to
-    about, and how inputs were understood if about is empty.
+    as long as the labels, holds several inputs of each example: keyword or positional arguments of the network. Labels:
+    see `fedtempo.data.labels.understood`. task: "classes", "multilabel", "tokens" or "numbers". n_classes: one more
+    than the largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is
+    appended to about, and how inputs were understood if about is empty.
 
     Raises ConfigError for arrays that make no data set, or whose labels are ambiguous.
     """

@@ -85,9 +85,9 @@ def npz(path: str, task: str | None = None, inputs: str | None = None) -> Datase
     """The arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "numbers" or "tokens", for ambiguous labels. inputs: "numbers" or
-    "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need them).
-    A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
+    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
+    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
     return _npz(path, f"npz:{path}", task, inputs)
 

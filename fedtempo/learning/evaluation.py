@@ -1,9 +1,10 @@
 """Evaluate models on a test set in fixed batches, whose sums do not depend on where and in which order they run.
 
-Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
-1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2 (the
-explained share of the variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class or
-token) or the mean squared error, whatever training minimises. Numbers also have a mean absolute error.
+Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens, or of its several labels,
+that are right (a label is predicted if its output is above 0); for numbers 1 - (squared error) / (variance of the test
+labels). The mean credit is the accuracy, the token accuracy, the label accuracy, or R^2 (the explained share of the
+variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class, token or label) or the mean
+squared error, whatever training minimises. Numbers also have a mean absolute error.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
             squares = errors.square().mean(dim=1)
             credit, loss = (1 - squares / examples.variance).sum(), squares.sum()
             return torch.stack([credit.double(), loss.double(), errors.abs().mean(dim=1).sum()])
+        if y.dtype == torch.bool:
+            logits = numbers_like(outputs, y)
+            right = ((logits > 0) == y).double().mean(dim=1).sum()
+            losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
+            return torch.stack([right, losses.mean(dim=1).sum().double()])
         if y.dim() == 2:
             logits = tokens_last(outputs, y)
             right, losses = logits.argmax(dim=1) == y, F.cross_entropy(logits, y, reduction="none")

@@ -22,7 +22,8 @@ class Examples:
     Examples with several inputs are a structured array (`fedtempo.parts.inputs`); their batches are dicts or tuples.
     Arrays are used without a copy if dtype and memory order allow, such as images that are channels last already.
     channels_last: the value of `FlatModel.channels_last`. dtype: of floating-point inputs and labels; integers (tokens,
-    classes) may be stored in any width and are returned as int64. device: where they are kept.
+    classes) may be stored in any width and are returned as int64, booleans (several labels) as they are. device: where
+    they are kept.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class Examples:
             self._shape = inputs.shape[1:]
             self._rows = inputs.contiguous().view(len(x), -1).to(device)
         labels = torch.from_numpy(_writable(y))
-        self.labels = labels.to(dtype if labels.is_floating_point() else torch.int64).to(device)
+        if labels.dtype != torch.bool:
+            labels = labels.to(dtype if labels.is_floating_point() else torch.int64)
+        self.labels = labels.to(device)
 
     def __len__(self) -> int:
         return len(self.labels)

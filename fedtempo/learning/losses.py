@@ -1,4 +1,4 @@
-"""Losses of a network's outputs for classes, tokens (nats) and numbers."""
+"""Losses of a network's outputs for classes, tokens, several labels (nats) and numbers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Loss(Protocol):
     """A function of outputs and labels that returns their mean loss, or with reduction "none" each example's, (batch,).
 
     Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), and for
-    numbers as many numbers as there are in the labels.
+    several labels (booleans) and numbers as many numbers as there are in the labels.
     """
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean loss and its gradient at the outputs, without autograd. Classes and numbers only."""
+        """Return the mean loss and its gradient at the outputs, without autograd. Not for tokens."""
         ...
 
 
@@ -104,10 +104,25 @@ class RegressionLoss:
         return self(outputs, labels), (slope / errors.numel()).view_as(outputs)
 
 
+class BinaryCrossEntropy:
+    """The mean binary cross-entropy of the logits of several labels, which are booleans: a `Loss`."""
+
+    def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        logits = numbers_like(outputs, labels)
+        if reduction == "mean":
+            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none").mean(dim=1)
+
+    def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        slope = torch.sigmoid(numbers_like(outputs, labels)) - labels.to(outputs.dtype)
+        return self(outputs, labels), (slope / labels.numel()).view_as(outputs)
+
+
 class UserLoss:
     """A user's function of (outputs, labels) that returns each example's loss: a `Loss`.
 
-    A function of (outputs, labels, inputs) also gets the batch's inputs, see `of_batch`.
+    A function of (outputs, labels, inputs) also gets the batch's inputs, see `of_batch`. Several labels are passed as
+    numbers, and it may return the loss of each of them, which are averaged.
     """
 
     def __init__(self, function: Callable[..., Tensor], name: str) -> None:
@@ -126,7 +141,10 @@ class UserLoss:
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         with user_code(f"training.loss = {self._name!r}", self._function):
-            losses = self._function(outputs, labels, *([self._inputs] if self._sees_inputs else []))
+            targets = labels.to(outputs.dtype) if labels.dtype == torch.bool else labels
+            losses = self._function(outputs, targets, *([self._inputs] if self._sees_inputs else []))
+        if labels.dtype == torch.bool and isinstance(losses, Tensor) and losses.shape == labels.shape:
+            losses = losses.mean(dim=1)
         if not isinstance(losses, Tensor) or losses.shape != labels.shape[:1]:
             actual = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
             raise ConfigError(
@@ -185,7 +203,8 @@ def numbers_like(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _unfit(outputs: Tensor, labels: Tensor) -> ConfigError:
-    needed = "as many numbers as the labels" if labels.is_floating_point() else "of shape (batch, length, classes)"
+    tokens = labels.dim() == 2 and labels.dtype == torch.int64
+    needed = "of shape (batch, length, classes)" if tokens else "as many numbers as the labels"
     return ConfigError(
         f"model.network: outputs of shape {tuple(outputs.shape)} for labels of shape {tuple(labels.shape)}; "
         f"outputs must be {needed}"
@@ -210,16 +229,19 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
 
 def loss_name(training: Training, labels: Tensor) -> str:
     """Return the name of the configured loss, or of the default for such labels."""
-    return training.loss or ("squared" if labels.is_floating_point() else "cross-entropy")
+    if training.loss is not None:
+        return training.loss
+    return "bce" if labels.dtype == torch.bool else "squared" if labels.is_floating_point() else "cross-entropy"
 
 
 def check_labels(training: Training, labels: Tensor) -> None:
     """Raise ConfigError if the configured loss does not fit the labels, or lacks a class's prior or weight."""
     name = loss_name(training, labels)
-    if name in LOSSES and (name in ("squared", "absolute")) != labels.is_floating_point():
-        kind = "numbers; set it to 'squared'" if labels.is_floating_point() else "classes; remove it"
-        raise ConfigError(f"training.loss = {name!r}: the labels are {kind}")
-    if training.class_weights and not labels.is_floating_point():
+    of_numbers, of_several = labels.is_floating_point(), labels.dtype == torch.bool
+    if name in LOSSES and ((name in ("squared", "absolute")) != of_numbers or (name == "bce") != of_several):
+        kind = "numbers; set it to 'squared'" if of_numbers else "several of 0 or 1" if of_several else "classes"
+        raise ConfigError(f"training.loss = {name!r}: the labels are {kind}{'' if of_numbers else '; remove it'}")
+    if training.class_weights and not (of_numbers or of_several):
         if training.class_weights == "balanced":
             raise ConfigError(
                 "training.class_weights = 'balanced': the shares of classes are unknown; list the weights"
@@ -257,6 +279,8 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
             return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(labels.device))
         case "batch-adjusted":
             return BatchAdjusted(training.tau)
+        case "bce":
+            return BinaryCrossEntropy()
         case "squared":
             return RegressionLoss(squared=True)
         case "absolute":

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.learning.schedules import Schedule, schedule_from
 from fedtempo.parts.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
 
-LOSSES = ("cross-entropy", "logit-adjusted", "batch-adjusted", "squared", "absolute")
+LOSSES = ("cross-entropy", "logit-adjusted", "batch-adjusted", "bce", "squared", "absolute")
 OPTIMIZERS = ("sgd", "adam")
 
 Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
@@ -78,9 +78,10 @@ class Training:
     loss: Annotated[
         str | None,
         Doc(
-            "loss to minimise: cross-entropy, logit-adjusted, batch-adjusted (nats), squared, absolute, or module:name "
-            "of a function of (outputs, labels) that returns each example's loss (default: cross-entropy for classes "
-            "and tokens, squared for numbers)"
+            "loss to minimise: cross-entropy, logit-adjusted, batch-adjusted (nats), bce (binary cross-entropy, nats "
+            "per label), squared, absolute, or module:name of a function of (outputs, labels), or of (outputs, labels, "
+            "inputs), that returns each example's loss (default: cross-entropy for classes and tokens, bce for several "
+            "labels, squared for numbers)"
         ),
     ] = None
     class_weights: Annotated[

@@ -211,11 +211,12 @@ def training_of(config: Config, world: World) -> Training:
 
 def check_loss(training: Training, dataset: Dataset) -> None:
     """Raise ConfigError if the configured loss or class weights do not fit the data's task."""
-    loss, numbers = training.loss, dataset.task == "numbers"
+    loss, numbers, several = training.loss, dataset.task == "numbers", dataset.task == "multilabel"
     if numbers and loss is not None and loss not in LOSSES:
         _must_prefer_labels(training, dataset)
-    if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
-        suitable = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
+    if loss in LOSSES and ((loss in ("squared", "absolute")) != numbers or (loss == "bce") != several):
+        suitable = {"numbers": "squared or absolute", "multilabel": "bce"}.get(dataset.task, "cross-entropy")
+        suitable = f"{dataset.task}: {suitable}"
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {suitable}; or remove it")
     if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")

@@ -157,6 +157,8 @@ class Answers:
         examples = self._examples
         if not names or not examples.class_names or tuple(names) == self._class_order:
             return
+        if examples.task == "multilabel":
+            raise Refusal(f"its labels are {', '.join(examples.class_names)}; the server's are {', '.join(names)}")
         number_of = {str(name): number for number, name in enumerate(names)}
         if unknown := [name for name in examples.class_names if name not in number_of]:
             raise Refusal(f"its class {unknown[0]!r} is not among the server's: {', '.join(number_of)}")
@@ -228,7 +230,7 @@ class Answers:
             raise Refusal(f"its labels go up to {self._y.max()}, but the server has {n_classes} classes")
         if self._task == "tokens" and (most := self._largest_token()) >= n_classes:
             raise Refusal(f"its tokens go up to {most}, but the server has {n_classes} tokens")
-        if self._task == "numbers" and self._n_outputs != n_classes:
+        if self._task in ("numbers", "multilabel") and self._n_outputs != n_classes:
             raise Refusal(f"its labels have {self._n_outputs} numbers each, but the server's have {n_classes}")
         network, shape = self._network(job["network"]), input_shape(self._x)
         self._check_size(network, n_classes)

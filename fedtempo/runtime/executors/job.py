@@ -122,18 +122,19 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
     rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
     arrays = {
         "x": x,
-        "y": _labels(job.y),
+        "y": labels_of(job.y),
         "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
         "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
         "test_x": test_x,
-        "test_y": _labels(job.test_y),
+        "test_y": labels_of(job.test_y),
     }
     empty: Array = np.empty(0)
     return PackedJob(replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty), channels_last), arrays
 
 
-def _labels(array: Array) -> Array:
-    return np.asarray(array, dtype=np.float32 if array.dtype.kind == "f" else np.int64)
+def labels_of(array: Array) -> Array:
+    """Return labels in the types that `Examples` uses without a copy."""
+    return np.asarray(array, dtype={"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64))
 
 
 def _single_precision(array: Array) -> Array:
