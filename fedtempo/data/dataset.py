@@ -258,6 +258,8 @@ def _inputs(train: Given, test: Given, kind: str | None) -> tuple[npt.NDArray[An
 
 def _several(x: Given, y: npt.ArrayLike) -> Given:
     """Return inputs; a tuple that does not hold several inputs of each example becomes one array."""
+    if isinstance(x, np.ndarray) and is_several(x):
+        return separate(x)
     if not isinstance(x, tuple):
         return x
     n = len(np.asarray(y))

@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
+from fedtempo.learning.transformer import Transformer
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt
 from fedtempo.parts.inputs import InputShape
 from fedtempo.parts.plugins import imported
@@ -343,6 +344,7 @@ NETWORKS: dict[str, type[Network]] = {
     "cnn-fedcs": CnnFedcs,
     "char-lstm": CharLstm,
     "resnet18-gn": ResNet18,
+    "transformers": Transformer,
 }
 
 

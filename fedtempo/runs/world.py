@@ -22,6 +22,7 @@ from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
+from fedtempo.learning.transformer import Transformer
 from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
@@ -244,6 +245,9 @@ def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
 def check_inputs(network: Network, dataset: Dataset) -> None:
     """Raise ConfigError if one of our networks needs symbols and the data are numbers, or vice versa."""
     name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
+    if isinstance(network, Transformer):
+        _check_tokens(network, dataset)
+        return
     if name is not None and is_several(dataset.train_x):
         inputs = ", ".join(dataset.train_x.dtype.names or ())
         raise ConfigError(
@@ -257,6 +261,20 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
         f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
     )
+
+
+def _check_tokens(network: Transformer, dataset: Dataset) -> None:
+    """Raise ConfigError unless the data are tokens, of which the network has enough."""
+    x = dataset.train_x
+    inputs = x["input_ids"] if "input_ids" in (x.dtype.names or ()) else x
+    if inputs.dtype != np.int64:
+        raise ConfigError(
+            f"model.network = 'transformers': needs tokens, and {dataset.name} has none; set data.options.tokenizer, "
+            "or let a source of your own return input_ids and attention_mask"
+        )
+    size = network.config.get("vocab_size")
+    if isinstance(size, int) and (most := int(inputs.max())) >= size:
+        raise ConfigError(f"model.config.vocab_size = {size}: {dataset.name} has tokens up to {most}")
 
 
 def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:

@@ -253,6 +253,9 @@ class Answers:
         if name not in NETWORKS:
             raise Refusal(f"network {name!r} is neither fedtempo's nor among `networks` in this client's TOML")
         network: Network = construct(NETWORKS[name], fields, "model")
+        pretrained = fields.get("pretrained")
+        if pretrained is not None and pretrained not in self._settings.networks:
+            raise Refusal(f"model.pretrained = {pretrained!r} is not among `networks` in this client's TOML")
         return network
 
     def _check_size(self, network: Network, n_classes: int) -> None:
