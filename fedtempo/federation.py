@@ -77,9 +77,9 @@ class Work:
     """How one visit differs from the configuration's `[training]`; None means as configured.
 
     epochs, steps: local epochs, or optimiser steps (which take precedence). full_batch: each step uses the gradient of
-    all examples. lr: learning rate. lr_scale: factor on it, or on the configured one. proximal: weight mu of
-    mu/2 * |w - w_received|^2. loss: name of the loss. statistics: measurements to return besides the mean loss, from
-    {"squared_loss", "gradient_variance", "gradient_norm"}.
+    all examples. lr: learning rate. lr_scale: factor on it, or on the configured one; `training.schedule` multiplies
+    the result by its own factor. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss. statistics:
+    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm"}.
     """
 
     epochs: int | None = None
@@ -217,7 +217,10 @@ class Federation(Protocol):
 
     @property
     def lr(self) -> float:
-        """The configured learning rate (`training.lr`)."""
+        """The configured learning rate (`training.lr`), without the factor of `training.schedule`.
+
+        Pass rates derived from it as `Work.lr`: the schedule then multiplies them too, and does so once.
+        """
         ...
 
     def steps(self, client: Client) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
 from fedtempo.errors import ConfigError
+from fedtempo.parts.inputs import each_input, is_several, join, separate
 from fedtempo.parts.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
+Given = npt.ArrayLike | Mapping[str, npt.ArrayLike] | tuple[npt.ArrayLike, ...]
+"""Inputs as sources give them."""
 
 _PARTS_OF_NUMBERS = 10
 
@@ -25,12 +28,13 @@ class Dataset:
     """Labelled examples.
 
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
-    features, float32 (n, ...); or sequences of symbols, int64 (n, length). train_y, test_y: the label of each example:
-    a class from 0, int64 (n,); one token per position of a sequence, int64 (n, length); or numbers, float32 (n,) or
-    (n, k).
-    n_classes: number of a network's outputs: classes, different tokens, or numbers. train_owners: the owner of each
-    training example, int64 (n,), if known; owner_names and class_names: names by number, if there are any. about: a
-    description of the data for people. warnings: what may mislead about the data, one line each.
+    features, float32 (n, ...); sequences of symbols, int64 (n, length); or several of these for each example, in a
+    structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
+    one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
+    numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
+    numbers. train_owners: the owner of each training example, int64 (n,), if known; owner_names and class_names: names
+    by number, if there are any. about: a description of the data for people. warnings: what may mislead about the data,
+    one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -50,7 +54,16 @@ class Dataset:
     def __post_init__(self) -> None:
         for split, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
             self._check(split, x, y)
-        for what, train, test in (("examples", self.train_x, self.test_x), ("labels", self.train_y, self.test_y)):
+        if self.train_x.dtype.names != self.test_x.dtype.names:
+            raise ValueError(
+                f"training examples have the inputs {_names(self.train_x)}, test examples {_names(self.test_x)}; both "
+                "must agree"
+            )
+        inputs = [
+            ("examples" + name, train, test)
+            for (name, train), (_, test) in zip(each_input(self.train_x, ""), each_input(self.test_x, ""))
+        ]
+        for what, train, test in (*inputs, ("labels", self.train_y, self.test_y)):
             if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
                 raise ValueError(
                     f"training {what} are {train.dtype} of shape {train.shape[1:]}, "
@@ -63,37 +76,48 @@ class Dataset:
             raise ValueError(f"train_owners has shape {self.train_owners.shape}; must be {self.train_y.shape[:1]}")
 
     def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
-        if x.ndim < 2 or len(x) == 0:
-            raise ValueError(f"{split}_x has shape {x.shape}; must be (examples, ...) with at least one example")
-        if x.dtype not in (np.float32, np.int64):
-            raise ValueError(f"{split}_x is {x.dtype}; must be float32 or int64")
-        if y.dtype not in (np.float32, np.int64) or y.ndim not in (1, 2) or len(y) != len(x):
+        inputs = each_input(x, f"{split}_x")
+        for name, values in inputs:
+            if values.ndim < (1 if is_several(x) else 2) or len(x) == 0:
+                raise ValueError(f"{name} has shape {values.shape}; must be (examples, ...) with at least one example")
+            if values.dtype not in (np.float32, np.int64):
+                raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
+        is_kind = y.dtype in (np.float32, np.int64) or (y.dtype == np.bool_ and y.ndim == 2)
+        if not is_kind or y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(
                 f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
-                f"({len(x)}, ...)"
+                f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
             )
-        for part, values in (("x", x), ("y", y)):
+        for name, values in (*inputs, (f"{split}_y", y)):
             if values.dtype == np.float32 and not np.isfinite(values).all():
                 row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
-                raise ValueError(f"{split}_{part}: example {row} holds a value that is not finite")
-        if x.dtype == np.int64 and x.min() < 0:
-            raise ValueError(f"{split}_x holds the symbol {x.min()}; symbols must be 0 or more")
+                raise ValueError(f"{name}: example {row} holds a value that is not finite")
+        for name, values in inputs:
+            if values.dtype == np.int64 and values.min(initial=0) < 0:
+                raise ValueError(f"{name} holds the symbol {values.min()}; symbols must be 0 or more")
 
     @property
     def task(self) -> Task:
         """The learning task, which follows from type and shape of the labels."""
         if self.train_y.dtype == np.float32:
             return "numbers"
+        if self.train_y.dtype == np.bool_:
+            return "multilabel"
         return "tokens" if self.train_y.ndim == 2 else "classes"
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
         """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
-        Strata are classes; for numbers, ten quantile ranges of the first number; for tokens, one stratum for all.
+        Strata are classes; for several labels, the first that applies, or a further stratum if none does; for numbers,
+        ten quantile ranges of the first number; for tokens, one stratum for all.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
+        if self.task == "multilabel":
+            count = self.train_y.shape[1]
+            first = np.where(self.train_y.any(axis=1), self.train_y.argmax(axis=1), count)
+            return first.astype(np.int64), count + 1
         if self.task == "tokens":
             return np.zeros(len(self.train_y), dtype=np.int64), 1
         values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
@@ -103,6 +127,8 @@ class Dataset:
     @property
     def strata_names(self) -> tuple[str, ...]:
         """The names of `strata`; empty if they have none."""
+        if self.task == "multilabel":
+            return (*self.class_names, "none") if self.class_names else ()
         if self.task != "numbers":
             return self.class_names
         values, (parts, count) = self.train_y.reshape(len(self.train_y), -1)[:, 0], self.strata
@@ -116,17 +142,19 @@ class Dataset:
         owners = [] if self.train_owners is None else [self.train_owners]
         for array in (self.train_x, self.train_y, self.test_x, self.test_y, *owners):
             little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            digest.update(f"{little.dtype.str} {little.shape}\n".encode())
-            digest.update(little.data)
+            kind = little.dtype.descr if is_several(little) else little.dtype.str
+            digest.update(f"{kind} {little.shape}\n".encode())
+            digest.update(little.view(np.uint8).data if is_several(little) else little.data)
         return digest.hexdigest()
 
-    def transformed(self, function: Callable[[npt.NDArray[Any]], npt.ArrayLike], where: str) -> Dataset:
+    def transformed(self, function: Callable[[Any], Any], where: str) -> Dataset:
         """Return the data set with `function` applied to training inputs and to test inputs.
 
-        where: beginning of error messages. Raises ConfigError if the function's results are not usable inputs.
+        It gets and returns an array, or a dict or tuple of arrays if an example has several inputs. where: beginning of
+        error messages. Raises ConfigError if the function's results are not usable inputs.
         """
         with user_code(where, function):
-            train, test = function(self.train_x), function(self.test_x)
+            train, test = function(separate(self.train_x)), function(separate(self.test_x))
         try:
             train_x, test_x, _ = _inputs(train, test, None)
             return replace(self, train_x=train_x, test_x=test_x)
@@ -136,9 +164,9 @@ class Dataset:
 
 def from_arrays(
     name: str,
-    train_x: npt.ArrayLike,
+    train_x: Given,
     train_y: npt.ArrayLike,
-    test_x: npt.ArrayLike,
+    test_x: Given,
     test_y: npt.ArrayLike,
     n_classes: int | None = None,
     train_owners: npt.ArrayLike | None = None,
@@ -153,16 +181,18 @@ def from_arrays(
 
     Inputs: bytes (uint8) are pixels and are divided by 255; an array (n, height, width) of pixels gets one channel.
     Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
-    int64. inputs: "numbers" or "symbols", to say which they are.
-    Labels: see `fedtempo.data.labels.understood`. task: "classes", "tokens" or "numbers". n_classes: one more than the
-    largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is appended to
-    about, and how inputs were understood if about is empty.
+    int64. inputs: "numbers" or "symbols", to say which they are. A dict of arrays, or a tuple of arrays that are each
+    as long as the labels, holds several inputs of each example: keyword or positional arguments of the network. Labels:
+    see `fedtempo.data.labels.understood`. task: "classes", "multilabel", "tokens" or "numbers". n_classes: one more
+    than the largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is
+    appended to about, and how inputs were understood if about is empty.
 
     Raises ConfigError for arrays that make no data set, or whose labels are ambiguous.
     """
     try:
-        x_train, x_test, scaling = _inputs(train_x, test_x, inputs)
-        labels = understood(train_y, test_y, check_task(task), n_classes, (x_train, x_test))
+        x_train, x_test, scaling = _inputs(_several(train_x, train_y), _several(test_x, test_y), inputs)
+        parts = [part for x in (x_train, x_test) for _, part in each_input(x, "")]
+        labels = understood(train_y, test_y, check_task(task), n_classes, parts)
         owners = None if train_owners is None else _whole("train_owners", train_owners)
         return Dataset(
             name,
@@ -200,13 +230,14 @@ def stacked(name: str, rows: Iterable[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if is_colour else values
 
 
-def _inputs(
-    train: npt.ArrayLike, test: npt.ArrayLike, kind: str | None
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
+def _inputs(train: Given, test: Given, kind: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
     """Return training and test inputs as a `Dataset` holds them, and how they were understood.
 
-    kind: as inputs of `from_arrays`. Raises ValueError for arrays that are no inputs.
+    train, test: an array, or a dict or tuple of arrays. kind: as inputs of `from_arrays`. Raises ValueError for arrays
+    that are no inputs.
     """
+    if isinstance(train, Mapping | tuple) or isinstance(test, Mapping | tuple):
+        return _joined(train, test, kind)
     if kind not in (None, "numbers", "symbols"):
         raise ValueError(f"inputs = {kind!r}: must be 'numbers' or 'symbols'")
     x, z = np.asarray(train), np.asarray(test)
@@ -223,6 +254,40 @@ def _inputs(
         return _as(np.int64, x), _as(np.int64, z), f"inputs are {x.dtype}, taken as symbols"
     whole = x.dtype.kind in "biu"
     return _as(np.float32, x), _as(np.float32, z), f"inputs are {x.dtype}, taken as numbers and not scaled" * whole
+
+
+def _several(x: Given, y: npt.ArrayLike) -> Given:
+    """Return inputs; a tuple that does not hold several inputs of each example becomes one array."""
+    if isinstance(x, np.ndarray) and is_several(x):
+        return separate(x)
+    if not isinstance(x, tuple):
+        return x
+    n = len(np.asarray(y))
+    are_inputs = len(x) != n and all(hasattr(part, "shape") and part.shape[:1] == (n,) for part in x)
+    return x if are_inputs else np.asarray(x)
+
+
+def _joined(train: Given, test: Given, kind: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], str]:
+    """Return `_inputs` of examples with several inputs, each understood separately."""
+    given: Any = (train, test)
+    x, z = (dict(part) if isinstance(part, Mapping) else {f"f{i}": part[i] for i in range(len(part))} for part in given)
+    if x.keys() != z.keys() or isinstance(train, Mapping) != isinstance(test, Mapping):
+        raise ValueError(f"training examples have the inputs {', '.join(x)}, test examples {', '.join(z)}")
+    understood_as = {}
+    for name in x:
+        try:
+            flags = [np.asarray(part) for part in (x[name], z[name])]
+            both = [part.astype(np.int64) if part.dtype.kind == "b" else part for part in flags]
+            understood_as[name] = _inputs(both[0], both[1], kind)
+        except ValueError as error:
+            raise ValueError(f"input {name!r}: {error}") from error
+    train_x = join({name: parts[0] for name, parts in understood_as.items()})
+    test_x = join({name: parts[1] for name, parts in understood_as.items()})
+    return train_x, test_x, f"inputs {', '.join(x)}" if isinstance(train, Mapping) else f"{len(x)} inputs"
+
+
+def _names(x: npt.NDArray[Any]) -> str:
+    return ", ".join(x.dtype.names) if x.dtype.names else "of one array"
 
 
 def _may_be_symbols(x: npt.NDArray[Any]) -> bool:

@@ -16,6 +16,7 @@ from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
+from fedtempo.data.tokenizing import tokenized
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -36,6 +37,7 @@ def load_hub(
     task: str | None = None,
     inputs: str | None = None,
     group: str | None = None,
+    tokenizer: str | None = None,
 ) -> Dataset:
     """A data set on the Hugging Face hub, or a local folder that the library `datasets` can load.
 
@@ -43,14 +45,16 @@ def load_hub(
     column of images, arrays or sequences, or else of text; the default label is the column named label, target, class
     or y, or else the only column of class labels, of integers, or of numbers, except identifiers. Text is its UTF-8
     bytes, cut or padded with zeros to `length`; without a label the task is to predict each next byte of `length`, over
-    all texts joined. client: column that names the client of an example; each of its values becomes a client.
-    test_share: share of the test examples if there is no split test. task, inputs: what labels and inputs are, as for
-    `npz:`. group: column whose values are never split between training and test examples; not with a split test.
+    all texts joined. tokenizer: folder, or name at the hub, of a tokenizer (extra `transformers`) that turns text into
+    input_ids and attention_mask of `length` tokens instead. client: column that names the client of an example; each of
+    its values becomes a client. test_share: share of the test examples if there is no split test. task, inputs: what
+    labels and inputs are, as for `npz:`. group: column whose values are never split between training and test examples;
+    not with a split test.
 
     Raises ConfigError if the library is missing or cannot load the data set, or if columns cannot be determined.
     """
     check_share(test_share)
-    types = {"task": task, "inputs": inputs}
+    types = {"task": task, "inputs": inputs, "tokenizer": tokenizer}
     return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **types)
 
 
@@ -67,6 +71,7 @@ def from_hub(
     task: str | None = None,
     inputs: str | None = None,
     group: str | None = None,
+    tokenizer: str | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
     splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
@@ -80,13 +85,19 @@ def from_hub(
     parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
     if group is not None and "test" in parts:
         raise ConfigError(f"group = {group!r}: {known_as} has a split test already; remove group")
+    if label is None and tokenizer is not None:
+        raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
     is_text = _is_text(features[feature])
+    if tokenizer is not None and not is_text:
+        raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
     x, y, owners = {}, {}, {}
     for part, rows in parts.items():
         x[part] = (
-            padded(rows[feature], length)
+            tokenized(rows[feature], tokenizer, length)
+            if tokenizer is not None
+            else padded(rows[feature], length)
             if is_text
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
@@ -104,7 +115,7 @@ def from_hub(
         owners = {"train": owners["train"][~test]} if client else owners
     if group is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
-    kind = "text" if is_text else _kind(features[feature])
+    kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
     names = sorted(set(owners["train"].tolist()), key=natural)
     number = {owner: i for i, owner in enumerate(names)}
     whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""

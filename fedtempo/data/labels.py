@@ -1,4 +1,7 @@
-"""Decide what labels are: classes, tokens or numbers. Ambiguous labels are an error that asks for the task."""
+"""Decide what labels are: classes, several of 0 or 1, tokens or numbers.
+
+Ambiguous labels are an error that asks for the task.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy.typing as npt
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
 
-Task = Literal["classes", "tokens", "numbers"]
+Task = Literal["classes", "multilabel", "tokens", "numbers"]
 Array = npt.NDArray[Any]
 
 MOST_CLASSES = 50
@@ -39,7 +42,7 @@ class Labels:
 def check_task(task: object) -> Task | None:
     """Return `task`, which may be None. Raises ConfigError if it is no task."""
     if task is not None and task not in get_args(Task):
-        raise ConfigError(f"task = {task!r}: must be 'classes', 'numbers' or 'tokens'")
+        raise ConfigError(f"task = {task!r}: must be 'classes', 'multilabel', 'numbers' or 'tokens'")
     return cast("Task | None", task)
 
 
@@ -60,9 +63,10 @@ def understood(
     task: None to derive it from type and values of the labels. n_classes: the number of classes, if known. inputs:
     training and test inputs; int64 inputs share their alphabet with labels that are tokens.
 
-    Classes are whole numbers (n,), -1 and 1, text, booleans or one-hot rows. Tokens are rows of whole numbers, as long
-    as the inputs. Other numbers, (n,) or (n, k), are predicted as numbers. Raises ValueError, in one line, for labels
-    that are none of these or are ambiguous.
+    Classes are whole numbers (n,), -1 and 1, text, booleans or one-hot rows. With task "multilabel", rows of 0 and 1
+    say which of several labels apply; they become booleans. Tokens are rows of whole numbers, as long as the inputs.
+    Other numbers, (n,) or (n, k), are predicted as numbers. Raises ValueError, in one line, for labels that are none of
+    these or are ambiguous.
     """
     y, z = _array("train_y", train), _array("test_y", test)
     if not (y.size and z.size):
@@ -72,6 +76,8 @@ def understood(
     if y.dtype.kind == "b" and z.dtype.kind == "b" and y.ndim == 1:
         if task == "numbers":
             return _numbers(y, z)
+        if task == "multilabel":
+            raise _needs_rows(y)
         return Labels(y.astype(np.int64), z.astype(np.int64), 2, ("False", "True"), "labels False and True as classes")
     y, z = (labels.astype(_DTYPES.get(labels.dtype.kind, labels.dtype), copy=False) for labels in (y, z))
     if (y.dtype.kind == "f") != (z.dtype.kind == "f") or y.shape[1:] != z.shape[1:]:
@@ -88,7 +94,7 @@ def understood(
     if (
         y.ndim == 2
         and y.shape[1] == 1
-        and task != "tokens"
+        and task not in ("tokens", "multilabel")
         and (y.dtype.kind != "f" or is_few_whole(np.concatenate([y, z])))
     ):
         y, z = y[:, 0], z[:, 0]
@@ -166,7 +172,7 @@ def _text(y: Array, z: Array, task: Task | None) -> Labels:
             f"train_y is {y.dtype} of shape {y.shape}, test_y {z.dtype} of shape {z.shape}; both must hold "
             "one text per example"
         )
-    if task in ("numbers", "tokens"):
+    if task in ("multilabel", "numbers", "tokens"):
         raise ValueError(f"task = {task!r}: labels are text, such as {y[0]!r}; text can only be classes")
     must_be_trained(y, z)
     if task is None and is_identifier(y):
@@ -184,6 +190,8 @@ def _numbers(y: Array, z: Array) -> Labels:
 
 def _single(y: Array, z: Array, task: Task | None, n_classes: int | None) -> Labels:
     """Return labels of one number per example."""
+    if task == "multilabel":
+        raise _needs_rows(y)
     if task == "tokens":
         raise ValueError(
             f"task = 'tokens': train_y has shape {y.shape}; must be (examples, length), a row of tokens each"
@@ -233,18 +241,26 @@ def _rows(y: Array, z: Array, task: Task | None, n_classes: int | None, inputs: 
     if task == "tokens" or (task is None and integers and inputs and all(_like(x, y) for x in inputs)):
         return _tokens(y, z, n_classes, inputs, inferred=task is None)
     flags = all(np.isin(labels, (0, 1)).all() for labels in (y, z))
+    if task == "multilabel":
+        if not flags:
+            raise ValueError("task = 'multilabel': train_y and test_y must hold zeros and ones only")
+        about = f"{y.shape[1]} labels, each 0 or 1"
+        return Labels(y.astype(np.bool_), z.astype(np.bool_), y.shape[1], about=about)
     if flags and all((labels.sum(axis=1) == 1).all() for labels in (y, z)):
         train, test = (labels.argmax(axis=1).astype(np.int64) for labels in (y, z))
         return Labels(train, test, y.shape[1], about=f"one-hot labels as {y.shape[1]} classes")
     if task == "classes":
         raise ValueError(f"task = 'classes': train_y has shape {y.shape}; rows must be one-hot")
     if flags:
-        unsupported = "multi-label classification is not supported"
-        what = f"train_y has rows of {y.shape[1]} zeros and ones that are not one-hot: {unsupported}"
-        raise ValueError(ask(what, *(("tokens", "numbers") if integers else ("numbers",))))
+        what = f"train_y has rows of {y.shape[1]} zeros and ones that are not one-hot"
+        raise ValueError(ask(what, "multilabel", *(("tokens", "numbers") if integers else ("numbers",))))
     if integers:
         raise ValueError(ask(f"train_y has rows of {y.shape[1]} whole numbers", "tokens", "numbers"))
     return _numbers(y, z)
+
+
+def _needs_rows(y: Array) -> ValueError:
+    return ValueError(f"task = 'multilabel': train_y has shape {y.shape}; must be rows of zeros and ones")
 
 
 def _like(x: Array, y: Array) -> bool:

@@ -46,6 +46,13 @@ class DataSettings:
             "module:function that maps an array of inputs to new inputs; called for training inputs and for test inputs"
         ),
     ] = None
+    augment: Annotated[
+        str | None,
+        Doc(
+            "module:function that changes each training batch: of (inputs, generator), returning inputs, or of "
+            "(inputs, labels, generator), returning both; generator: a torch.Generator seeded for the visit"
+        ),
+    ] = None
     examples_per_client: Annotated[
         Count | tuple[Count, Count] | None,
         BeforeValidator(pair),

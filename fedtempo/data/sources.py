@@ -85,9 +85,9 @@ def npz(path: str, task: str | None = None, inputs: str | None = None) -> Datase
     """The arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "numbers" or "tokens", for ambiguous labels. inputs: "numbers" or
-    "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need them).
-    A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
+    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
+    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
     return _npz(path, f"npz:{path}", task, inputs)
 
@@ -136,7 +136,8 @@ def user_function(target: str, **options: Any) -> Dataset:
     """Return the data set that a user's `module:function` returns for `options`.
 
     The function returns a Dataset; (train_x, train_y, test_x, test_y); or two sequences of (input, label) pairs, for
-    training and testing, such as PyTorch data sets. task and inputs are those of `npz`, unless the function takes
+    training and testing, such as PyTorch data sets. Inputs may be dicts or tuples, and an item may be a dict of inputs
+    and "labels". task and inputs are those of `npz`, unless the function takes
     options of these names. Raises ConfigError if there is no such function or it returns something else.
     """
     function = imported(target, "data.source")
@@ -174,7 +175,7 @@ def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
     )
 
 
-def _pairs(examples: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _pairs(examples: Any, name: str) -> tuple[Any, npt.NDArray[Any]]:
     """Return inputs and labels of a sequence of pairs. Raises ConfigError naming an example that is no pair."""
     inputs, labels = [], []
     try:
@@ -183,12 +184,32 @@ def _pairs(examples: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]
         raise ConfigError(f"{name}: {type(examples).__name__} has no length; must be a sequence of pairs") from error
     for row in range(size):
         try:
-            x, y = examples[row]
-            inputs.append(np.asarray(x))
+            x, y = _pair(examples[row])
+            inputs.append(x)
             labels.append(np.asarray(y))
         except Exception as error:  # whatever the user's data set raises
             raise ConfigError(f"{name}, example {row}: {type(error).__name__}: {error}") from error
-    return stacked(f"{name}, inputs", inputs), stacked(f"{name}, labels", labels)
+    return _stacked_inputs(f"{name}, inputs", inputs), stacked(f"{name}, labels", labels)
+
+
+def _pair(example: Any) -> tuple[Any, Any]:
+    """Return inputs and label; a dict that contains both is split at the key "labels" or "label"."""
+    if isinstance(example, Mapping):
+        inputs = dict(example)
+        key = "labels" if "labels" in inputs else "label"
+        return inputs, inputs.pop(key)
+    x, y = example
+    return x, y
+
+
+def _stacked_inputs(name: str, inputs: list[Any]) -> Any:
+    """Return inputs as an array, or as a dict or tuple of arrays if the first example has several."""
+    first = inputs[0] if inputs else None
+    if isinstance(first, Mapping):
+        return {key: stacked(f"{name} {key!r}", [example[key] for example in inputs]) for key in first}
+    if isinstance(first, tuple) and all(hasattr(part, "shape") for part in first):
+        return tuple(stacked(f"{name} {i}", [example[i] for example in inputs]) for i in range(len(first)))
+    return stacked(name, inputs)
 
 
 SOURCES: dict[str, Callable[..., Dataset]] = {

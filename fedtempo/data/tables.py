@@ -24,6 +24,7 @@ from fedtempo.data.labels import (
 )
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
+from fedtempo.data.tokenizing import tokenized
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.natural_order import listed, natural
 
@@ -44,6 +45,8 @@ def table(
     test_share: float = 0.2,
     standardize: bool = False,
     group: str | None = None,
+    tokenizer: str | None = None,
+    length: int = 128,
 ) -> Dataset:
     """A table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
 
@@ -57,6 +60,8 @@ def table(
     class).
     group: column whose values, such as patients, are never split between training and test rows; test_share is then a
     share of its values. It is no feature unless features names it.
+    tokenizer: folder beside the table, or name at the Hugging Face hub, of a tokenizer (extra transformers): the only
+    feature, a text, becomes input_ids and attention_mask of `length` tokens.
     standardize: scale features to mean 0 and standard deviation 1 over all training examples; clients would have to
     agree on these.
 
@@ -83,7 +88,7 @@ def table(
     for other in tables[1:]:
         for name in (label, *names, *([] if group is None else [group])):
             other.must_have(name)
-    x = _features(tables, names)
+    x = _features(tables, names) if tokenizer is None else _tokens(tables, names, tokenizer, length)
     y, class_names = _labels(tables, label, task)
     owners, owner_names = _owners(rows, client)
     if tests is None:
@@ -105,24 +110,25 @@ def table(
                 f"group = {group!r}: {rows.file} and {tests.file} have {len(shared)} values in common: {listed(shared)}"
             )
     train = np.flatnonzero(~is_test)
-    if standardize:
-        x = _standardized(x, train)
+    if tokenizer is None:
+        x = (_standardized(x, train) if standardize else x).astype(np.float32)
     kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}"
+    features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
     whose = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
     together = "" if group is None else f", rows of one {group!r} kept together"
     warning = None if group is not None else _leak(tables, {label, client}, drop or [], is_test)
     return from_arrays(
         f"table:{path}",
-        x[train].astype(np.float32),
+        x[train],
         y[train],
-        x[is_test].astype(np.float32),
+        x[is_test],
         y[is_test],
         len(class_names) or None,
         task="classes" if class_names else "numbers",
         train_owners=None if owners is None else owners[train],
         owner_names=owner_names,
         class_names=class_names,
-        about=f"{kind}, from {len(names)} features{whose}{together}",
+        about=f"{kind}, from {features_text}{whose}{together}",
         warnings=() if warning is None else (warning,),
     )
 
@@ -198,6 +204,19 @@ def _label_of(rows: _Table) -> str:
     if len(candidates) != 1:
         raise ConfigError(f"{rows.file}: the column to predict is unclear; set label to one of {', '.join(rows.names)}")
     return candidates[0]
+
+
+def _tokens(tables: Sequence[_Table], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
+    """Return the tokens of all rows; `names` is the only column that they come from."""
+    if len(names) != 1:
+        raise ConfigError(f"tokenizer: needs one column of text, not {listed(names)}; set features to its name")
+    texts = []
+    for part in tables:
+        for row, value in enumerate(part.values(names[0])):
+            if not isinstance(value, str):
+                raise part.error(row, names[0], f"is {value!r}, not text")
+            texts.append(value)
+    return tokenized(texts, tokenizer, length, tables[0].file.parent)
 
 
 def _features(tables: Sequence[_Table], names: Sequence[str]) -> FloatArray:

@@ -28,6 +28,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import input_shape
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.models import ModelFiles
@@ -156,7 +157,7 @@ def _deploy(
                 settings.wait_s,
                 at_least=settings.min_clients,
                 names=settings.names,
-                shape=dataset.test_x.shape[1:],
+                shape=input_shape(dataset.test_x),
                 task=dataset.task,
                 class_names=dataset.class_names,
                 say=say,
@@ -210,6 +211,8 @@ def _play(
         test_x=dataset.test_x[test],
         test_y=dataset.test_y[test],
         seed=seed,
+        augment=config.data.augment,
+        evaluation_batch=config.run.evaluation_batch,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 

@@ -11,9 +11,12 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.losses import loss_of
-from fedtempo.learning.optimizers import Tensors, add_proximal
+from fedtempo.learning.gradients import gradients_for
+from fedtempo.learning.local import mini_batches
+from fedtempo.learning.losses import loss_of, of_batch
+from fedtempo.learning.optimizers import Tensors, add_proximal, weighted_sum
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.static_optimizers import clip, make_static_optimizer, zeros_like_each
 from fedtempo.learning.training import Training
@@ -42,13 +45,17 @@ class Course:
 
     A visit is `begin`, then `step` for each batch, then `outcome`; if `measures` is true, `begin_measuring` and
     `measure` for each batch come first. The result is `model.vector`. training: the settings; the step size is set for
-    each visit by `begin`.
+    each visit by `begin`. augment: changes each batch that a step is made with; such a course cannot be recorded.
     """
 
-    def __init__(self, model: FlatModel, examples: Examples, training: Training) -> None:
+    def __init__(
+        self, model: FlatModel, examples: Examples, training: Training, augment: Augmentation | None = None
+    ) -> None:
         self.model = model
+        self._augment = augment
         self._examples, self._training = examples, training
-        self._parameters = model.gradients.parameters
+        self._gradients = gradients_for(model, training)
+        self._parameters = self._gradients.parameters
         vector = model.vector
         self._loss_of = loss_of(training, vector.dtype, examples.labels)
         self._optimizer = make_static_optimizer(self._parameters, training)
@@ -70,7 +77,7 @@ class Course:
     def measure(self, rows: Tensor) -> None:
         """Add one batch's gradient at the loaded model, with West's running update, as in `local.train`."""
         x, y = self._examples.gather(rows)
-        _, _, gradients = self.model.gradients.of(self._loss_of, x, y)
+        _, _, gradients = self._gradients.of(of_batch(self._loss_of, x), x, y)
         with torch.no_grad():
             gradient = torch.cat([part.reshape(-1) for part in gradients])
             size = len(rows)
@@ -79,9 +86,11 @@ class Course:
             self._mean.add_(from_mean * (torch.full_like(self._seen, size) / self._seen).to(gradient.dtype))
             self._deviations.add_(from_mean @ (gradient - self._mean), alpha=size)
 
-    def begin(self, received: Tensor, lr: float) -> None:
-        """Start a visit at `received`, which is not modified; steps have the size `lr`."""
+    def begin(self, received: Tensor, lr: float, seed: int = 0) -> None:
+        """Start a visit at `received`, which is not modified; steps have the size `lr`. seed: for augmentation."""
         self._load(received)
+        if self._augment is not None:
+            self._augment.begin(seed)
         with torch.no_grad():
             if self._anchors:
                 torch._foreach_copy_(self._anchors, self._parameters)
@@ -91,18 +100,32 @@ class Course:
 
     def step(self, rows: Tensor) -> None:
         """Take one step on the batch of these rows (int64, on the model's device)."""
-        x, y = self._examples.gather(rows)
-        loss, logits, gradients = self.model.gradients.of(self._loss_of, x, y)
         training, size = self._training, len(rows)
+        gradients: Tensors = ()
+        for rows_at_once in mini_batches(rows, training):
+            gradient = self._gradient(rows_at_once)
+            gradients = (
+                weighted_sum(gradients, gradient, len(rows_at_once) / size) if training.accumulates else gradient
+            )
         with torch.no_grad():
             if self._anchors:
                 gradients = add_proximal(gradients, self._parameters, self._anchors, training.proximal)
             if training.clip_norm is not None:
                 gradients = clip(gradients, training.clip_norm)
-            self._loss.add_(loss.detach(), alpha=size)
-            if self._squares:
-                self._squared.add_(self._loss_of(logits, y, "none").square().sum())
             self._optimizer.step(gradients)
+
+    def _gradient(self, rows: Tensor) -> Tensors:
+        """Return the gradients of a mini-batch, and add its losses to their sums."""
+        x, y = self._examples.gather(rows)
+        if self._augment is not None:
+            x, y = self._augment(x, y)
+        loss_of_batch = of_batch(self._loss_of, x)
+        loss, logits, gradients = self._gradients.of(loss_of_batch, x, y)
+        with torch.no_grad():
+            self._loss.add_(loss.detach(), alpha=len(rows))
+            if self._squares:
+                self._squared.add_(loss_of_batch(logits, y, "none").square().sum())
+        return gradients
 
     def outcome(self) -> Tensor:
         """Return the sums that `statistics` reads, shape (5,), on the model's device."""

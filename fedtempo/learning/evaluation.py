@@ -1,9 +1,10 @@
 """Evaluate models on a test set in fixed batches, whose sums do not depend on where and in which order they run.
 
-Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens that are right; for numbers
-1 - (squared error) / (variance of the test labels). The mean credit is the accuracy, the token accuracy, or R^2 (the
-explained share of the variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class or
-token) or the mean squared error, whatever training minimises. Numbers also have a mean absolute error.
+Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens, or of its several labels,
+that are right (a label is predicted if its output is above 0); for numbers 1 - (squared error) / (variance of the test
+labels). The mean credit is the accuracy, the token accuracy, the label accuracy, or R^2 (the explained share of the
+variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class, token or label) or the mean
+squared error, whatever training minimises. Numbers also have a mean absolute error.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.state import FlatModel
 
 BATCH = 500
-"""Examples per batch: large enough to be fast, small enough not to delay a worker's next visit for long."""
+"""Examples per batch by default: enough to be fast, and few enough not to delay a worker's next visit for long."""
 
 
-def parts(num_examples: int) -> list[tuple[int, int]]:
-    """Return the batches of a test set as (start, stop)."""
-    return [(start, min(start + BATCH, num_examples)) for start in range(0, num_examples, BATCH)]
+def parts(num_examples: int, batch: int = BATCH) -> list[tuple[int, int]]:
+    """Return the batches of a test set as (start, stop); batch: examples per batch."""
+    return [(start, min(start + batch, num_examples)) for start in range(0, num_examples, batch)]
 
 
 def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, ...]:
@@ -38,12 +40,17 @@ def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
-        outputs = model.module(x)
+        outputs = outputs_of(model.module, x)
         if y.is_floating_point():
             errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)
             squares = errors.square().mean(dim=1)
             credit, loss = (1 - squares / examples.variance).sum(), squares.sum()
             return torch.stack([credit.double(), loss.double(), errors.abs().mean(dim=1).sum()])
+        if y.dtype == torch.bool:
+            logits = numbers_like(outputs, y)
+            right = ((logits > 0) == y).double().mean(dim=1).sum()
+            losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
+            return torch.stack([right, losses.mean(dim=1).sum().double()])
         if y.dim() == 2:
             logits = tokens_last(outputs, y)
             right, losses = logits.argmax(dim=1) == y, F.cross_entropy(logits, y, reduction="none")

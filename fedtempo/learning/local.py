@@ -10,10 +10,12 @@ import torch
 from torch import Tensor
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.losses import Loss, make_loss
+from fedtempo.learning.gradients import Gradients, gradients_for
+from fedtempo.learning.losses import Loss, make_loss, of_batch
 from fedtempo.learning.numerics import torch_seed
-from fedtempo.learning.optimizers import add_proximal, clip, make_optimizer
+from fedtempo.learning.optimizers import Tensors, add_proximal, clip, make_optimizer, weighted_sum
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
 
@@ -27,11 +29,13 @@ def train(
     rng: np.random.Generator,
     received: Vector | Tensor,
     rows: Rows | None = None,
+    augment: Augmentation | None = None,
 ) -> dict[str, float]:
     """Load `received` into `model` and train it; the result is `model.vector`.
 
     rows: row numbers in `examples` of the client's examples (default: all). rng: draws the batches and a seed for the
-    module's own draws (dropout). The result does not depend on the statistics requested.
+    module's own draws (dropout). augment: changes each batch that a step is made with. The result does not depend on
+    the statistics requested.
 
     Returns "loss", the mean of the examples' losses before each step over all steps (without the proximal term), and
     the statistics that `training` names:
@@ -45,7 +49,7 @@ def train(
     owned = torch.arange(len(examples)) if rows is None else torch.as_tensor(rows, dtype=torch.int64)
     if not len(owned):
         raise ConfigError("a client has no examples to train on; give each client at least one example")
-    gradients = model.gradients
+    gradients = gradients_for(model, training)
     parameters = gradients.parameters
     loss_of = make_loss(training, examples.labels[owned], model.vector.dtype)
     seed = int(rng.integers(2**63))
@@ -53,7 +57,8 @@ def train(
     if training.statistics & {"gradient_variance", "gradient_norm"}:
         model.load(received)
         with torch_seed(seed):
-            variance, norm = _gradient_statistics(model, examples, loss_of, torch.split(owned, training.batch_size))
+            batches_of_all = torch.split(owned, training.batch_size)
+            variance, norm = _gradient_statistics(model, gradients, examples, loss_of, batches_of_all)
         statistics = {"gradient_variance": variance, "gradient_norm": norm}
     model.load(received)
     model.module.train()
@@ -61,24 +66,34 @@ def train(
     optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
     seen = 0
+    plain, accumulates = training.is_plain_descent, training.accumulates
+    if augment is not None:
+        augment.begin(seed)
     with torch_seed(seed):
         for batch in batches(owned, training, rng):
-            x, y = examples.gather(batch)
-            if training.is_plain_descent:
-                loss, logits = gradients.descend(loss_of, x, y, training.lr)
-            else:
-                loss, logits, step = gradients.of(loss_of, x, y)
+            step: Tensors = ()
+            for rows_at_once in mini_batches(batch, training):
+                x, y = examples.gather(rows_at_once)
+                if augment is not None:
+                    x, y = augment(x, y)
+                loss_of_batch = of_batch(loss_of, x)
+                if plain:
+                    loss, logits = gradients.descend(loss_of_batch, x, y, training.lr)
+                else:
+                    loss, logits, gradient = gradients.of(loss_of_batch, x, y)
+                    step = weighted_sum(step, gradient, len(y) / len(batch)) if accumulates else gradient
+                size = len(y)
+                total += loss.item() * size
+                seen += size
+                if "squared_loss" in training.statistics:
+                    squared += loss_of_batch(logits, y, "none").square().sum().item()
+            if not plain:
                 with torch.no_grad():
                     if anchors:
                         step = add_proximal(step, parameters, anchors, training.proximal)
                     if training.clip_norm is not None:
                         step = clip(step, training.clip_norm)
                     optimizer.step(step)
-            size = batch.numel()
-            total += loss.item() * size
-            seen += size
-            if "squared_loss" in training.statistics:
-                squared += loss_of(logits, y, "none").square().sum().item()
     model.restore_frozen(received)
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
@@ -92,25 +107,30 @@ def batches(rows: Tensor, training: Training, rng: np.random.Generator) -> Itera
         if training.full_batch:
             epoch: tuple[Tensor, ...] = (rows,)
         else:
-            epoch = torch.split(torch.from_numpy(rng.permutation(numbers)), training.batch_size)
+            epoch = torch.split(torch.from_numpy(rng.permutation(numbers)), training.step_size)
         yield from epoch[:left]
         left -= min(left, len(epoch))
 
 
+def mini_batches(rows: Tensor, training: Training) -> tuple[Tensor, ...]:
+    """Return the row numbers of one step's batch, split into those whose gradients are computed at once."""
+    return torch.split(rows, training.batch_size) if training.accumulates else (rows,)
+
+
 def _gradient_statistics(
-    model: FlatModel, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
+    model: FlatModel, gradients: Gradients, examples: Examples, loss_of: Loss, batches: tuple[Tensor, ...]
 ) -> tuple[float, float]:
     """Return the variance of the batches' gradients and the norm of their mean, weighted by size, at the loaded model.
 
     Uses West's running update, which is accurate even if the variance is small compared with the mean.
     """
     model.module.train()
-    mean = torch.zeros(sum(part.numel() for part in model.gradients.parameters), dtype=model.vector.dtype)
+    mean = torch.zeros(sum(part.numel() for part in gradients.parameters), dtype=model.vector.dtype)
     deviations, seen = 0.0, 0
     for batch in batches:
         x, y = examples.gather(batch)
-        _, _, gradients = model.gradients.of(loss_of, x, y)
-        gradient = torch.cat([part.reshape(-1) for part in gradients])
+        _, _, parts = gradients.of(of_batch(loss_of, x), x, y)
+        gradient = torch.cat([part.reshape(-1) for part in parts])
         seen += len(y)
         from_mean = gradient - mean
         mean += from_mean * (len(y) / seen)

@@ -1,8 +1,9 @@
-"""Losses of a network's outputs for classes, tokens (nats) and numbers."""
+"""Losses of a network's outputs for classes, tokens, several labels (nats) and numbers."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -11,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning.forward import Inputs, map_inputs
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.parts.plugins import outside
-from fedtempo.parts.user_code import user_code
+from fedtempo.parts.user_code import positional_arguments, user_code
 
 _aten: Any = torch.ops.aten
 _MEAN, _IGNORED = 1, -100
@@ -27,13 +29,13 @@ class Loss(Protocol):
     """A function of outputs and labels that returns their mean loss, or with reduction "none" each example's, (batch,).
 
     Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), and for
-    numbers as many numbers as there are in the labels.
+    several labels (booleans) and numbers as many numbers as there are in the labels.
     """
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean loss and its gradient at the outputs, without autograd. Classes and numbers only."""
+        """Return the mean loss and its gradient at the outputs, without autograd. Not for tokens."""
         ...
 
 
@@ -102,15 +104,47 @@ class RegressionLoss:
         return self(outputs, labels), (slope / errors.numel()).view_as(outputs)
 
 
-class UserLoss:
-    """A user's function of (outputs, labels) that returns each example's loss: a `Loss`."""
+class BinaryCrossEntropy:
+    """The mean binary cross-entropy of the logits of several labels, which are booleans: a `Loss`."""
 
-    def __init__(self, function: Callable[[Tensor, Tensor], Tensor], name: str) -> None:
+    def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+        logits = numbers_like(outputs, labels)
+        if reduction == "mean":
+            return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype))
+        return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none").mean(dim=1)
+
+    def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        slope = torch.sigmoid(numbers_like(outputs, labels)) - labels.to(outputs.dtype)
+        return self(outputs, labels), (slope / labels.numel()).view_as(outputs)
+
+
+class UserLoss:
+    """A user's function of (outputs, labels) that returns each example's loss: a `Loss`.
+
+    A function of (outputs, labels, inputs) also gets the batch's inputs, see `of_batch`. Several labels are passed as
+    numbers, and it may return the loss of each of them, which are averaged.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], name: str) -> None:
         self._function, self._name = function, name
+        called = function.forward if isinstance(function, nn.Module) else function
+        self._sees_inputs = positional_arguments(called) == 3
+        self._inputs: Inputs | None = None
+
+    def of_batch(self, inputs: Inputs) -> UserLoss:
+        """Return the loss of a batch with these inputs."""
+        if not self._sees_inputs:
+            return self
+        loss = copy.copy(self)
+        loss._inputs = map_inputs(Tensor.clone, inputs)  # gradients by hand may overwrite the batch
+        return loss
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         with user_code(f"training.loss = {self._name!r}", self._function):
-            losses = self._function(outputs, labels)
+            targets = labels.to(outputs.dtype) if labels.dtype == torch.bool else labels
+            losses = self._function(outputs, targets, *([self._inputs] if self._sees_inputs else []))
+        if labels.dtype == torch.bool and isinstance(losses, Tensor) and losses.shape == labels.shape:
+            losses = losses.mean(dim=1)
         if not isinstance(losses, Tensor) or losses.shape != labels.shape[:1]:
             actual = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else type(losses).__name__
             raise ConfigError(
@@ -125,6 +159,11 @@ class UserLoss:
             loss = self(leaf, labels)
             (gradient,) = torch.autograd.grad(loss, leaf)
         return loss.detach(), gradient
+
+
+def of_batch(loss: Loss, inputs: Inputs) -> Loss:
+    """Return the loss of a batch with these inputs, which only a user's loss may see."""
+    return loss.of_batch(inputs) if isinstance(loss, UserLoss) else loss
 
 
 def prefers_labels(training: Training, labels: npt.NDArray[np.float32]) -> bool:
@@ -164,7 +203,8 @@ def numbers_like(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _unfit(outputs: Tensor, labels: Tensor) -> ConfigError:
-    needed = "as many numbers as the labels" if labels.is_floating_point() else "of shape (batch, length, classes)"
+    tokens = labels.dim() == 2 and labels.dtype == torch.int64
+    needed = "of shape (batch, length, classes)" if tokens else "as many numbers as the labels"
     return ConfigError(
         f"model.network: outputs of shape {tuple(outputs.shape)} for labels of shape {tuple(labels.shape)}; "
         f"outputs must be {needed}"
@@ -189,16 +229,19 @@ def make_loss(training: Training, labels: Tensor, dtype: torch.dtype = torch.flo
 
 def loss_name(training: Training, labels: Tensor) -> str:
     """Return the name of the configured loss, or of the default for such labels."""
-    return training.loss or ("squared" if labels.is_floating_point() else "cross-entropy")
+    if training.loss is not None:
+        return training.loss
+    return "bce" if labels.dtype == torch.bool else "squared" if labels.is_floating_point() else "cross-entropy"
 
 
 def check_labels(training: Training, labels: Tensor) -> None:
     """Raise ConfigError if the configured loss does not fit the labels, or lacks a class's prior or weight."""
     name = loss_name(training, labels)
-    if name in LOSSES and (name in ("squared", "absolute")) != labels.is_floating_point():
-        kind = "numbers; set it to 'squared'" if labels.is_floating_point() else "classes; remove it"
-        raise ConfigError(f"training.loss = {name!r}: the labels are {kind}")
-    if training.class_weights and not labels.is_floating_point():
+    of_numbers, of_several = labels.is_floating_point(), labels.dtype == torch.bool
+    if name in LOSSES and ((name in ("squared", "absolute")) != of_numbers or (name == "bce") != of_several):
+        kind = "numbers; set it to 'squared'" if of_numbers else "several of 0 or 1" if of_several else "classes"
+        raise ConfigError(f"training.loss = {name!r}: the labels are {kind}{'' if of_numbers else '; remove it'}")
+    if training.class_weights and not (of_numbers or of_several):
         if training.class_weights == "balanced":
             raise ConfigError(
                 "training.class_weights = 'balanced': the shares of classes are unknown; list the weights"
@@ -236,6 +279,8 @@ def loss_of(training: Training, dtype: torch.dtype, labels: Tensor) -> Loss:
             return CrossEntropy(logit_adjustment(training.prior, training.tau, dtype).to(labels.device))
         case "batch-adjusted":
             return BatchAdjusted(training.tau)
+        case "bce":
+            return BinaryCrossEntropy()
         case "squared":
             return RegressionLoss(squared=True)
         case "absolute":

@@ -16,7 +16,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
+from fedtempo.learning.transformer import Transformer
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt
+from fedtempo.parts.inputs import InputShape
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import is_ours, part_name, user_code, user_error
 
@@ -39,7 +41,7 @@ RunningStatistics = Annotated[
     bool,
     Doc(
         "batch normalisation keeps running means and variances, which are sent and averaged with the weights and used "
-        "in evaluations; false: evaluations normalise by their own batches of 500 examples"
+        "in evaluations; false: evaluations normalise by their own batches (run.evaluation_batch)"
     ),
 ]
 Dropout = Annotated[float, Ge(0), Lt(1), Doc("share of each hidden layer's outputs that a training step drops")]
@@ -52,15 +54,17 @@ class Network(Protocol):
     def build(self, input_shape: Sequence[int], n_classes: int) -> nn.Module: ...
 
 
-def create(network: Network, input_shape: Sequence[int], n_classes: int, seed: int) -> nn.Module:
+def create(network: Network, input_shape: InputShape, n_classes: int, seed: int) -> nn.Module:
     """Return the network's module with initial weights that depend only on `seed`, 0 <= seed < 2**63.
 
-    PyTorch's random state is the same afterwards as before.
+    input_shape: of one example; of each input by name, or in order, if it has several. PyTorch's random state is the
+    same afterwards as before.
     """
     from fedtempo.learning.numerics import torch_seed
 
     with torch_seed(seed):
-        return network.build(tuple(input_shape), n_classes)
+        shape: Any = input_shape if isinstance(input_shape, dict) else tuple(input_shape)
+        return network.build(shape, n_classes)
 
 
 def network_error(error: Exception, network: Network) -> UserCodeError | None:
@@ -340,6 +344,7 @@ NETWORKS: dict[str, type[Network]] = {
     "cnn-fedcs": CnnFedcs,
     "char-lstm": CharLstm,
     "resnet18-gn": ResNet18,
+    "transformers": Transformer,
 }
 
 

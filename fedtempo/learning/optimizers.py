@@ -57,6 +57,15 @@ def add_proximal(gradients: Tensors, parameters: Tensors, received: Tensors, mu:
     return torch._foreach_add(gradients, torch._foreach_sub(parameters, received), alpha=mu)
 
 
+def weighted_sum(so_far: Tensors, gradients: Tensors, weight: float) -> Tensors:
+    """Return `so_far` plus `weight` times the gradients; `so_far`, which may be changed, is () at first."""
+    with torch.no_grad():
+        if not so_far:
+            return torch._foreach_mul(gradients, weight)
+        torch._foreach_add_(so_far, gradients, alpha=weight)
+        return so_far
+
+
 class UserOptimizer:
     """A user's `torch.optim.Optimizer`, which sees the module's parameters one by one."""
 

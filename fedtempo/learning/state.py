@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fedtempo.errors import ConfigError
 from fedtempo.learning.gradients import make_gradients
 from fedtempo.learning.sections import Sections
+from fedtempo.parts.inputs import InputShape, is_one_input
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 
@@ -35,7 +36,7 @@ class FlatModel:
     def __init__(
         self,
         module: nn.Module,
-        input_shape: Sequence[int],
+        input_shape: InputShape,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
@@ -121,14 +122,16 @@ def _persistent_buffers(module: nn.Module) -> list[Tensor]:
     return list(buffers.values())
 
 
-def _takes_channels_last(module: nn.Module, input_shape: Sequence[int], dtype: torch.dtype) -> bool:
+def _takes_channels_last(module: nn.Module, input_shape: InputShape, dtype: torch.dtype) -> bool:
     """Return whether the module has two-dimensional convolutions and a forward pass accepts channels-last images.
 
     For example, modules that use `Tensor.view` on feature maps work with ordinary strides only.
     """
-    if len(input_shape) != 3 or not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+    if len(input_shape) != 3 or not is_one_input(input_shape):
         return False
-    images = torch.zeros(2, *input_shape, dtype=dtype).to(memory_format=torch.channels_last)
+    if not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        return False
+    images = torch.zeros((2, *input_shape), dtype=dtype).to(memory_format=torch.channels_last)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:

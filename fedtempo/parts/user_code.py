@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -53,6 +54,16 @@ def user_code(where: str, part: object = None) -> Iterator[None]:
         if (wrapped := user_error(error, where, part)) is None:
             raise
         raise wrapped from error
+
+
+def positional_arguments(function: Callable[..., Any]) -> int | None:
+    """Return how many positional arguments without a default a function takes; None if that is unknown."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built in, without a signature
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in kinds and parameter.default is parameter.empty for parameter in parameters)
 
 
 def user_error(error: BaseException, where: str, part: object = None) -> UserCodeError | None:

@@ -30,7 +30,7 @@ class _Part(BaseModel):
 
 class _Data(_Part):
     source: Text = ""
-    task: Literal["classes", "tokens", "numbers"] = "classes"
+    task: Literal["classes", "multilabel", "tokens", "numbers"] = "classes"
     about: Text = ""
     warnings: list[Text] = []
 

@@ -21,7 +21,7 @@ from fedtempo.record.strict_json import write_json
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-_PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr")
+_PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr", "transformers", "peft")
 
 
 _LOCK = ".lock"

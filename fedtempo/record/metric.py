@@ -29,8 +29,9 @@ class Measure:
 
 CLASSES = Measure("accuracy", "accuracy", as_share=True)
 TOKENS = Measure("token accuracy", "token_accuracy", as_share=True)
+LABELS = Measure("label accuracy", "label_accuracy", as_share=True)
 NUMBERS = Measure("R²", "r2", as_share=False)
-_BY_TASK = {"classes": CLASSES, "tokens": TOKENS, "numbers": NUMBERS}
+_BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS}
 
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:

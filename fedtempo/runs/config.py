@@ -178,8 +178,9 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     partition = None if partition_table is None else partition_from(partition_table)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
-    if data.transform is not None:
-        imported(data.transform, "data.transform")
+    for key in ("transform", "augment"):
+        if (target := getattr(data, key)) is not None:
+            imported(target, f"data.{key}")
 
     resolved: Table = {
         "run": _plain(run),
@@ -350,6 +351,7 @@ REGISTRIES: Registry[Mapping[str, type]] = Registry(
         "distributions": "fedtempo.fleet.distributions:DISTRIBUTIONS",
         "availability": "fedtempo.fleet.availability:AVAILABILITY",
         "estimates": "fedtempo.fleet.estimates:ESTIMATES",
+        "schedules": "fedtempo.learning.schedules:SCHEDULES",
     }
 )
 """Parts by name, as `fedtempo list` shows them."""

@@ -207,7 +207,6 @@ def _workers(config: Config) -> int:
 
 def _measured_s(job: Job, training: Training) -> tuple[float, float]:
     """Return the seconds of one local step and of one evaluation, on an idle CPU."""
-    from fedtempo.learning.evaluation import parts
     from fedtempo.learning.numerics import fixed_numerics
     from fedtempo.runtime.executors.job import Trainer
 
@@ -219,7 +218,7 @@ def _measured_s(job: Job, training: Training) -> tuple[float, float]:
         began = time.thread_time()
         trainer.train(received, out, 0, 1, one)
         step_s = time.thread_time() - began
-        batches = parts(len(job.test_x))
+        batches = job.test_parts
         began = time.thread_time()
         trainer.evaluate_part(received, *batches[0])
     return step_s, (time.thread_time() - began) * len(batches)

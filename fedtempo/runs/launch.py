@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from fedtempo.errors import FedtempoError
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles, model_sha256
@@ -149,7 +149,7 @@ def _simulation(
         examples=RawExamples(
             labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
-            example_bytes=math.prod(world.dataset.train_x.shape[1:]),
+            example_bytes=numbers_per_example(world.dataset.train_x),
         ),
         **settings,
     )
@@ -222,6 +222,8 @@ def make_job(config: Config, world: World) -> Job:
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
         faults=world.fleet.faults,
+        augment=config.data.augment,
+        evaluation_batch=config.run.evaluation_batch,
     )
 
 

@@ -22,6 +22,8 @@ from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
+from fedtempo.learning.transformer import Transformer
+from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
@@ -210,11 +212,12 @@ def training_of(config: Config, world: World) -> Training:
 
 def check_loss(training: Training, dataset: Dataset) -> None:
     """Raise ConfigError if the configured loss or class weights do not fit the data's task."""
-    loss, numbers = training.loss, dataset.task == "numbers"
+    loss, numbers, several = training.loss, dataset.task == "numbers", dataset.task == "multilabel"
     if numbers and loss is not None and loss not in LOSSES:
         _must_prefer_labels(training, dataset)
-    if loss in LOSSES and (loss in ("squared", "absolute")) != numbers:
-        suitable = "numbers: squared or absolute" if numbers else f"{dataset.task}: cross-entropy"
+    if loss in LOSSES and ((loss in ("squared", "absolute")) != numbers or (loss == "bce") != several):
+        suitable = {"numbers": "squared or absolute", "multilabel": "bce"}.get(dataset.task, "cross-entropy")
+        suitable = f"{dataset.task}: {suitable}"
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} needs {suitable}; or remove it")
     if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")
@@ -242,6 +245,15 @@ def _must_prefer_labels(training: Training, dataset: Dataset) -> None:
 def check_inputs(network: Network, dataset: Dataset) -> None:
     """Raise ConfigError if one of our networks needs symbols and the data are numbers, or vice versa."""
     name = next((name for name, part in NETWORKS.items() if type(network) is part), None)
+    if isinstance(network, Transformer):
+        _check_tokens(network, dataset)
+        return
+    if name is not None and is_several(dataset.train_x):
+        inputs = ", ".join(dataset.train_x.dtype.names or ())
+        raise ConfigError(
+            f"model.network = {name!r}: needs one input, and examples of {dataset.name} have several ({inputs}); "
+            "name a module of your own that takes them"
+        )
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
     have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
@@ -249,6 +261,20 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
         f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
     )
+
+
+def _check_tokens(network: Transformer, dataset: Dataset) -> None:
+    """Raise ConfigError unless the data are tokens, of which the network has enough."""
+    x = dataset.train_x
+    inputs = x["input_ids"] if "input_ids" in (x.dtype.names or ()) else x
+    if inputs.dtype != np.int64:
+        raise ConfigError(
+            f"model.network = 'transformers': needs tokens, and {dataset.name} has none; set data.options.tokenizer, "
+            "or let a source of your own return input_ids and attention_mask"
+        )
+    size = network.config.get("vocab_size")
+    if isinstance(size, int) and (most := int(inputs.max())) >= size:
+        raise ConfigError(f"model.config.vocab_size = {size}: {dataset.name} has tokens up to {most}")
 
 
 def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ from fedtempo.federation import (
 )
 from fedtempo.fleet.estimates import Estimator
 from fedtempo.learning.aggregation import average, mix
+from fedtempo.learning.schedules import Schedule
 from fedtempo.learning.sections import Sections
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
@@ -38,6 +39,7 @@ from fedtempo.runtime.gather import at_once, came_back
 from fedtempo.runtime.handles import ServerCall
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.weights import problem_with
+from fedtempo.runtime.work import resolve
 
 Combine = Callable[[Sequence[Any]], Any]
 """Averages vectors."""
@@ -66,6 +68,8 @@ class Central(ABC):
     _arithmetic: Arithmetic
     _averaging: Averaging
     _training: Training
+    """Without its schedule, whose rates `_resolved` computes."""
+    _schedule: Schedule | None
     _recorder: Recorder
     _evaluations: Evaluations
     _model: Model
@@ -98,6 +102,13 @@ class Central(ABC):
 
     def steps(self, client: Client) -> int:
         return self._training.steps_per_visit(client.num_examples)
+
+    def _resolved(self, model: Model, work: Work | None) -> Training:
+        """Return the training of a visit that starts now at `model`: as configured, scheduled and requested."""
+        if self._schedule is None:
+            return resolve(self._training, work)
+        position: float = {"round": model.version, "commit": self._model.version, "time": self.now}[self._schedule.by]
+        return resolve(self._training, work, self._schedule.factor(position, self._training.lr))
 
     @abstractmethod
     def train(

@@ -24,6 +24,13 @@ class RunSettings:
         "time"
     )
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
+    evaluation_batch: Annotated[
+        Count,
+        Doc(
+            "test examples evaluated at once; fewer need less memory. Results differ by rounding, and for batch "
+            "normalisation without running statistics also by what its batches are"
+        ),
+    ] = 500
     checkpoint_every: Annotated[
         NonNegative,
         Doc(

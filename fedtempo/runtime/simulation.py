@@ -68,7 +68,8 @@ class Simulation(Central):
         server = server or ServerSettings()
         self._loop = loop
         self._clients = tuple(clients)
-        self._fleet, self._executor, self._training, self._recorder = fleet, executor, training, recorder
+        self._fleet, self._executor, self._recorder = fleet, executor, recorder
+        self._training, self._schedule = training.without_schedule(), training.schedule
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server.seconds
         self._arithmetic = executor
@@ -134,7 +135,8 @@ class Simulation(Central):
         if not self._undisturbed:
             return await super().train_all(clients, model, work, group=group)
         self._averaging.may_send(model)
-        phases = partial(self._pass_phases, training=resolve(self._training, work))
+        fixed = resolve(self._training, work) if self._schedule is None else None
+        phases = partial(self._pass_phases, work=work, training=fixed)
         return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
@@ -206,7 +208,7 @@ class Simulation(Central):
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         self._must_have_examples(examples)
-        training = resolve(self._training, work)
+        training = self._resolved(model, work)
         self._server_visits += 1
         rows = self._raw_examples().rows(examples)
         pending = self._executor.train_rows(model.location, rows, self._server_visits, training)
@@ -275,7 +277,7 @@ class Simulation(Central):
         """Start the training and let its time pass."""
         client, state = visit.client, visit.state
         owner = self._states[client.id]
-        training = resolve(self._training, work)
+        training = self._resolved(visit.received, work)
         examples, mean_s = owner.planned(training)
         owner.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
@@ -321,8 +323,13 @@ class Simulation(Central):
                 return self._visits.phase(visit, direct, "sending", None)
         return self._visits.phase(visit, seconds, "sending", self._uplink)
 
-    def _pass_phases(self, visit: Visit, training: Training) -> None:
-        """Do `_receive`, `_compute` and `_send` for a visit that nothing can delay or end early."""
+    def _pass_phases(self, visit: Visit, work: Work | None, training: Training | None) -> None:
+        """Do `_receive`, `_compute` and `_send` for a visit that nothing can delay or end early.
+
+        training: that of all visits with this work; None if it depends on when a visit begins.
+        """
+        if training is None:
+            training = self._resolved(visit.received, work)
         client, state = visit.client, visit.state
         owner = self._states[client.id]
         if not owner.takes_delivered(visit.received):

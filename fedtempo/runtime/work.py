@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -9,14 +10,21 @@ from typing import Any
 from fedtempo.federation import Work
 from fedtempo.learning.training import Training
 
+_AS_CONFIGURED = Work()
+_SMALLEST_LR = sys.float_info.min
+"""Stands for a learning rate of 0, at which a schedule may end: steps of this size change no parameter."""
 
-def resolve(training: Training, work: Work | None) -> Training:
-    """Return the configured training with the changes of this visit; None changes nothing."""
-    return training if work is None else _changed(training, work)
+
+def resolve(training: Training, work: Work | None, factor: float | None = None) -> Training:
+    """Return the configured training with the changes of this visit; None changes nothing.
+
+    factor: of the learning rate's schedule, which multiplies what the strategy requests (`Work.lr`, `Work.lr_scale`).
+    """
+    return training if work is None and factor is None else _changed(training, work or _AS_CONFIGURED, factor)
 
 
 @lru_cache(maxsize=4096)
-def _changed(training: Training, work: Work) -> Training:
+def _changed(training: Training, work: Work, factor: float | None) -> Training:
     changes: dict[str, Any] = {
         name: value
         for name, value in vars(work).items()
@@ -24,6 +32,8 @@ def _changed(training: Training, work: Work) -> Training:
     }
     if work.lr_scale is not None:
         changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
+    if factor is not None:
+        changes["lr"] = max(changes.get("lr", training.lr) * factor, _SMALLEST_LR)
     if work.epochs is not None and work.steps is None:
         changes["steps"] = None
     changes["statistics"] = training.statistics | work.statistics

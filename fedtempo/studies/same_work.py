@@ -15,7 +15,7 @@ from fedtempo.learning.training import Training
 
 Tables = Mapping[str, Any]
 
-_TRAINING = ("epochs", "steps", "batch_size", "full_batch")
+_TRAINING = ("epochs", "steps", "batch_size", "accumulate", "full_batch")
 _EXAMPLES = ("clients", "examples_per_client")
 _NOT_WORK = ("size_bytes", "dropout")
 _HELD = (1, 2, 7, 10, 25, 100, 333, 1000)

@@ -50,13 +50,22 @@ def test_one_hot_rows_are_read_as_classes(dtype: Any) -> None:
     assert data.about == "one-hot labels as 10 classes"
 
 
-@pytest.mark.parametrize(("dtype", "tasks"), [(np.float32, "'numbers'"), (np.int8, "'tokens' or 'numbers'")])
-def test_several_labels_for_one_example_are_rejected(dtype: Any, tasks: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "tasks"),
+    [(np.float32, "'multilabel' or 'numbers'"), (np.int8, "'multilabel' or 'tokens' or 'numbers'")],
+)
+def test_several_labels_for_one_example_need_a_task(dtype: Any, tasks: str) -> None:
     flags = (np.random.default_rng(2).random((60, 14)) > 0.6).astype(dtype)
-    with pytest.raises(
-        ConfigError, match=rf"multi-label classification is not supported; set data.options.task = {tasks}$"
-    ):
+    with pytest.raises(ConfigError, match=rf"that are not one-hot; set data.options.task = {tasks}$"):
         data_with(flags)
+    several = data_with(flags, task="multilabel")
+    assert (several.task, several.n_classes, several.train_y.dtype) == ("multilabel", 14, np.bool_)
+    assert np.array_equal(several.train_y, flags)
+    assert several.about == "14 labels, each 0 or 1"
+    with pytest.raises(ConfigError, match="task = 'multilabel': train_y and test_y must hold zeros and ones only"):
+        data_with(flags * 2, task="multilabel")
+    with pytest.raises(ConfigError, match=r"task = 'multilabel': train_y has shape \(60,\); must be rows of zeros"):
+        data_with(flags[:, 0], task="multilabel")
     numbers = data_with(flags, task="numbers")
     assert (numbers.task, numbers.n_classes, numbers.train_y.shape) == ("numbers", 14, (60, 14))
     with pytest.raises(ConfigError, match=r"rows must be one-hot"):
@@ -192,5 +201,5 @@ def test_the_task_of_a_users_function_is_used(monkeypatch: pytest.MonkeyPatch) -
     assert load("my_labels:takes", task="mine").task == "numbers"
     with pytest.raises(ConfigError, match=r"data.options.task: my_labels:whole returns a Dataset"):
         load("my_labels:whole", task="numbers")
-    with pytest.raises(ConfigError, match=r"task = 'class': must be 'classes', 'numbers' or 'tokens'"):
+    with pytest.raises(ConfigError, match=r"task = 'class': must be 'classes', 'multilabel', 'numbers' or 'tokens'"):
         load("my_labels:four", task="class")

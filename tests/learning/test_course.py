@@ -37,6 +37,8 @@ SETTINGS = {
     "adam": Training(optimizer="adam", lr=0.01, steps=9, weight_decay=0.01, statistics=ALL),
     "batch-adjusted": Training(loss="batch-adjusted", lr=0.05, tau=0.7),
     "full batch": Training(full_batch=True, lr=0.1, epochs=3),
+    "accumulated": Training(lr=0.05, batch_size=4, accumulate=3, statistics=ALL),
+    "accumulated clipped": Training(lr=0.05, batch_size=5, accumulate=2, momentum=0.9, clip_norm=0.5, steps=7),
 }
 
 

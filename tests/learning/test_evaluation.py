@@ -14,6 +14,8 @@ from fedtempo.learning.state import FlatModel
 def test_parts_cover_the_test_set_exactly_once():
     assert parts(0) == []
     assert parts(2 * BATCH + 1) == [(0, BATCH), (BATCH, 2 * BATCH), (2 * BATCH, 2 * BATCH + 1)]
+    assert parts(7, 3) == [(0, 3), (3, 6), (6, 7)]
+    assert parts(0, 3) == []
 
 
 def test_accuracy_and_loss_over_several_parts():

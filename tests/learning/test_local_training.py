@@ -186,6 +186,50 @@ def test_examples_per_visit_follow_from_the_number_of_steps(steps, examples):
     assert Training(batch_size=10, steps=steps).examples_per_visit(23) == examples
 
 
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lr": 0.1},
+        {"lr": 0.1, "momentum": 0.9, "clip_norm": 0.3, "proximal": 0.5},
+        {"lr": 0.01, "optimizer": "adam", "steps": 7},
+        {"lr": 0.01, "optimizer": "torch.optim:RMSprop"},
+        {"lr": 0.1, "loss": "batch-adjusted", "tau": 0.0, "epochs": 3},
+    ],
+)
+@pytest.mark.parametrize(("size", "times"), [(2, 4), (3, 2), (7, 3), (5, 9)])
+def test_accumulated_steps_are_those_of_a_larger_batch(options, activation, size, times):
+    statistics = frozenset({"squared_loss"})
+    accumulated = Training(batch_size=size, accumulate=times, statistics=statistics, **options)
+    at_once = Training(batch_size=size * times, statistics=statistics, **options)
+    one, _, ours = trained(accumulated, module=network(activation))
+    two, _, theirs = trained(at_once, module=network(activation))
+    torch.testing.assert_close(one.vector, two.vector, **double_precision(at_once))
+    assert ours == pytest.approx(theirs, rel=1e-8)
+    for examples in (1, 22, 23, 24, 100):
+        assert accumulated.steps_per_visit(examples) == at_once.steps_per_visit(examples)
+        assert accumulated.examples_per_visit(examples) == at_once.examples_per_visit(examples)
+
+
+def test_accumulation_averages_uneven_batches_by_their_sizes():
+    """Squared errors of one weight: gradients 2 x (w x - y); three examples in batches of two."""
+    x, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 0.0, 2.0], dtype=np.float32)
+    module = nn.Linear(1, 1, bias=False).double()
+    with torch.no_grad():
+        module.weight.fill_(0.5)
+    model = FlatModel(module, (1,), torch.float64)
+    training = Training(lr=0.25, batch_size=2, accumulate=2)
+    train(model, Examples(x, y, False, torch.float64), training, np.random.default_rng(0), model.vector.clone())
+    # 2 (0.5 - 1) = -1, 2 * 2 (1 - 0) = 4, 2 * 3 (1.5 - 2) = -3: their mean is 0, whatever the batches.
+    assert model.vector.item() == pytest.approx(0.5, abs=1e-15)
+
+
+def test_a_full_batch_is_not_accumulated():
+    plain, _, _ = trained(Training(lr=0.1, full_batch=True))
+    one, _, _ = trained(Training(lr=0.1, full_batch=True, accumulate=4))
+    assert torch.equal(plain.vector, one.vector)
+
+
 def test_a_client_without_examples_is_an_error():
     with pytest.raises(ConfigError, match="no examples"):
         trained(Training(), rows=np.array([], dtype=np.int64))

@@ -1,6 +1,7 @@
 import hashlib
 import math
 import time
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,10 +12,15 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.networks import CnnPsfl, Mlp
 from fedtempo.learning.training import Training
+from fedtempo.runs.config import parse
+from fedtempo.runs.launch import make_job
+from fedtempo.runs.world import build_world
+from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.executors.processes import Processes
+from tests.strategies.test_every_strategy import BASE
 
 TRAINING = Training(lr=0.1, batch_size=8)
 
@@ -137,6 +143,36 @@ def test_evaluations_count_correct_answers(executor):
     logits = model.module(torch.from_numpy(job.test_x))
     expected = float((logits.argmax(1).numpy() == job.test_y).mean())
     assert executor.evaluate(executor.initial()).result().accuracy == pytest.approx(expected, abs=1e-12)
+
+
+def test_evaluations_take_as_many_examples_at_once_as_configured():
+    sizes = []
+
+    class Watched(Mlp):
+        def build(self, input_shape, n_classes):
+            module = super().build(input_shape, n_classes)
+            module.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+            return module
+
+    results = []
+    for batch in (500, 20, 1):
+        job = replace(image_job(Watched((4,))), evaluation_batch=batch)
+        with Inline(job) as inline, OnDevice(job, "cpu", streams=1) as device, Processes(job, 2) as processes:
+            executors = (inline, device, processes)
+            found = [executor.evaluate(executor.initial()).result() for executor in executors]
+        assert found[0] == found[1] == found[2]
+        assert sizes == {500: [50], 20: [20, 20, 10], 1: [1] * 50}[batch] * 2
+        sizes.clear()
+        results.append(found[0])
+    assert len({result.accuracy for result in results}) == 1
+    assert results[1].loss == pytest.approx(results[0].loss, rel=1e-5)
+
+
+def test_a_configuration_says_how_many_examples_are_evaluated_at_once():
+    tables = {**BASE, "strategy": {"name": "fedavg"}, "executor": {"kind": "inline"}}
+    config = parse(tables).with_changes({"run.horizon": 3.0, "run.evaluation_batch": 7})
+    assert make_job(config, build_world(config)).test_parts[-1] == (35, 40)
+    assert make_job(parse(tables), build_world(config)).evaluation_batch == 500
 
 
 def test_inline_restores_pytorchs_settings():

@@ -19,6 +19,7 @@ import torch
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
@@ -27,6 +28,7 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
+from fedtempo.parts.inputs import input_shape, is_several
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.version import PROTOCOL
@@ -81,6 +83,8 @@ class Answers:
         for name, enabled in (("tell_labels", settings.tell_labels), ("share_examples", settings.share_examples)):
             if enabled and self._task != "classes":
                 raise ConfigError(f"{name} = true: needs classes, but {settings.data.source} has {self._task}")
+        if settings.share_examples and is_several(self._x):
+            raise ConfigError("share_examples = true: examples with several inputs cannot be uploaded; set it to false")
         self._built: _Built | None = None
         self.held: HeldVisit | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
@@ -153,6 +157,8 @@ class Answers:
         examples = self._examples
         if not names or not examples.class_names or tuple(names) == self._class_order:
             return
+        if examples.task == "multilabel":
+            raise Refusal(f"its labels are {', '.join(examples.class_names)}; the server's are {', '.join(names)}")
         number_of = {str(name): number for number, name in enumerate(names)}
         if unknown := [name for name in examples.class_names if name not in number_of]:
             raise Refusal(f"its class {unknown[0]!r} is not among the server's: {', '.join(number_of)}")
@@ -170,7 +176,7 @@ class Answers:
             "num_examples": len(self._y),
             "label_histogram": histogram,
             "shares_examples": settings.share_examples,
-            "input_shape": list(self._x.shape[1:]),
+            "input_shape": input_shape(self._x) if is_several(self._x) else list(self._x.shape[1:]),
             "task": self._task,
         }
 
@@ -184,8 +190,8 @@ class Answers:
         job, limits = content["job"], self._settings.limits
         training = construct(Training, content["training"], "training")
         for name in {training.loss or "cross-entropy", training.optimizer} - {*LOSSES, *OPTIMIZERS}:
-            if name not in self._settings.training:
-                raise Refusal(f"training: {name!r} is neither fedtempo's nor among `training` in this client's TOML")
+            self._must_agree_to(name)
+        augment = self._augmentation(job.get("augment"))
         processed = training.examples_per_visit(len(self._y))
         if limits.examples is not None and processed > limits.examples:
             raise Refusal(f"the visit would process {processed} examples; limits.examples = {limits.examples}")
@@ -196,12 +202,22 @@ class Answers:
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             with network_code(built.network):
-                statistics = train(built.model, built.examples, training, rng, received)
+                statistics = train(built.model, built.examples, training, rng, received, augment=augment)
             pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
         return built.model.vector.numpy().copy(), result
+
+    def _must_agree_to(self, name: str) -> None:
+        if name not in self._settings.training:
+            raise Refusal(f"training: {name!r} is neither fedtempo's nor among `training` in this client's TOML")
+
+    def _augmentation(self, name: str | None) -> Augmentation | None:
+        if name is None:
+            return None
+        self._must_agree_to(name)
+        return Augmentation(name)
 
     def _build(self, job: Mapping[str, Any]) -> _Built:
         """Return the job's model, cached if the last visit had the same job."""
@@ -212,11 +228,11 @@ class Answers:
         n_classes = int(job["n_classes"])
         if self._task == "classes" and self._y.max() >= n_classes:
             raise Refusal(f"its labels go up to {self._y.max()}, but the server has {n_classes} classes")
-        if self._task == "tokens" and (most := max(self._x.max(), self._y.max())) >= n_classes:
+        if self._task == "tokens" and (most := self._largest_token()) >= n_classes:
             raise Refusal(f"its tokens go up to {most}, but the server has {n_classes} tokens")
-        if self._task == "numbers" and self._n_outputs != n_classes:
+        if self._task in ("numbers", "multilabel") and self._n_outputs != n_classes:
             raise Refusal(f"its labels have {self._n_outputs} numbers each, but the server's have {n_classes}")
-        network, shape = self._network(job["network"]), self._x.shape[1:]
+        network, shape = self._network(job["network"]), input_shape(self._x)
         self._check_size(network, n_classes)
         keep_freed_memory()
         with network_code(network):
@@ -226,6 +242,9 @@ class Answers:
         self._built = _Built(described, network, model, Examples(self._x, self._y, model.channels_last))
         return self._built
 
+    def _largest_token(self) -> int:
+        return int(self._y.max() if is_several(self._x) else max(self._x.max(), self._y.max()))
+
     def _network(self, table: Mapping[str, Any]) -> Network:
         fields = {name: value for name, value in table.items() if name != "network"}
         name = table["network"]
@@ -234,6 +253,9 @@ class Answers:
         if name not in NETWORKS:
             raise Refusal(f"network {name!r} is neither fedtempo's nor among `networks` in this client's TOML")
         network: Network = construct(NETWORKS[name], fields, "model")
+        pretrained = fields.get("pretrained")
+        if pretrained is not None and pretrained not in self._settings.networks:
+            raise Refusal(f"model.pretrained = {pretrained!r} is not among `networks` in this client's TOML")
         return network
 
     def _check_size(self, network: Network, n_classes: int) -> None:
@@ -242,7 +264,8 @@ class Answers:
         if limit is None:
             return
         with torch.device("meta"):
-            module = network.build(self._x.shape[1:], n_classes)
+            shape: Any = input_shape(self._x)
+            module = network.build(shape, n_classes)
         needed = 4 * _COPIES * sum(parameter.numel() for parameter in module.parameters()) / 1e6
         if needed > limit:
             raise Refusal(f"the model needs {needed:.0f} MB; limits.memory_mb = {limit:g}")

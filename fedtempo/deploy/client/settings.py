@@ -114,12 +114,14 @@ class ClientSettings:
     tell_labels: Annotated[bool, Doc("reveal the number of examples of each class")] = False
     share_examples: Annotated[bool, Doc("send raw examples to the server on request")] = False
     networks: Annotated[
-        tuple[str, ...], Field(strict=False), Doc("own networks that it agrees to train, as module:Class")
+        tuple[str, ...],
+        Field(strict=False),
+        Doc("own networks that it agrees to train, as module:Class, and pretrained models, by name or folder"),
     ] = ()
     training: Annotated[
         tuple[str, ...],
         Field(strict=False),
-        Doc("own losses and optimisers that it agrees to use, as module:name"),
+        Doc("own losses, optimisers and augmentations that it agrees to use, as module:name"),
     ] = ()
     pace_s: Annotated[
         NonNegative,

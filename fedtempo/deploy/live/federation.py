@@ -77,7 +77,8 @@ class LiveFederation(Central):
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
         self._loop = loop
-        self._clients, self._server, self._training, self._recorder = tuple(clients), server, training, recorder
+        self._clients, self._server, self._recorder = tuple(clients), server, recorder
+        self._training, self._schedule = training.without_schedule(), training.schedule
         self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
         self._averaging = Averaging(rules, recorder, self.rng, server.sections)
@@ -88,6 +89,8 @@ class LiveFederation(Central):
         self._ended: asyncio.Future[str] = loop.create_future()
         self._class_names = {"class_names": list(class_names)}
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
+        if server.augment is not None:
+            self._job["augment"] = server.augment
         self._roster = Roster(clients, nodes)
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
         self._late_joiners = LateJoiners(loop, self._roster)
@@ -199,7 +202,7 @@ class LiveFederation(Central):
 
     async def train_on_server(self, model: Model, examples: Sequence[Examples], work: Work | None = None) -> Model:
         self._must_have_examples(examples)
-        training = resolve(self._training, work)
+        training = self._resolved(model, work)
         self._server_visits += 1
         x, y = self._uploads.gathered(examples)
         return Model(model.version, await self._server.train_on(model.location, x, y, self._server_visits, training))
@@ -270,7 +273,7 @@ class LiveFederation(Central):
         """Return the content of a training call, and the expected seconds of training."""
         state = self._states[visit.client.id]
         state.visits += 1
-        training = resolve(self._training, work)
+        training = self._resolved(visit.received, work)
         content = {
             "stay": visit.state.number,
             "job": self._job,

@@ -14,6 +14,7 @@ from fedtempo.deploy.live.messages import Answer, Call, Grid
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.roster import Description, Roster, as_clients, read_description
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.parts.inputs import InputShape
 
 DESCRIBE_S = 60.0
 """Seconds within which a node must describe its client."""
@@ -42,7 +43,7 @@ def wait_for_clients(
     *,
     at_least: int | None = None,
     names: Collection[str] = (),
-    shape: tuple[int, ...] | None = None,
+    shape: InputShape | None = None,
     task: str | None = None,
     class_names: Sequence[str] = (),
     say: Callable[[str], None] = lambda _: None,

@@ -11,6 +11,7 @@ from typing import Any
 from fedtempo.deploy.live.messages import BadUpdate, Reply
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.parts.inputs import InputShape, shape_of_json
 from fedtempo.parts.natural_order import natural
 from fedtempo.version import PROTOCOL
 
@@ -20,14 +21,15 @@ class Description:
     """A client's description of itself.
 
     label_histogram: examples of each class; None if the client does not reveal it. shares_examples: whether it agrees
-    to upload raw examples. input_shape: shape of one example. task: what its labels are (classes, tokens, numbers).
+    to upload raw examples. input_shape: shape of one example, or of each of its inputs. task: what its labels are
+    (classes, tokens, numbers).
     """
 
     name: str
     num_examples: int
     label_histogram: tuple[int, ...] | None
     shares_examples: bool
-    input_shape: tuple[int, ...]
+    input_shape: InputShape
     task: str = "classes"
 
     @classmethod
@@ -44,7 +46,7 @@ class Description:
                 num_examples=int(content["num_examples"]),
                 label_histogram=None if histogram is None else tuple(int(count) for count in histogram),
                 shares_examples=content["shares_examples"] is True,
-                input_shape=tuple(int(side) for side in content["input_shape"]),
+                input_shape=shape_of_json(content["input_shape"]),
                 task=str(content.get("task", "classes")),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -58,7 +60,7 @@ class Description:
     @classmethod
     def restored(cls, description: Mapping[str, Any]) -> Description:
         """Return the description that a journal holds as JSON values."""
-        histogram, shape = description["label_histogram"], tuple(description["input_shape"])
+        histogram, shape = description["label_histogram"], shape_of_json(description["input_shape"])
         return cls(**{**description, "label_histogram": histogram and tuple(histogram), "input_shape": shape})
 
 

@@ -40,11 +40,12 @@ class Server:
         inline = Inline(job)
         self._inline, self._job, self._seed = inline, job, job.seed
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
-        self._model = job.model()
+        self._model, self._augment = job.model(), job.augmentation()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
         self.size_bytes, self.sections = inline.size_bytes, inline.sections
-        self.layout = self._model.layout
-        self.input_shape = tuple(job.x.shape[1:])
+        self.layout, self.augment = self._model.layout, job.augment
+        self.input_shape = job.x.shape[1:]
+        """Shape of an uploaded example, which has one input."""
         self.example_bytes = job.x[:1].nbytes
 
     def initial(self) -> Any:
@@ -80,7 +81,7 @@ class Server:
             with fixed_numerics():
                 rng = keyed_generator(self._seed, "server training", visit)
                 examples = Examples(x, y, self._model.channels_last)
-                statistics = train(self._model, examples, training, rng, vector)
+                statistics = train(self._model, examples, training, rng, vector, augment=self._augment)
                 result = TrainingResult(statistics, 0.0, self._model.vector.numpy().copy())
                 stored: TrainingResult = self.operations.store(result)
                 return stored

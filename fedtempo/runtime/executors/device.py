@@ -26,7 +26,7 @@ from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
-from fedtempo.runtime.executors.job import Job
+from fedtempo.runtime.executors.job import Job, labels_of
 from fedtempo.runtime.executors.resident import Recordings, Resident
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from fedtempo.runtime.executors.streams import CudaStream, HostStream, Mark, Stream
@@ -152,7 +152,7 @@ class OnDevice:
         self.failure = job.failure
         self._job, self._streams = job, streams
         self._recordings = Recordings(graphs)
-        self._labels = torch.from_numpy(np.array(job.y, dtype=np.float32 if job.y.dtype.kind == "f" else np.int64))
+        self._labels = torch.from_numpy(labels_of(job.y).copy())
         with device_memory():
             model = job.model(self._device)
             self._initial = DeviceModel(model.vector.clone())
@@ -162,7 +162,9 @@ class OnDevice:
         self.sections = model.sections
         self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
-        self._tester = Resident(self._make_stream(False), model, self._examples, self._test, self._recordings)
+        self._tester = Resident(
+            self._make_stream(False), model, self._examples, self._test, self._recordings, job.test_parts, job.augment
+        )
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
         self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
         self._running: deque[tuple[_Operation[Any], Resident]] = deque()
@@ -348,7 +350,15 @@ class OnDevice:
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
             with device_memory():
                 model = self._job.model(self._device)
-            free = Resident(self._make_stream(True), model, self._examples, self._test, self._recordings)
+            free = Resident(
+                self._make_stream(True),
+                model,
+                self._examples,
+                self._test,
+                self._recordings,
+                self._job.test_parts,
+                self._job.augment,
+            )
             self._residents.append(free)
             load[id(free)] = 0
             self._settle()

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from fedtempo.errors import FedtempoError
-from fedtempo.learning.evaluation import combine, parts
+from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
@@ -68,7 +68,7 @@ class Inline:
         self._initial = InlineModel(model.vector.numpy().copy())
         self.sections = model.sections
         self._frozen = self._initial.vector[self.sections.moving :]
-        self._test_size = len(job.test_x)
+        self._test_size, self._parts = len(job.test_x), job.test_parts
         self.size_bytes = 4 * model.n_parameters
 
     def initial(self) -> InlineModel:
@@ -91,7 +91,7 @@ class Inline:
     def evaluate(self, location: InlineModel) -> Deferred[Evaluation]:
         def operation() -> Evaluation:
             size = self._test_size
-            results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in parts(size)]
+            results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in self._parts]
             return Evaluation(*combine(results, size))
 
         return Deferred(operation, self._failure)

@@ -11,13 +11,15 @@ import torch
 
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
-from fedtempo.learning.evaluation import evaluate_part
+from fedtempo.learning.augmentation import Augmentation
+from fedtempo.learning.evaluation import BATCH, evaluate_part, parts
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import input_shape
 from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
@@ -32,9 +34,10 @@ Answer = tuple[dict[str, float], str | None]
 class Job:
     """One run's network and data.
 
-    x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples as row numbers of x; a row
-    may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random draws. faults: faults
-    of clients' updates.
+    x (n, ...), y (n, ...): training examples of all clients, as in `Dataset`. clients: each client's examples as row
+    numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
+    draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
+    `Augmentation`. evaluation_batch: test examples that are evaluated at once.
     """
 
     network: Network
@@ -46,10 +49,21 @@ class Job:
     test_y: Array
     seed: int
     faults: Faults = field(default_factory=Faults)
+    augment: str | None = None
+    evaluation_batch: int = BATCH
+
+    @property
+    def test_parts(self) -> list[tuple[int, int]]:
+        """The batches of an evaluation, as (start, stop) of the test examples."""
+        return parts(len(self.test_x), self.evaluation_batch)
+
+    def augmentation(self) -> Augmentation | None:
+        """Return what changes training batches, if anything does; each trainer needs its own."""
+        return None if self.augment is None else Augmentation(self.augment)
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
         """Return the initial model on a device."""
-        shape = self.x.shape[1:]
+        shape = input_shape(self.x)
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         with network_code(self.network):
             return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
@@ -108,18 +122,19 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
     rows = [np.asarray(client, dtype=np.int64) for client in job.clients]
     arrays = {
         "x": x,
-        "y": _labels(job.y),
+        "y": labels_of(job.y),
         "rows": np.concatenate([*rows, np.empty(0, dtype=np.int64)]),
         "ends": np.cumsum([len(client) for client in rows], dtype=np.int64),
         "test_x": test_x,
-        "test_y": _labels(job.test_y),
+        "test_y": labels_of(job.test_y),
     }
     empty: Array = np.empty(0)
     return PackedJob(replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty), channels_last), arrays
 
 
-def _labels(array: Array) -> Array:
-    return np.asarray(array, dtype=np.float32 if array.dtype.kind == "f" else np.int64)
+def labels_of(array: Array) -> Array:
+    """Return labels in the types that `Examples` uses without a copy."""
+    return np.asarray(array, dtype={"f": np.float32, "b": np.bool_}.get(array.dtype.kind, np.int64))
 
 
 def _single_precision(array: Array) -> Array:
@@ -133,6 +148,7 @@ class Trainer:
         keep_freed_memory()
         self.model = model
         self._job = job
+        self._augment = job.augmentation()
         self._examples = Examples(job.x, job.y, model.channels_last)
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
 
@@ -154,7 +170,7 @@ class Trainer:
     def _train(
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training
     ) -> dict[str, float]:
-        statistics = train(self.model, self._examples, training, rng, received, rows)
+        statistics = train(self.model, self._examples, training, rng, received, rows, self._augment)
         np.copyto(out, self.model.vector.numpy())
         return statistics
 

@@ -79,7 +79,7 @@ class OnRay(Workers[_Actor]):
         resources: Mapping[str, float] | None = None,
     ) -> None:
         model = job.model()
-        super().__init__(model, len(job.test_x))
+        super().__init__(model, job.test_parts)
         self._session = session = Session(address, workers and workers * num_cpus)
         self._ray = session.ray
         self._starting: dict[Any, _Actor] = {}

@@ -56,7 +56,7 @@ class Processes(Workers[_Process]):
         if method not in methods:
             raise ConfigError(f"executor.start_method = {method!r}: this system supports {', '.join(methods)}")
         model = job.model()
-        super().__init__(model, len(job.test_x))
+        super().__init__(model, job.test_parts)
         self._number = 0
         self._started = 0
         prefix = segment_prefix()

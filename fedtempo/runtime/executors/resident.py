@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.course import Course, pieces
-from fedtempo.learning.evaluation import parts, sums
+from fedtempo.learning.evaluation import sums
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import batches
 from fedtempo.learning.numerics import torch_seed
@@ -48,12 +49,15 @@ class Recordings:
         self._obstacles: dict[Training | None, str | None] = {}
         self.made = self.repeated = self.plain = 0
 
-    def allowed(self, settings: Training, example: Callable[[], object]) -> bool:
-        """Return whether visits with these settings are recorded. example: makes such a step; called the first time."""
+    def allowed(self, settings: Training, find_obstacle: Callable[[], str | None]) -> bool:
+        """Return whether visits with these settings are recorded.
+
+        find_obstacle: returns why such a step cannot be recorded, if so; called the first time.
+        """
         if not self._wanted:
             return False
         if settings not in self._obstacles:
-            reason = obstacle(example)
+            reason = find_obstacle()
             if reason is not None and reason not in self._obstacles.values():
                 self._warn(reason)
             self._obstacles[settings] = reason
@@ -105,10 +109,21 @@ class Resident:
     """One model in one stream. examples, test and recordings are shared by all streams of the device."""
 
     def __init__(
-        self, stream: Stream, model: FlatModel, examples: Examples, test: Examples, recordings: Recordings
+        self,
+        stream: Stream,
+        model: FlatModel,
+        examples: Examples,
+        test: Examples,
+        recordings: Recordings,
+        parts: Sequence[tuple[int, int]],
+        augment: str | None = None,
     ) -> None:
+        """parts: the batches of evaluations, as (start, stop). augment: the user's function that changes each training
+        batch (`data.augment`), which is never recorded.
+        """
         self.stream = stream
-        self._model, self._examples, self._test = model, examples, test
+        self._augment = None if augment is None else Augmentation(augment)
+        self._model, self._examples, self._test, self._parts = model, examples, test, parts
         self._recordings = recordings
         self._courses: OrderedDict[Training, _Recorded] = OrderedDict()
 
@@ -131,7 +146,7 @@ class Resident:
                     course.begin_measuring(received)
                     self._do("measure", recorded, self.stream.sent(rows), sizes, allowed)
             with seeded():
-                course.begin(received, training.lr)
+                course.begin(received, training.lr, seed)
                 self._do("step", recorded, order, _sizes(visit_batches), allowed)
             self._model.restore_frozen(received)
             outcome = self.stream.fetched(course.outcome())
@@ -141,7 +156,7 @@ class Resident:
         """Start an evaluation; the result has a row per part (`evaluation.evaluate_part`), valid after the mark."""
         with self.stream.active():
             self._model.load(received)
-            results = [sums(self._model, self._test, start, stop) for start, stop in parts(len(self._test))]
+            results = [sums(self._model, self._test, start, stop) for start, stop in self._parts]
             return self.stream.fetched(torch.stack(results)) if results else torch.empty(0, 2), self.stream.mark()
 
     def _recorded(self, training: Training, batch: Tensor) -> tuple[_Recorded, bool]:
@@ -149,7 +164,7 @@ class Resident:
         settings = _without_step_size(training)
         recorded = self._courses.get(settings)
         if recorded is None:
-            recorded = self._courses[settings] = _Recorded(Course(self._model, self._examples, settings))
+            recorded = self._courses[settings] = _Recorded(Course(self._model, self._examples, settings, self._augment))
             if len(self._courses) > MAX_COURSES:
                 self._courses.popitem(last=False)
         self._courses.move_to_end(settings)
@@ -160,7 +175,10 @@ class Resident:
                 course.begin(self._model.vector.clone(), 1.0)
                 course.step(batch)
 
-        return recorded, self._recordings.allowed(settings, example)
+        def find_obstacle() -> str | None:
+            return obstacle(example) if self._augment is None else "data.augment is a function of yours"
+
+        return recorded, self._recordings.allowed(settings, find_obstacle)
 
     def _do(self, method: str, recorded: _Recorded, order: Tensor, sizes: Sequence[int], allowed: bool) -> None:
         """Call a method of the course for each batch of `order`, piece by piece."""

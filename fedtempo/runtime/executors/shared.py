@@ -51,7 +51,7 @@ class Segment:
         """Open the block that another process created."""
         return cls(SharedMemory(name))
 
-    def array(self, shape: tuple[int, ...], dtype: str, offset: int = 0) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: str | np.dtype[Any], offset: int = 0) -> Array:
         """Return part of the block as an array."""
         return np.asarray(_MemoryOwner(np.ndarray(shape, dtype, buffer=self._memory.buf, offset=offset), self._memory))
 
@@ -78,7 +78,7 @@ class Placement:
     """Positions of arrays in one segment: dtype, shape and offset by name. Small and picklable."""
 
     segment: str
-    arrays: Mapping[str, tuple[str, tuple[int, ...], int]]
+    arrays: Mapping[str, tuple[np.dtype[Any], tuple[int, ...], int]]
 
     def views(self, segment: Segment) -> dict[str, Array]:
         """Return the arrays in the segment's memory, without copies."""
@@ -89,7 +89,7 @@ def place(name: str, arrays: Mapping[str, Array]) -> tuple[Placement, Segment]:
     """Copy arrays into a new segment of this name."""
     positions, end = {}, 0
     for key, array in arrays.items():
-        positions[key] = (array.dtype.str, array.shape, end)
+        positions[key] = (array.dtype, array.shape, end)
         end += _aligned(array.nbytes)
     placement, segment = Placement(name, positions), Segment.create(name, end)
     for key, view in placement.views(segment).items():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 from fedtempo.errors import FedtempoError, WorkerError
-from fedtempo.learning.evaluation import combine, parts
+from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
@@ -97,10 +97,11 @@ class Workers(ABC, Generic[W]):
     _close: weakref.finalize[Any, Any]
     """Ends the workers and frees the memory."""
 
-    def __init__(self, model: FlatModel, test_size: int) -> None:
-        """model: the initial one."""
+    def __init__(self, model: FlatModel, test_parts: Sequence[tuple[int, int]]) -> None:
+        """model: the initial one. test_parts: see `Job`."""
         self.size_bytes = 4 * model.n_parameters
-        self.sections, self._size, self._test_size = model.sections, model.size, test_size
+        self.sections, self._size = model.sections, model.size
+        self._test_parts, self._test_size = test_parts, test_parts[-1][1] if test_parts else 0
         self._frozen: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()
         self._tests: deque[weakref.ref[Task]] = deque()
@@ -160,7 +161,7 @@ class Workers(ABC, Generic[W]):
 
     def evaluate(self, location: Any) -> Pending[Evaluation]:
         self._must_be_open()
-        tasks = [self._new_test(location, start, stop) for start, stop in parts(self._test_size)]
+        tasks = [self._new_test(location, start, stop) for start, stop in self._test_parts]
         self._tests.extend(weakref.ref(task) for task in tasks)
         self._pump(0)
         return _Test(self, tasks, self._test_size)

@@ -47,6 +47,16 @@ def test_the_same_call_gives_the_same_bits_and_another_visit_different_ones() ->
     assert not np.array_equal(first, other)
 
 
+def test_a_client_augments_only_with_functions_that_it_agreed_to() -> None:
+    name = "tests.learning.own_training:noise"
+    asked = call(augment=name)
+    refused = client().answer("train", asked, (VECTOR,))[0]["refused"]
+    assert f"{name!r} is neither fedtempo's nor among `training`" in refused
+    _, (augmented,) = client(training=[name]).answer("train", asked, (VECTOR,))
+    _, (plain,) = client().answer("train", call(), (VECTOR,))
+    assert not np.array_equal(augmented, plain)
+
+
 def test_a_notice_is_logged_in_one_line_and_keeps_remembered_answers(caplog: pytest.LogCaptureFixture) -> None:
     answers = client()
     content, (trained,) = answers.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
