@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -29,10 +30,13 @@ from fedtempo.errors import FedtempoError
 from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_trace
 from fedtempo.fleet.fitting import fit
 from fedtempo.fleet.traces import Trace
+from fedtempo.learning.naming import Naming, Piece
 from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
+from fedtempo.record.models import model_sha256
 from fedtempo.report.html import write_report
 from fedtempo.runs.config import load, parse
+from fedtempo.runs.models import read_model
 from tests.data.test_idx import encode
 from tests.report.fake_runs import fake_run
 
@@ -127,6 +131,12 @@ def read_fleet(content: bytes, folder: Path) -> None:
     parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": str(path)}}).dump()
 
 
+def read_model_file(content: bytes, folder: Path) -> None:
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models/last.safetensors").write_bytes(content)
+    read_model(folder, "last", model_sha256(np.arange(12, dtype=np.float32)))
+
+
 def read_images(content: bytes, folder: Path) -> None:
     path = folder / "images-idx3-ubyte"
     path.write_bytes(content)
@@ -163,6 +173,13 @@ def parquet() -> bytes:
     file = io.BytesIO()
     write_table(table({"x": [0.5, 1.5] * 20, "kind": ["a", "b"] * 20, "who": [1, 2, 3, 4] * 10}), file)
     return file.getvalue()
+
+
+def model_file() -> bytes:
+    pieces = {"0.weight": Piece("0.weight", 0, (1, 2, 1, 2), True), "1.weight": Piece("1.weight", 4, (2, 4))}
+    naming = Naming(12, [*pieces, "counter"], pieces, {"counter": np.array(0)})
+    named = naming.named(np.arange(12, dtype=np.float32))
+    return safetensors.numpy.save(named, naming.metadata())
 
 
 def picture(kind: str) -> bytes:
@@ -222,6 +239,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
+    "model": (read_model_file, [model_file()]),
     "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),

@@ -344,8 +344,8 @@ def _untracked(config: Config) -> None:
 
 def _in_memory(run: Run, display: Display) -> Result:
     with display.watching(run.config) as watch:
-        summary, records, model = dataclasses.replace(run, watch=watch).in_memory()
-    return Result(records, summary, run.config.tables, None, model)
+        summary, records, models = dataclasses.replace(run, watch=watch).in_memory()
+    return Result(records, summary, run.config.tables, None, models)
 
 
 def _section(name: str, part: Part) -> dict[str, Any]:

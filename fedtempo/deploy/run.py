@@ -30,12 +30,12 @@ from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
-from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.run import Loaded, finish
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
@@ -174,8 +174,8 @@ def _deploy(
             ]
             wait_for_nodes(grid, len(joined), settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
-            summary = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
-    finish(folder, summary, None, loaded=loaded)
+            summary, models = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
+    finish(folder, summary, models, config.run.keep, loaded=loaded)
     if summary["ended"] != "interrupted":
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
     return summary
@@ -190,8 +190,8 @@ def _play(
     journal: Journal | None,
     watch: Watch,
     make_recorder: Callable[..., Recorder],
-) -> dict[str, Any]:
-    """Run with the clients that have joined."""
+) -> tuple[dict[str, Any], TrainedModels]:
+    """Run with the clients that have joined; return the summary and the models."""
     from fedtempo.deploy.live.server import Server
     from fedtempo.runtime.executors.job import Job
 
@@ -288,13 +288,10 @@ def _play(
         if arithmetic:
             arithmetic[0].settle()
         recorder.finish(outcome.ended, outcome.end_s, outcome.model)
-        if outcome.model is not None:
-            models = ModelFiles(folder.models)
-            recorder.fact("model_sha256", models.add(outcome.model))
-            models.sync()
+        record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
-        return recorder.summary()
+        return recorder.summary(), models_of(outcome, server.naming)
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:

@@ -40,6 +40,14 @@ class RunSettings:
         Field(strict=False),
         Doc("trackers that also receive the run's numbers: tensorboard, mlflow, wandb, or module:Class"),
     ] = ()
+    keep: Annotated[
+        tuple[Literal["last", "best"], ...],
+        Field(strict=False),
+        Doc(
+            "models that a run leaves in its folder, as named tensors: last, the final model; best, the evaluated "
+            "model with the best accuracy (R^2 for numbers; the first of equal ones)"
+        ),
+    ] = ("last",)
     verify: Annotated[bool, Doc("check the consistency of records during the run; for developers of fedtempo")] = False
 
     def __post_init__(self) -> None:

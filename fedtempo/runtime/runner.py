@@ -18,9 +18,11 @@ from fedtempo.errors import FedtempoError, StrategyError, UserCodeError
 from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.parts.user_code import part_name, user_error, with_lines
 from fedtempo.runtime import clock
-from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.evaluations import Best, Evaluations
 from fedtempo.runtime.executors import Evaluator
 from fedtempo.runtime.run_settings import RunSettings
+
+Vector = npt.NDArray[np.float32]
 
 
 class Interruptible(Protocol):
@@ -46,12 +48,13 @@ class Outcome:
 
     ended: "horizon", "target", "budget" (of commits, or the strategy returned) or "interrupted". end_s: the clock then.
     model: the global model's flat parameters; None without training, and for a resumed run that was interrupted again
-    during its replay.
+    during its replay. best: the best model evaluated, if the run keeps it, and its flat parameters.
     """
 
     ended: str
     end_s: float
-    model: npt.NDArray[np.float32] | None
+    model: Vector | None
+    best: tuple[Best, Vector] | None = None
 
 
 class Driven(Federation, Protocol):
@@ -107,7 +110,7 @@ def simulate(
     state: dict[str, Any] = {}
 
     async def main() -> str:
-        evaluations = Evaluations(
+        evaluations = state["evaluations"] = Evaluations(
             executor,
             recorder,
             every=settings.evaluate_every if settings.evaluate == "time" else None,
@@ -115,6 +118,7 @@ def simulate(
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
             wait=wait,
+            keep_best="best" in settings.keep,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
@@ -141,8 +145,15 @@ def simulate(
             error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
         raise
     sim: F | None = state.get("sim")
-    trained = executor.trains and not (journal and journal.replays)
-    return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
+    if sim is None or not executor.trains or (journal and journal.replays):
+        return Outcome(ended, state.get("end_s", 0.0), None)
+    best: Best | None = state["evaluations"].best
+    return Outcome(
+        ended,
+        state.get("end_s", 0.0),
+        executor.vector(sim.model.location),
+        None if best is None else (best, executor.vector(best.model.location)),
+    )
 
 
 async def _until_the_end(

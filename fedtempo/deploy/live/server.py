@@ -42,7 +42,7 @@ class Server:
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
         self._model = job.model()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
-        self.size_bytes, self.sections = inline.size_bytes, inline.sections
+        self.size_bytes, self.sections, self.naming = inline.size_bytes, inline.sections, inline.naming
         self.layout = self._model.layout
         self.input_shape = tuple(job.x.shape[1:])
         self.example_bytes = job.x[:1].nbytes

@@ -113,7 +113,8 @@ class Journalled:
         every_s: float,
         wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.size_bytes, self.trains, self.sections = executor.size_bytes, executor.trains, executor.sections
+        self.size_bytes, self.trains = executor.size_bytes, executor.trains
+        self.sections, self.naming = executor.sections, executor.naming
         self._executor, self._journal, self._models = executor, journal, models
         self._every_s, self._wall_s = every_s, wall_s
         self._initial = Location(0, executor.initial())

@@ -100,7 +100,8 @@ class Workers(ABC, Generic[W]):
     def __init__(self, model: FlatModel, test_size: int) -> None:
         """model: the initial one."""
         self.size_bytes = 4 * model.n_parameters
-        self.sections, self._size, self._test_size = model.sections, model.size, test_size
+        self.sections, self.naming = model.sections, model.naming
+        self._size, self._test_size = model.size, test_size
         self._frozen: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()
         self._tests: deque[weakref.ref[Task]] = deque()
