@@ -5,6 +5,7 @@ The default tests take a few mutations of each kind, the slow one ten thousand.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -31,6 +33,7 @@ from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_tra
 from fedtempo.fleet.fitting import fit
 from fedtempo.fleet.traces import Trace
 from fedtempo.learning.naming import Naming, Piece
+from fedtempo.learning.pretrained import read_tensors
 from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
 from fedtempo.record.models import model_sha256
@@ -137,6 +140,13 @@ def read_model_file(content: bytes, folder: Path) -> None:
     read_model(folder, "last", model_sha256(np.arange(12, dtype=np.float32)))
 
 
+def read_initial(content: bytes, folder: Path) -> None:
+    for name in ("initial.safetensors", "initial.pt"):
+        (folder / name).write_bytes(content)
+        with contextlib.suppress(FedtempoError):
+            read_tensors(str(folder / name))
+
+
 def read_images(content: bytes, folder: Path) -> None:
     path = folder / "images-idx3-ubyte"
     path.write_bytes(content)
@@ -180,6 +190,12 @@ def model_file() -> bytes:
     naming = Naming(12, [*pieces, "counter"], pieces, {"counter": np.array(0)})
     named = naming.named(np.arange(12, dtype=np.float32))
     return safetensors.numpy.save(named, naming.metadata())
+
+
+def saved_state() -> bytes:
+    file = io.BytesIO()
+    torch.save({"weight": torch.ones(2, 3), "counter": torch.tensor(3)}, file)
+    return file.getvalue()
 
 
 def picture(kind: str) -> bytes:
@@ -240,6 +256,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
     "model": (read_model_file, [model_file()]),
+    "initial model": (read_initial, [model_file(), saved_state()]),
     "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),

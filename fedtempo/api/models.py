@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedtempo.errors import ConfigError, RunError, nearest
 from fedtempo.learning.networks import create, network_code
 from fedtempo.record.models import write_arrays, write_file
-from fedtempo.runs.config import network_from
+from fedtempo.runs.config import NOT_OF_NETWORK, network_from
 from fedtempo.runs.models import KINDS, TrainedModel
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def build_recorded_network(config: Mapping[str, Any], facts: Mapping[str, Any]) 
     table, shape = config.get("model"), facts.get("network")
     if not isinstance(table, dict) or shape is None:
         raise ConfigError("this run does not record its network; build the module yourself and use load_into")
-    options = {key: value for key, value in table.items() if key not in ("network", "size_bytes")}
+    options = {key: value for key, value in table.items() if key not in ("network", *NOT_OF_NETWORK)}
     return _built(str(table.get("network", "mlp")), shape["input_shape"], shape["outputs"], 0, options)
 
 

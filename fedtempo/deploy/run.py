@@ -26,6 +26,8 @@ from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.learning.networks import create
+from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder
@@ -210,6 +212,7 @@ def _play(
         test_x=dataset.test_x[test],
         test_y=dataset.test_y[test],
         seed=seed,
+        initial=_initial(config, dataset),
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
@@ -262,7 +265,7 @@ def _play(
                 event_log=event_log,
                 fleet=fleet,
                 server=server,
-                network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
+                network=config.network_table,
                 n_classes=dataset.n_classes,
                 training=training,
                 settings=settings,
@@ -292,6 +295,19 @@ def _play(
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary(), models_of(outcome, server.naming)
+
+
+def _initial(config: Config, dataset: Dataset) -> InitialState | None:
+    """Return the initial state that the configuration names. Raises ConfigError if clients could not know all of it."""
+    initial = config.initial.read()
+    if initial is not None:
+        module = create(config.network, dataset.test_x.shape[1:], dataset.n_classes, 0)
+        if names := initial.integers_changed_in(module):
+            raise ConfigError(
+                f"model.initial: the integer buffer {names[0]} has other values than in the network that clients "
+                "build, and integers are not sent to clients"
+            )
+    return initial
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:

@@ -222,6 +222,7 @@ def make_job(config: Config, world: World) -> Job:
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
         faults=world.fleet.faults,
+        initial=None if config.executor.kind == "none" else config.initial.read(),
     )
 
 

@@ -16,6 +16,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
+from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.parts.user_code import described
@@ -34,7 +35,7 @@ class Job:
 
     x (n, ...), y (n, ...): training examples of all clients. clients: each client's examples as row numbers of x; a row
     may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random draws. faults: faults
-    of clients' updates.
+    of clients' updates. initial: the initial model's state, or part of it; the rest is random.
     """
 
     network: Network
@@ -46,13 +47,17 @@ class Job:
     test_y: Array
     seed: int
     faults: Faults = field(default_factory=Faults)
+    initial: InitialState | None = None
 
     def model(self, device: torch.device | str = "cpu") -> FlatModel:
         """Return the initial model on a device."""
         shape = self.x.shape[1:]
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         with network_code(self.network):
-            return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
+            module = create(self.network, shape, self.n_classes, seed)
+            if self.initial is not None:
+                self.initial.load_into(module)
+            return FlatModel(module, shape, device=device)
 
     def failure(self, error: Exception) -> FedtempoError:
         """Return the error to raise for one in a visit or evaluation: fedtempo's unchanged, a user's with its lines."""
