@@ -63,7 +63,10 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a run's tables for pandas, DuckDB or R, or its model for PyTorch or ONNX."""
+    """Write a run's tables, or its model.
+
+    Tables are for pandas, DuckDB or R, models for PyTorch or ONNX.
+    """
     from fedtempo.api.results import open_run
 
     result = open_run(run)

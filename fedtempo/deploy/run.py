@@ -146,6 +146,8 @@ def _deploy(
                 f"data.{name}: real clients count and share examples by class, but the labels of {dataset.name} are "
                 f"{dataset.task}; set it to false"
             )
+    if "state" in config.run.keep:
+        raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
     check_loss(config.training, dataset)
     check_inputs(config.network, dataset)
     settings = config.deploy
@@ -180,6 +182,7 @@ def _deploy(
     finish(folder, summary, models, config.run.keep, loaded=loaded)
     if summary["ended"] != "interrupted":
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
+        folder.journal.unlink(missing_ok=True)
     return summary
 
 

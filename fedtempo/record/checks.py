@@ -118,6 +118,8 @@ class Facts(_Part):
     client_names: list[Text] | None = None
     positions: list[Annotated[list[Coordinate], MaxLen(3)]] | None = None
     watts: _Watts | None = None
+    reads_horizon: bool | None = None
+    deployment: bool | None = None
     model_sha256: Text | None = None
     best_model: _BestModel | None = None
     events_sha256: Text | None = None

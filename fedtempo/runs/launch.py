@@ -127,6 +127,7 @@ def play(
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(len(simulations[0].in_progress()))
     recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+    recorder.fact("reads_horizon", outcome.reads_horizon)
     record_models(recorder, outcome)
     recorder.fact("wall_s", wall_s())
     recorder.fact("events_sha256", recorder.events_sha256)

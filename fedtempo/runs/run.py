@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -11,17 +12,20 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.record import Records, RunFolder, load_run, write_json
-from fedtempo.record.journal import Journal, read_identity
+from fedtempo.record.journal import Journal, keep_identity, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer
 from fedtempo.record.run import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, load
+from fedtempo.runs.extension import check_extension, extends, without_ends
 from fedtempo.runs.identity import identity, must_agree, settings
 from fedtempo.runs.launch import Watch, make_executor, make_recorder, play, rare_collections
 from fedtempo.runs.models import TrainedModels, Vector, write_models
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.heartbeat import heartbeat
+
+log = logging.getLogger("fedtempo")
 
 Loaded = Callable[[RecordedRun], None]
 
@@ -82,20 +86,51 @@ class Run:
                 must_agree(folder.path, journal.identity, now, force)
             else:
                 journal = Journal.create(folder.journal, now)
+            if extends(load(folder.config, own=False).run, self.config.run):  # killed when it began to go on
+                write_text(folder.config, self.config.dump(), sync=True)
             folder.summary.unlink(missing_ok=True)
             return self._in_folder(folder, world, journal)
 
+    def extend(self, path: Path, *, force: bool = False) -> dict[str, Any]:
+        """Continue the finished run in a folder to a later end; return the summary, that of a run with this end.
+
+        If the run kept no state (`run.keep`), it is repeated from its start. Raises ConfigError as `resume`, or if the
+        later end would change what the run has already done.
+        """
+        with RunFolder.reopen(path) as folder:
+            before = may_go_on(path, self.config)
+            world = self._world()
+            began_with, now = read_identity(folder.journal), identity(self.config, world.dataset.sha256)
+            if not began_with:
+                raise ConfigError(f"{path} cannot be continued: {folder.journal.name} is missing; begin a new run")
+            must_agree(path, without_ends(began_with), without_ends(now), force)
+            folder.summary.unlink()
+            if "state" in before.run.keep:
+                journal = Journal.resume(folder.journal)
+                journal.extend(now)
+            else:
+                log.warning("%s: no state was kept (run.keep), so the run is repeated from its start", path)
+                journal = Journal.create(folder.journal, now)
+            write_text(folder.config, self.config.dump(), sync=True)
+            return self._in_folder(folder, world, journal)
+
     def complete(self, path: Path, *, force: bool = False) -> dict[str, Any]:
-        """Return the summary of the run in a folder: begun if there is none, continued if it is not finished."""
+        """Return the summary of the run in a folder: begun if there is none, continued if it is not finished.
+
+        A finished run is continued if this configuration has a later end.
+        """
         folder = RunFolder(path)
         if not folder.config.exists():
             return self.begin(path)
         if not folder.finished:
             return self.resume(path, force=force)
-        must_agree(path, settings(load(folder.config, own=False)), settings(self.config), force)
+        before = load(folder.config, own=False)
+        if extends(before.run, self.config.run):
+            return self.extend(path, force=force)
+        must_agree(path, settings(before), settings(self.config), force)
         recorded = load_run(path)
         summary = dict(recorded.summary or {})
-        leave_results(folder)
+        leave_results(folder, self.config.run.keep)
         if self.loaded is not None:
             self.loaded(recorded)
         return summary
@@ -143,6 +178,17 @@ def configuration(path: Path, sets: list[str]) -> Config:
     return load(folder.config, sets, own=False).with_changes({}, label=label)
 
 
+def may_go_on(path: Path, config: Config) -> Config:
+    """Return the present configuration of the finished run in a folder.
+
+    Raises ConfigError, saying why, if `config` has other ends (`extension.ENDS`) that the run cannot be continued to.
+    """
+    before = load(RunFolder(path).config, own=False)
+    if extends(before.run, config.run):
+        check_extension(path, load_run(path), before.run, config.run)
+    return before
+
+
 def finish(
     folder: RunFolder,
     summary: dict[str, Any],
@@ -159,7 +205,7 @@ def finish(
     write_models(folder.path, models, keep)
     write_json(folder.summary, summary)
     if summary["ended"] != "interrupted":
-        leave_results(folder)
+        leave_results(folder, keep)
     if page:
         from fedtempo.report.html import write_report
 
@@ -169,7 +215,8 @@ def finish(
             loaded(recorded)
 
 
-def leave_results(folder: RunFolder) -> None:
-    """Delete the files of a finished run that only resuming needs: its journal and the models of checkpoints."""
-    folder.journal.unlink(missing_ok=True)
-    ModelFiles(folder.models).keep(())
+def leave_results(folder: RunFolder, keep: Collection[str]) -> None:
+    """Delete what only continuing a finished run needs, unless it is kept: operations and models of checkpoints."""
+    if "state" not in keep:
+        keep_identity(folder.journal)
+        ModelFiles(folder.models).keep(())

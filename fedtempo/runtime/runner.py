@@ -37,6 +37,10 @@ class Interruptible(Protocol):
         """The run is interrupted between two steps of its tasks."""
         ...
 
+    def conclude(self) -> None:
+        """The run ends now, and its state is kept."""
+        ...
+
     def stop(self) -> None:
         """The run is interrupted within a step, or cancelled: ignore what its tasks ask for from now on."""
         ...
@@ -48,13 +52,15 @@ class Outcome:
 
     ended: "horizon", "target", "budget" (of commits, or the strategy returned) or "interrupted". end_s: the clock then.
     model: the global model's flat parameters; None without training, and for a resumed run that was interrupted again
-    during its replay. best: the best model evaluated, if the run keeps it, and its flat parameters.
+    during its replay. best: the best model evaluated, if the run keeps it, and its flat parameters. reads_horizon:
+    whether the strategy has asked for the horizon.
     """
 
     ended: str
     end_s: float
     model: Vector | None
     best: tuple[Best, Vector] | None = None
+    reads_horizon: bool = True
 
 
 class Driven(Federation, Protocol):
@@ -64,6 +70,11 @@ class Driven(Federation, Protocol):
     def end_s(self) -> float:
         """The run's end if it ended now, seconds."""
         ...
+
+    reads_horizon: bool
+    """Whether the strategy has asked for `horizon`."""
+    at_end: Callable[[], None] | None
+    """Called at the moment when the run ends."""
 
     @property
     def ended(self) -> asyncio.Future[str]: ...
@@ -146,13 +157,14 @@ def simulate(
         raise
     sim: F | None = state.get("sim")
     if sim is None or not executor.trains or (journal and journal.replays):
-        return Outcome(ended, state.get("end_s", 0.0), None)
+        return Outcome(ended, state.get("end_s", 0.0), None, None, sim is None or sim.reads_horizon)
     best: Best | None = state["evaluations"].best
     return Outcome(
         ended,
         state.get("end_s", 0.0),
         executor.vector(sim.model.location),
         None if best is None else (best, executor.vector(best.model.location)),
+        sim.reads_horizon,
     )
 
 
@@ -168,12 +180,16 @@ async def _until_the_end(
     if settings.horizon is not None:
         # Just after the horizon: what ends exactly at the horizon still counts.
         asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
+    if journal is not None and "state" in settings.keep:
+        sim.at_end = journal.conclude
     evaluations.begin(sim.model)
     running: asyncio.Future[Any] = asyncio.create_task(strategy.run(sim), name="strategy")
     try:
         await asyncio.wait([running, sim.ended], return_when=asyncio.FIRST_COMPLETED)
         if settings.horizon is not None and running.done() and running.exception() is None:
             await sim.ended
+        if running.done() and (running.cancelled() or running.exception() is None):
+            sim.end("budget")
     except asyncio.CancelledError:
         if journal is not None:
             journal.interrupt()
@@ -184,7 +200,7 @@ async def _until_the_end(
         await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
         raise _reported(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
-    return sim.ended.result() if sim.ended.done() else "budget"
+    return sim.ended.result()
 
 
 @contextlib.contextmanager

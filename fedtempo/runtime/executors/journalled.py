@@ -209,6 +209,13 @@ class Journalled:
             self._last_checkpoint()
         self.stop()
 
+    def conclude(self) -> None:
+        """Make a last checkpoint at the run's end, for a run that goes on from there, and stop recording."""
+        self._last_checkpoint()
+        if self._journalling:
+            self._models.keep(self._needed_before)  # of the last checkpoint, which is on disk
+        self.stop()
+
     def stop(self) -> None:
         """Stop recording: requests of tasks that are being cancelled are not part of the run."""
         self._journalling = False
