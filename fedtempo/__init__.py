@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fedtempo.api.experiment import Experiment, resume
     from fedtempo.api.fleets import FittedDistributions, ImportedFleet, fit_distribution, import_fleet
     from fedtempo.api.installation import Finding, examine_installation
+    from fedtempo.api.models import build_network
     from fedtempo.api.new import config_text, new_config, new_part
     from fedtempo.api.reports import compare_with_deployment, report_runs, watch
     from fedtempo.api.results import Comparison, Plan, Result, open_comparison, open_run
@@ -62,6 +63,7 @@ _LATER = {
     "Reproduction": "fedtempo.studies.papers.reproduce",
     "Result": "fedtempo.api.results",
     "Tuning": "fedtempo.api.tuning",
+    "build_network": "fedtempo.api.models",
     "catalogue": "fedtempo.api.catalogue",
     "compare_with_deployment": "fedtempo.api.reports",
     "config_text": "fedtempo.api.new",
@@ -125,6 +127,7 @@ __all__ = [
     "Visit",
     "Work",
     "WorkerError",
+    "build_network",
     "catalogue",
     "compare_with_deployment",
     "config_text",

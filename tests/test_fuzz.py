@@ -5,6 +5,7 @@ The default tests take a few mutations of each kind, the slow one ten thousand.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -29,10 +32,14 @@ from fedtempo.errors import FedtempoError
 from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_trace
 from fedtempo.fleet.fitting import fit
 from fedtempo.fleet.traces import Trace
+from fedtempo.learning.naming import Naming, Piece
+from fedtempo.learning.pretrained import read_tensors
 from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
+from fedtempo.record.models import model_sha256
 from fedtempo.report.html import write_report
 from fedtempo.runs.config import load, parse
+from fedtempo.runs.models import read_model
 from tests.data.test_idx import encode
 from tests.report.fake_runs import fake_run
 
@@ -127,6 +134,19 @@ def read_fleet(content: bytes, folder: Path) -> None:
     parse({"run": {"horizon": 9.0}, "strategy": {"name": "fedavg"}, "fleet": {"preset": str(path)}}).dump()
 
 
+def read_model_file(content: bytes, folder: Path) -> None:
+    (folder / "models").mkdir(exist_ok=True)
+    (folder / "models/last.safetensors").write_bytes(content)
+    read_model(folder, "last", model_sha256(np.arange(12, dtype=np.float32)))
+
+
+def read_initial(content: bytes, folder: Path) -> None:
+    for name in ("initial.safetensors", "initial.pt"):
+        (folder / name).write_bytes(content)
+        with contextlib.suppress(FedtempoError):
+            read_tensors(str(folder / name))
+
+
 def read_images(content: bytes, folder: Path) -> None:
     path = folder / "images-idx3-ubyte"
     path.write_bytes(content)
@@ -162,6 +182,19 @@ def read_picture(content: bytes, folder: Path) -> None:
 def parquet() -> bytes:
     file = io.BytesIO()
     write_table(table({"x": [0.5, 1.5] * 20, "kind": ["a", "b"] * 20, "who": [1, 2, 3, 4] * 10}), file)
+    return file.getvalue()
+
+
+def model_file() -> bytes:
+    pieces = {"0.weight": Piece("0.weight", 0, (1, 2, 1, 2), True), "1.weight": Piece("1.weight", 4, (2, 4))}
+    naming = Naming(12, [*pieces, "counter"], pieces, {"counter": np.array(0)})
+    named = naming.named(np.arange(12, dtype=np.float32))
+    return safetensors.numpy.save(named, naming.metadata())
+
+
+def saved_state() -> bytes:
+    file = io.BytesIO()
+    torch.save({"weight": torch.ones(2, 3), "counter": torch.tensor(3)}, file)
     return file.getvalue()
 
 
@@ -222,6 +255,8 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
+    "model": (read_model_file, [model_file()]),
+    "initial model": (read_initial, [model_file(), saved_state()]),
     "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),

@@ -309,11 +309,12 @@ def resume(
 ) -> Result | Comparison:
     """Continue the run, deployment or comparison in a folder.
 
-    A simulation ends with the same result as without the interruption, bit for bit.
+    A simulation ends with the same result as without the interruption, bit for bit. A finished simulation goes on if
+    `sets` give it a later end (run.horizon=2000, run.max_commits, run.target_accuracy), and equals the longer run.
 
-    sets: "section.key=value" changes of what no result depends on, such as executor.workers=4. Raises ConfigError if
-    there is nothing to resume, or what it depends on has changed (force: except versions and code), Interrupted if a
-    comparison is interrupted again.
+    sets: "section.key=value" changes of its end, or of what no result depends on, such as executor.workers=4. Raises
+    ConfigError if there is nothing to resume, if a finished run cannot go on, or if what a result depends on has
+    changed (force: except versions and code); Interrupted if a comparison is interrupted again.
     """
     folder = Path(folder)
     if (folder / comparison.PLAN).exists():
@@ -344,8 +345,8 @@ def _untracked(config: Config) -> None:
 
 def _in_memory(run: Run, display: Display) -> Result:
     with display.watching(run.config) as watch:
-        summary, records, model = dataclasses.replace(run, watch=watch).in_memory()
-    return Result(records, summary, run.config.tables, None, model)
+        summary, records, models = dataclasses.replace(run, watch=watch).in_memory()
+    return Result(records, summary, run.config.tables, None, models)
 
 
 def _section(name: str, part: Part) -> dict[str, Any]:

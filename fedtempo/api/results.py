@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +18,21 @@ from rich.console import Console
 from fedtempo.api.figures import Pictures, Runs
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records, Run, comparison, load_run, summarise
-from fedtempo.record.models import ModelFiles
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
+from fedtempo.runs.models import TrainedModel, TrainedModels, model_path, read_model
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
 from fedtempo.studies.plan_explained import clients_in_order, explain_plan
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from torch import Tensor, nn
 
 Model = npt.NDArray[np.float32]
+M = TypeVar("M", bound="nn.Module")
 _TEXT_WIDTH = 100
 
 
@@ -46,7 +48,7 @@ class Result(Pictures):
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     folder: Path | None = None
-    _model: Model | None = None
+    _models: TrainedModels = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> Result:
@@ -64,11 +66,42 @@ class Result(Pictures):
 
     @property
     def model(self) -> Model | None:
-        """The final model as a flat vector; None without training. Raises RunError if its file is damaged."""
-        sha256 = self.summary["model_sha256"]
-        if self._model is not None or self.folder is None or sha256 is None:
-            return self._model
-        return ModelFiles(self.folder / "models").read(sha256)
+        """The final model as a flat vector, in fedtempo's own order; None without training.
+
+        Raises ConfigError if the run did not keep it, RunError if its file is damaged.
+        """
+        return None if self.summary["model_sha256"] is None else self._trained("last").vector
+
+    def state_dict(self, model: str = "last") -> dict[str, Tensor]:
+        """Return a trained model as `torch.nn.Module.load_state_dict` takes it: tensors by name, with ordinary strides.
+
+        model: "last", the final one, which the run's final accuracy belongs to; or "best", the evaluated model with the
+        best accuracy, if `run.keep` has it. Raises ConfigError if there is no such model, RunError if its file is
+        damaged.
+        """
+        from fedtempo.api.models import tensors
+
+        return tensors(self._trained(model))
+
+    def load_into(self, module: M, model: str = "last") -> M:
+        """Copy a trained model into your own module of the run's network, and return the module.
+
+        model: as in `state_dict`. Raises ConfigError naming the parameters and buffers that do not fit.
+        """
+        from fedtempo.learning.loading import load_named
+
+        load_named(module, self.state_dict(model), f"the model of {self.label}")
+        return module
+
+    def network(self, model: str = "last") -> nn.Module:
+        """Return the run's network with a trained model in it, ready for predictions (in evaluation mode).
+
+        model: as in `state_dict`. A network of your own is imported as the run's configuration names it, so call this
+        only for runs whose code you trust. Raises ConfigError as `load_into`.
+        """
+        from fedtempo.api.models import build_recorded_network
+
+        return self.load_into(build_recorded_network(self.config, self.records.facts), model).eval()
 
     def curve(self) -> DataFrame:
         """Return one row per evaluation: time (s), version, accuracy (or the measure that summary["measure"] names),
@@ -113,6 +146,39 @@ class Result(Pictures):
         if folder is None and target.is_symlink():
             raise ConfigError(f"{target} leads to {target.resolve()}: name another folder")
         return export(self.as_run(), to, target)
+
+    def export_model(self, to: str = "safetensors", model: str = "last", path: Path | str | None = None) -> Path:
+        """Write a trained model to a file (`fedtempo export --model`); return the file.
+
+        to: "safetensors", or "pt" (`torch.save`): the tensors of `state_dict`; or "onnx": the network and its
+        parameters, for inputs of any batch size, named "input" and "output". model: as in `state_dict`. path: the file;
+        `models/<model>.<to>` in the run's folder if None. ONNX builds the network, as `network` does.
+
+        Raises ConfigError for another format, if there is no such model, or if a package is not installed.
+        """
+        from fedtempo.api.models import check_format, checked_kind, export_model
+
+        check_format(to)
+        if path is None:
+            if self.folder is None:
+                raise ConfigError("path: name a file; the run is in memory")
+            path = model_path(self.folder, checked_kind(model)).with_suffix(f".{to}")
+            if not path.resolve().is_relative_to(self.folder.resolve()):
+                raise ConfigError(f"{path} leads to {path.resolve()}: name another file")
+        return export_model(self._trained(model), to, Path(path), lambda: self.network(model), self.records.facts)
+
+    def _trained(self, kind: str) -> TrainedModel:
+        """Return a trained model. Raises ConfigError if there is none."""
+        from fedtempo.api.models import checked_kind
+
+        if checked_kind(kind) in self._models:
+            return self._models[kind]
+        facts = self.records.facts
+        sha256 = facts.get("model_sha256") if kind == "last" else (facts.get("best_model") or {}).get("sha256")
+        if self.folder is None or sha256 is None:
+            hint = "; set run.keep = ['last', 'best']" if kind == "best" and facts.get("model_sha256") else ""
+            raise ConfigError(f"{self.folder or self.label}: this run has no {kind} model{hint}")
+        return read_model(self.folder, kind, sha256)
 
     def as_run(self) -> Run:
         """Return the run as `fedtempo.record.load_run` reads it from a folder."""

@@ -45,14 +45,35 @@ def watch(
 
 def export(
     run: OneRun,
-    to: Annotated[str, typer.Option(help="parquet or csv")] = "parquet",
-    out: Annotated[Path | None, typer.Option(help="output folder (default: tables/ in the run's folder)")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="tables as parquet or csv, a model as safetensors, pt or onnx (default: parquet, or safetensors with "
+            "--model)",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="model to write: last or best (default: last)", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="output folder of tables, or file of a model (default: tables/ or models/ in the run's folder)"
+        ),
+    ] = None,
 ) -> None:
-    """Write a run's tables for pandas, DuckDB or R."""
+    """Write a run's tables, or its model.
+
+    Tables are for pandas, DuckDB or R, models for PyTorch or ONNX.
+    """
     from fedtempo.api.results import open_run
 
     result = open_run(run)
-    for path in result.export(to, out):
+    if model is not None or to in ("safetensors", "pt", "onnx"):
+        console.print(f"{result.export_model(to or 'safetensors', model or 'last', out)}", soft_wrap=True)
+        return
+    for path in result.export(to or "parquet", out):
         console.print(f"{path}", soft_wrap=True)
     if not result.records.has_rows:
         console.print('no visits and commits: the run left their rows out (run.record = "totals")', soft_wrap=True)

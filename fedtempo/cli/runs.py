@@ -71,14 +71,19 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="folder of a run, deployment or comparison", show_default=False)],
     set_: Annotated[
         list[str],
-        typer.Option("--set", help="change a setting that results do not depend on, such as executor.workers=4"),
+        typer.Option(
+            "--set",
+            help="give a finished run a later end, such as run.horizon=2000, or change a setting that results do not "
+            "depend on, such as executor.workers=4",
+        ),
     ] = [],  # noqa: B006
     force: Annotated[bool, typer.Option("--force", help="resume even if versions or code have changed")] = False,
     log_format: LogFormat = None,
 ) -> None:
     """Continue an interrupted run, comparison or deployment.
 
-    A simulation ends with the same result as without the interruption, bit for bit.
+    A simulation ends with the same result as without the interruption, bit for bit. With a later end (--set
+    run.horizon=2000), a finished run continues, too.
     """
     from fedtempo.api.experiment import resume
     from fedtempo.api.results import Result

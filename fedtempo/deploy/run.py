@@ -26,17 +26,19 @@ from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.learning.networks import create
+from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
-from fedtempo.record.models import ModelFiles
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.run import Loaded, finish
 from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
@@ -145,6 +147,8 @@ def _deploy(
                 f"data.{name}: real clients count and share examples by class, but the labels of {dataset.name} are "
                 f"{dataset.task}; set it to false"
             )
+    if "state" in config.run.keep:
+        raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
     check_loss(config.training, dataset)
     check_inputs(config.network, dataset)
     settings = config.deploy
@@ -175,10 +179,11 @@ def _deploy(
             ]
             wait_for_nodes(grid, len(joined), settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
-            summary = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
-    finish(folder, summary, None, loaded=loaded)
+            summary, models = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
+    finish(folder, summary, models, config.run.keep, loaded=loaded)
     if summary["ended"] != "interrupted":
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
+        folder.journal.unlink(missing_ok=True)
     return summary
 
 
@@ -191,8 +196,8 @@ def _play(
     journal: Journal | None,
     watch: Watch,
     make_recorder: Callable[..., Recorder],
-) -> dict[str, Any]:
-    """Run with the clients that have joined."""
+) -> tuple[dict[str, Any], TrainedModels]:
+    """Run with the clients that have joined; return the summary and the models."""
     from fedtempo.deploy.live.server import Server
     from fedtempo.runtime.executors.job import Job
 
@@ -213,6 +218,7 @@ def _play(
         seed=seed,
         augment=config.data.augment,
         evaluation_batch=config.run.evaluation_batch,
+        initial=_initial(config, dataset),
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
@@ -265,7 +271,7 @@ def _play(
                 event_log=event_log,
                 fleet=fleet,
                 server=server,
-                network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
+                network=config.network_table,
                 n_classes=dataset.n_classes,
                 training=training,
                 settings=settings,
@@ -291,13 +297,23 @@ def _play(
         if arithmetic:
             arithmetic[0].settle()
         recorder.finish(outcome.ended, outcome.end_s, outcome.model)
-        if outcome.model is not None:
-            models = ModelFiles(folder.models)
-            recorder.fact("model_sha256", models.add(outcome.model))
-            models.sync()
+        record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
-        return recorder.summary()
+        return recorder.summary(), models_of(outcome, server.naming)
+
+
+def _initial(config: Config, dataset: Dataset) -> InitialState | None:
+    """Return the initial state that the configuration names. Raises ConfigError if clients could not know all of it."""
+    initial = config.initial.read()
+    if initial is not None:
+        module = create(config.network, dataset.test_x.shape[1:], dataset.n_classes, 0)
+        if names := initial.integers_changed_in(module):
+            raise ConfigError(
+                f"model.initial: the integer buffer {names[0]} has other values than in the network that clients "
+                "build, and integers are not sent to clients"
+            )
+    return initial
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:

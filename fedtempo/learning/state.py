@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.gradients import make_gradients
+from fedtempo.learning.naming import Naming, Piece
 from fedtempo.learning.sections import Sections
 from fedtempo.parts.inputs import InputShape, is_one_input
 
@@ -56,13 +57,15 @@ class FlatModel:
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
         variances = {id(part.running_var) for part in self.module.modules() if hasattr(part, "running_var")}
         variance_ranges = []
+        places: dict[int, tuple[int, tuple[int, ...], bool]] = {}
         start = 0
         for tensor in [*trainable, *floating, *frozen]:
             if id(tensor) in variances:
                 variance_ranges.append((start, start + tensor.numel()))
             piece = self.vector[start : start + tensor.numel()]
+            places[id(tensor)] = start, tuple(tensor.shape), self.channels_last and id(tensor) in convolutions
             start += tensor.numel()
-            if self.channels_last and id(tensor) in convolutions:
+            if places[id(tensor)][-1]:
                 out, into, height, width = tensor.shape
                 view = piece.view(out, height, width, into).permute(0, 3, 1, 2)
             else:
@@ -70,6 +73,7 @@ class FlatModel:
             view.copy_(tensor.detach())
             tensor.data = view
         self.sections = Sections(_length(trainable), _length(floating), _length(frozen), tuple(variance_ranges))
+        self.naming = _naming(self.module, places, self.vector.numel())
         self.gradients = make_gradients(self.module, input_shape, self.vector)
 
     @property
@@ -106,6 +110,18 @@ class FlatModel:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state by name, as copies with ordinary strides, for files and `nn.Module.load_state_dict`."""
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+
+
+def _naming(module: nn.Module, places: Mapping[int, tuple[int, tuple[int, ...], bool]], size: int) -> Naming:
+    """Return the names of a vector's parts. places: start, shape and order of each tensor in it, by the tensor's id."""
+    pieces, constants = {}, {}
+    state = module.state_dict(keep_vars=True)
+    for name, value in state.items():
+        if id(value) in places:
+            pieces[name] = Piece(name, *places[id(value)])
+        elif isinstance(value, Tensor):
+            constants[name] = value.detach().cpu().numpy().copy()
+    return Naming(size, [name for name in state if name in pieces or name in constants], pieces, constants)
 
 
 def _length(tensors: Sequence[Tensor]) -> int:

@@ -81,6 +81,20 @@ class _Health(_Part):
     warnings: list[Text]
 
 
+class _Network(_Part):
+    input_shape: Annotated[list[Annotated[int, Ge(1)]], MaxLen(10)]
+    inputs: Literal["numbers", "symbols"]
+    outputs: Annotated[int, Ge(1)]
+
+
+class _BestModel(_Part):
+    version: Whole
+    time_s: Time
+    accuracy: Annotated[float, Interval(ge=-1, le=1)]
+    loss: float
+    sha256: Text
+
+
 class Facts(_Part):
     """The facts that fedtempo reads. Each may be missing, and there may be others."""
 
@@ -93,6 +107,7 @@ class Facts(_Part):
     target_accuracy: Share | None = None
     ended: Text | None = None
     data: _Data | None = None
+    network: _Network | None = None
     bytes: _Moved | None = None
     health: _Health | None = None
     left_clients: dict[Text, Bytes] | None = None
@@ -103,7 +118,10 @@ class Facts(_Part):
     client_names: list[Text] | None = None
     positions: list[Annotated[list[Coordinate], MaxLen(3)]] | None = None
     watts: _Watts | None = None
+    reads_horizon: bool | None = None
+    deployment: bool | None = None
     model_sha256: Text | None = None
+    best_model: _BestModel | None = None
     events_sha256: Text | None = None
     wall_s: Time | None = None
     version: Text | None = None

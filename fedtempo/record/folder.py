@@ -110,6 +110,15 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"{folder.path} cannot be written: {error.strerror or error}") from error
 
+    @classmethod
+    def reopen(cls, path: Path | str) -> RunFolder:
+        """Return the folder of a finished run that goes on. Raises ConfigError if `path` holds no such run."""
+        folder = cls(Path(path))
+        try:
+            return folder._locked(folder._must_be_finished)
+        except OSError as error:
+            raise ConfigError(f"{folder.path} cannot be written: {error.strerror or error}") from error
+
     def __enter__(self) -> RunFolder:
         return self
 
@@ -148,6 +157,10 @@ class RunFolder:
     def _must_go_on(self) -> None:
         if self.finished:
             raise ConfigError(f"{self.path}: the run has finished; nothing to resume")
+
+    def _must_be_finished(self) -> None:
+        if not self.finished:
+            raise ConfigError(f"{self.path}: the run has not finished; resume it first")
 
     @property
     def size_bytes(self) -> int:

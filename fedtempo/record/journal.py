@@ -1,9 +1,10 @@
 """The journal of a run: the results of its operations, so that a killed run can be resumed.
 
 A file of lines, each a JSON object. A *row* is one completed operation, or an external event of a run on real clients.
-A *seal* ends a block: the first line (the identity of the run), a checkpoint, external events, a resumption. It holds
-the hash of everything before it in the file. What follows the last seal was being written when the run was killed, and
-is cut off; anything else that does not match its hash is damage, which an error names.
+A *seal* ends a block: the first line (the identity of the run), a checkpoint, external events, a resumption, a new
+identity of a finished run that goes on. It holds the hash of everything before it in the file. What follows the last
+seal was being written when the run was killed, and is cut off; anything else that does not match its hash is damage,
+which an error names.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ class Journal:
         self._append(_lines(rows), seal)
         self.checkpoints += 1
 
+    def extend(self, identity: Mapping[str, Any]) -> None:
+        """Record that the run goes on with another identity."""
+        self.identity = plain(identity)
+        self._append([], {"seal": "extended", "identity": self.identity})
+
     def add(self, rows: Iterable[Row]) -> None:
         """Add external events, as `checkpoint` does."""
         self._append(_lines(rows), {"seal": "came"})
@@ -144,6 +150,8 @@ class Journal:
                 raise RunError(f"{self.path} is written in format {written}; this version of fedtempo reads {_FORMAT}")
             case {"seal": "begun"}:
                 self.identity = seal["identity"]
+            case {"seal": "extended"}:
+                self.identity = seal["identity"]
             case {"seal": "resumed"}:
                 self.resumed += 1
             case {"seal": "came"}:
@@ -171,11 +179,22 @@ def _is_json(line: bytes) -> bool:
 
 
 def read_identity(path: Path) -> Mapping[str, Any]:
-    """Return the identity in the journal at `path`; empty if it does not exist or its first line is incomplete."""
+    """Return the latest identity in the journal at `path`; empty if there is none, or its first line is incomplete."""
+    identity: Mapping[str, Any] = {}
     try:
         with path.open("rb") as file:
-            match = _SEAL.fullmatch(file.readline())
+            for number, line in enumerate(file):
+                if (not number or line.startswith(b'{"seal": "extended"')) and (match := _SEAL.fullmatch(line)):
+                    identity = json.loads(match[1] + b"}").get("identity", {})
     except OSError:
         return {}
-    identity: Mapping[str, Any] = json.loads(match[1] + b"}").get("identity", {}) if match else {}
     return identity
+
+
+def keep_identity(path: Path) -> None:
+    """Cut the journal of a finished run back to its identity: what its result depends on. Raises RunError."""
+    identity = read_identity(path)
+    if identity:
+        Journal.create(path, identity)
+    else:
+        path.unlink(missing_ok=True)

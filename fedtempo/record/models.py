@@ -1,11 +1,12 @@
-"""Models on disk, each in a file named by the hash of its parameters."""
+"""Models on disk: while a run lasts, in files named by the hash of their parameters; after it, as named tensors."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import RunError
+from fedtempo.record.reading import inside
 from fedtempo.record.strict_json import sync_folder
 
 Vector = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 
 _SUFFIX = ".safetensors"
 _NEW = ".new"
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 def model_sha256(model: Vector) -> str:
@@ -96,16 +100,67 @@ class ModelFiles:
 
     def names(self) -> set[str]:
         """Return the hashes of all models in the folder."""
-        return {path.stem for path in self._folder.glob(f"*{_SUFFIX}")}
+        return {path.stem for path in self._folder.glob(f"*{_SUFFIX}") if _HASH.fullmatch(path.stem)}
 
     def keep(self, hashes: Collection[str]) -> None:
-        """Delete all models except these, and half-written files of killed processes."""
+        """Delete all models except these, and half-written files of killed processes; leave named models alone."""
         if not self._folder.exists():
             return
         for path in self._folder.iterdir():
-            if path.suffix == _NEW or (path.suffix == _SUFFIX and path.stem not in hashes):
+            named = not _HASH.fullmatch(path.stem)
+            if path.suffix == _NEW or (path.suffix == _SUFFIX and not named and path.stem not in hashes):
                 with contextlib.suppress(OSError):  # a leftover only takes space
                     path.unlink()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+    """Write arrays by name as a safetensors file, which appears complete and on disk. Raises RunError naming it."""
+    from safetensors.numpy import save
+
+    content = save(dict(arrays), dict(metadata))
+    write_file(path, lambda new: new.write_bytes(content))
+    sync_folder(path.parent)
+
+
+def write_file(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file of any size under a temporary name, wait until it is on disk, and rename it to `path`.
+
+    Its folder is made if necessary; a link at `path` is replaced, not followed. Raises RunError naming the file.
+    """
+    new = path.with_name(f".{path.name}{_NEW}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.unlink(missing_ok=True)
+            write(new)
+            with new.open("r+b") as file:
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def read_arrays(folder: Path, name: str) -> tuple[dict[str, Array], dict[str, str]] | None:
+    """Return the arrays of a safetensors file in a folder, by name, and its metadata; None if it does not exist.
+
+    The folder may come from anybody. Raises ConfigError if the file lies outside it or is no plain file, RunError if it
+    cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = inside(folder, name)
+    if path is None:
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118  no mapping
+    except OSError as error:
+        raise RunError(f"{path} could not be read: {error.strerror or error}") from error
+    except (SafetensorError, ValueError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
 
 
 def _new(path: Path) -> Path:

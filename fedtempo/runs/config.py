@@ -17,6 +17,8 @@ from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.presets import is_file
+from fedtempo.learning.pretrained import KEYS as INITIAL_KEYS
+from fedtempo.learning.pretrained import InitialWeights, initial_in, located_initial
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
@@ -41,6 +43,9 @@ DEFAULT_CLIENTS = 50
 _DEEPEST = 2
 """Dots in a key such as fleet.compute.speed, which holds one value."""
 
+NOT_OF_NETWORK = ("size_bytes", *INITIAL_KEYS)
+"""Keys of `[model]` that are no settings of the network."""
+
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
 
 
@@ -55,6 +60,7 @@ class Config:
     data: DataSettings
     partition: Partition | None
     network: Network
+    initial: InitialWeights
     model_bytes: int | None
     training: Training
     fleet: FleetPlan
@@ -71,6 +77,11 @@ class Config:
     def n_clients(self) -> int:
         """Number of clients if the data do not determine it."""
         return self.data.clients or DEFAULT_CLIENTS
+
+    @property
+    def network_table(self) -> Table:
+        """The network's name and settings, as in `[model]`."""
+        return {key: value for key, value in self.tables["model"].items() if key not in NOT_OF_NETWORK}
 
     @property
     def variants(self) -> Mapping[str, Table]:
@@ -121,6 +132,7 @@ def load(path: Path | str, sets: Iterable[str] = (), *, own: bool = True) -> Con
         data = tables.get("data")
         if isinstance(data, dict) and isinstance(data.get("source"), str):
             data["source"] = located(data["source"], folder)
+        located_initial(tables.get("model"), folder)
     changes = dict(map(assignment, sets))
     strategy = tables.get("strategy")
     if isinstance(strategy, dict) and changes.get("strategy.name", strategy.get("name")) != strategy.get("name"):
@@ -166,6 +178,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
 
+    initial = construct(InitialWeights, initial_in(given["model"]), "model")
+
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
@@ -185,7 +199,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
-        "model": {"network": network_name, **_network_table(network)},
+        "model": {"network": network_name, **_network_table(network), **initial.given},
         "training": _plain(training),
         "fleet": _plain(fleet),
         "strategy": {"name": strategy_name, **_plain(strategy)},
@@ -205,6 +219,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         data=data,
         partition=partition,
         network=network,
+        initial=initial,
         model_bytes=model_bytes,
         training=training,
         fleet=fleet,

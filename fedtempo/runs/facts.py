@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import Config
@@ -32,6 +34,11 @@ def facts_of(
             "task": dataset.task,
             "about": dataset.about,
             "warnings": list(dataset.warnings),
+        },
+        "network": {
+            "input_shape": list(dataset.test_x.shape[1:]),
+            "inputs": "symbols" if dataset.test_x.dtype == np.int64 else "numbers",
+            "outputs": dataset.n_classes,
         },
         "version": __version__,
         "size_bytes": size_bytes,

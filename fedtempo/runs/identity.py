@@ -15,7 +15,7 @@ from fedtempo.record.strict_json import plain
 from fedtempo.runs.config import Config
 
 _FREE = {
-    "run": ("checkpoint_every", "record", "track", "verify"),
+    "run": ("checkpoint_every", "keep", "record", "track", "verify"),
     "deploy": (
         "superlink",
         "root_certificates",
@@ -55,6 +55,10 @@ def settings(config: Config) -> dict[str, Any]:
     for name, free in _FREE.items():
         if name in tables:
             tables[name] = {key: value for key, value in tables[name].items() if key not in free}
+    if (sha256 := config.initial.sha256()) is not None:  # the file may move
+        tables["model"] = {**tables["model"], "initial": f"a file with the hash {sha256}"}
+    if "best" in config.run.keep:  # decided at each evaluation
+        tables["run"]["keep"] = ["best"]
     tables["executor"] = {"trains": config.executor.kind != "none"}
     if config.executor.kind != "none" and config.executor.device != "cpu":
         tables["executor"]["device"] = "cuda"

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedtempo.errors import FedtempoError
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal
-from fedtempo.record.models import ModelFiles, model_sha256
+from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer, VisitRow
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
+from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Executor
@@ -73,8 +73,8 @@ def play(
     watch: Watch | None = None,
     folder: Path | None = None,
     journal: Journal | None = None,
-) -> npt.NDArray[np.float32] | None:
-    """Run a configuration's strategy on the virtual clock and record it; return the final model, if there is one.
+) -> TrainedModels:
+    """Run a configuration's strategy on the virtual clock and record it; return its models.
 
     inner: the executor, which the caller closes. watch: called with the run as it begins. folder, journal: the run's
     folder and the journal that its operations are answered from and added to, if it can be resumed.
@@ -127,10 +127,11 @@ def play(
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(len(simulations[0].in_progress()))
     recorder.finish(outcome.ended, outcome.end_s, outcome.model)
-    recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
+    recorder.fact("reads_horizon", outcome.reads_horizon)
+    record_models(recorder, outcome)
     recorder.fact("wall_s", wall_s())
     recorder.fact("events_sha256", recorder.events_sha256)
-    return outcome.model
+    return models_of(outcome, inner.naming)
 
 
 def _simulation(
@@ -224,6 +225,7 @@ def make_job(config: Config, world: World) -> Job:
         faults=world.fleet.faults,
         augment=config.data.augment,
         evaluation_batch=config.run.evaluation_batch,
+        initial=None if config.executor.kind == "none" else config.initial.read(),
     )
 
 

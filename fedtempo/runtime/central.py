@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedtempo.errors import RunError, StrategyError
+from fedtempo.errors import FedtempoError, RunError, StrategyError
 from fedtempo.federation import (
     Client,
     ClientUnavailable,
@@ -79,6 +79,10 @@ class Central(ABC):
     _server_s: float = 0.0
     """Seconds that each operation at the server takes in a simulation."""
     _ended: asyncio.Future[str]
+    reads_horizon = False
+    """Whether the strategy has asked for `horizon`."""
+    at_end: Callable[[], None] | None = None
+    """Called at the moment when the run ends."""
 
     @property
     def clients(self) -> Sequence[Client]:
@@ -90,6 +94,7 @@ class Central(ABC):
 
     @property
     def horizon(self) -> float:
+        self.reads_horizon = True
         return self._horizon
 
     @property
@@ -247,7 +252,14 @@ class Central(ABC):
 
     def end(self, why: str) -> None:
         """End the run now. why: "target", "budget" or "horizon"."""
-        if not self._ended.done():
+        if self._ended.done():
+            return
+        try:
+            if self.at_end is not None:
+                self.at_end()
+        except FedtempoError as error:
+            self._ended.set_exception(error)
+        else:
             self._ended.set_result(why)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fedtempo.federation import Model
 from fedtempo.record import Recorder, sustained
@@ -17,6 +18,16 @@ from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8
 """Largest number of outstanding evaluations: each keeps a model in memory."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The evaluated model with the best measure so far; the first of equal ones. time: of its evaluation, seconds."""
+
+    model: Model
+    time: float
+    accuracy: float
+    loss: float
 
 
 class Evaluations:
@@ -28,6 +39,8 @@ class Evaluations:
     target: value of `measure` to reach. If `stop` is set, `reached` is called once the mean of three consecutive
     evaluations is at or above it (curves of asynchronous training oscillate, so a single evaluation may be luck). Each
     evaluation is then waited for immediately.
+
+    keep_best: whether `best` holds the best model. Models whose evaluations are outstanding then stay in memory, too.
     """
 
     def __init__(
@@ -40,13 +53,16 @@ class Evaluations:
         stop: bool = False,
         reached: Callable[[], None] = lambda: None,
         wait: bool = True,
+        keep_best: bool = False,
     ) -> None:
         """wait: False if the run never waits for results; then `collect` must be called whenever results arrive."""
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
         self._leave = math.inf if not wait else 0 if stop else _OUTSTANDING
-        self._outstanding: deque[tuple[float, int, Pending[Evaluation]]] = deque()
+        self._outstanding: deque[tuple[float, int, Pending[Evaluation], Model | None]] = deque()
         self._latest: tuple[int, Pending[Evaluation]] | None = None
+        self._keep_best = keep_best
+        self.best: Best | None = None
         self._tick = 1
         self._recent: deque[float] = deque(maxlen=3)
         self.accuracy: float | None = None
@@ -88,16 +104,23 @@ class Evaluations:
             return
         if self._latest is None or self._latest[0] != model.version:
             self._latest = model.version, self._executor.evaluate(model.location)
-        self._outstanding.append((time, model.version, self._latest[1]))
+        self._outstanding.append((time, model.version, self._latest[1], model if self._keep_best else None))
         self.collect(leave=self._leave)
 
     def collect(self, leave: float = 0) -> None:
         """Record results in order: those available, and more until at most `leave` are outstanding."""
         while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0][2].done()):
-            time, version, pending = self._outstanding.popleft()
+            time, version, pending, model = self._outstanding.popleft()
             result = pending.result()
             self._recorder.evaluation(time, version, result.accuracy, result.loss, result.mae)
             self.accuracy = result.accuracy
+            if model is not None and self._is_best(result):
+                self.best = Best(model, time, result.accuracy, result.loss)
             self._recent.append(result.accuracy)
             if self._stop and self._target is not None and sustained(list(self._recent), self._target):
                 self._reached()
+
+    def _is_best(self, result: Evaluation) -> bool:
+        if not (math.isfinite(result.accuracy) and math.isfinite(result.loss)):
+            return False
+        return self.best is None or result.accuracy > self.best.accuracy

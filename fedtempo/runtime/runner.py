@@ -18,9 +18,11 @@ from fedtempo.errors import FedtempoError, StrategyError, UserCodeError
 from fedtempo.federation import Federation, Strategy, Visit
 from fedtempo.parts.user_code import part_name, user_error, with_lines
 from fedtempo.runtime import clock
-from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.evaluations import Best, Evaluations
 from fedtempo.runtime.executors import Evaluator
 from fedtempo.runtime.run_settings import RunSettings
+
+Vector = npt.NDArray[np.float32]
 
 
 class Interruptible(Protocol):
@@ -35,6 +37,10 @@ class Interruptible(Protocol):
         """The run is interrupted between two steps of its tasks."""
         ...
 
+    def conclude(self) -> None:
+        """The run ends now, and its state is kept."""
+        ...
+
     def stop(self) -> None:
         """The run is interrupted within a step, or cancelled: ignore what its tasks ask for from now on."""
         ...
@@ -46,12 +52,15 @@ class Outcome:
 
     ended: "horizon", "target", "budget" (of commits, or the strategy returned) or "interrupted". end_s: the clock then.
     model: the global model's flat parameters; None without training, and for a resumed run that was interrupted again
-    during its replay.
+    during its replay. best: the best model evaluated, if the run keeps it, and its flat parameters. reads_horizon:
+    whether the strategy has asked for the horizon.
     """
 
     ended: str
     end_s: float
-    model: npt.NDArray[np.float32] | None
+    model: Vector | None
+    best: tuple[Best, Vector] | None = None
+    reads_horizon: bool = True
 
 
 class Driven(Federation, Protocol):
@@ -61,6 +70,11 @@ class Driven(Federation, Protocol):
     def end_s(self) -> float:
         """The run's end if it ended now, seconds."""
         ...
+
+    reads_horizon: bool
+    """Whether the strategy has asked for `horizon`."""
+    at_end: Callable[[], None] | None
+    """Called at the moment when the run ends."""
 
     @property
     def ended(self) -> asyncio.Future[str]: ...
@@ -107,7 +121,7 @@ def simulate(
     state: dict[str, Any] = {}
 
     async def main() -> str:
-        evaluations = Evaluations(
+        evaluations = state["evaluations"] = Evaluations(
             executor,
             recorder,
             every=settings.evaluate_every if settings.evaluate == "time" else None,
@@ -115,6 +129,7 @@ def simulate(
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
             wait=wait,
+            keep_best="best" in settings.keep,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
@@ -141,8 +156,16 @@ def simulate(
             error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
         raise
     sim: F | None = state.get("sim")
-    trained = executor.trains and not (journal and journal.replays)
-    return Outcome(ended, state.get("end_s", 0.0), executor.vector(sim.model.location) if sim and trained else None)
+    if sim is None or not executor.trains or (journal and journal.replays):
+        return Outcome(ended, state.get("end_s", 0.0), None, None, sim is None or sim.reads_horizon)
+    best: Best | None = state["evaluations"].best
+    return Outcome(
+        ended,
+        state.get("end_s", 0.0),
+        executor.vector(sim.model.location),
+        None if best is None else (best, executor.vector(best.model.location)),
+        sim.reads_horizon,
+    )
 
 
 async def _until_the_end(
@@ -157,12 +180,16 @@ async def _until_the_end(
     if settings.horizon is not None:
         # Just after the horizon: what ends exactly at the horizon still counts.
         asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
+    if journal is not None and "state" in settings.keep:
+        sim.at_end = journal.conclude
     evaluations.begin(sim.model)
     running: asyncio.Future[Any] = asyncio.create_task(strategy.run(sim), name="strategy")
     try:
         await asyncio.wait([running, sim.ended], return_when=asyncio.FIRST_COMPLETED)
         if settings.horizon is not None and running.done() and running.exception() is None:
             await sim.ended
+        if running.done() and (running.cancelled() or running.exception() is None):
+            sim.end("budget")
     except asyncio.CancelledError:
         if journal is not None:
             journal.interrupt()
@@ -173,7 +200,7 @@ async def _until_the_end(
         await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
         raise _reported(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
-    return sim.ended.result() if sim.ended.done() else "budget"
+    return sim.ended.result()
 
 
 @contextlib.contextmanager

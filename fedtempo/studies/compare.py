@@ -12,10 +12,11 @@ import tomli_w
 from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import Run as RecordedRun
 from fedtempo.record import comparison, load_run, write_json
-from fedtempo.record.folder import claim
+from fedtempo.record.folder import RunFolder, claim
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, assignment, parse
-from fedtempo.runs.run import Run
+from fedtempo.runs.extension import extends
+from fedtempo.runs.run import Run, may_go_on
 from fedtempo.runs.world import World, build_world
 from fedtempo.studies.competitors import configured
 from fedtempo.studies.display import HIDDEN, Display
@@ -26,17 +27,23 @@ PLAN = "comparison.toml"
 
 def runs_of(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[Config, World]]:
     """Yield every run of a comparison, seed by seed; competitors with the same data and fleet share them."""
-    configs = configured(base, labels)
     for seed in seeds:
         worlds: list[tuple[Mapping[str, Any], World]] = []
-        for config in configs:
-            seeded = config.with_changes({"run.seed": seed}, label=config.label)
+        for seeded in _seeded(base, labels, [seed]):
             tables = {name: seeded.tables[name] for name in ("data", "fleet")}
             world = next((world for known, world in worlds if known == tables), None)
             if world is None:
                 world = build_world(seeded)
                 worlds.append((tables, world))
             yield seeded, world
+
+
+def _seeded(base: Config, labels: Sequence[str], seeds: Sequence[int]) -> Iterator[Config]:
+    """Yield the configuration of every run of a comparison, seed by seed."""
+    configs = configured(base, labels)
+    for seed in seeds:
+        for config in configs:
+            yield config.with_changes({"run.seed": seed}, label=config.label)
 
 
 def begin(
@@ -60,7 +67,8 @@ def begin(
 def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display = HIDDEN) -> list[RecordedRun]:
     """Complete the comparison in a folder: begin the runs that are missing, continue those that are not finished.
 
-    Returns and raises as `begin`; sets and force as for a single run.
+    Returns and raises as `begin`; sets and force as for a single run. With a later end, finished runs go on, if all
+    runs are finished.
     """
     try:
         plan = tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
@@ -68,7 +76,15 @@ def resume(folder: Path, sets: Iterable[str], *, force: bool, display: Display =
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{folder} cannot be resumed: {error}") from error
     try:
-        base = parse(plan["configuration"]).with_changes(dict(map(assignment, sets)))
+        before = parse(plan["configuration"])
+        base = before.with_changes(dict(map(assignment, sets)))
+        if extends(before.run, base.run):
+            for config in _seeded(base, plan["strategies"], plan["seeds"]):
+                target = run_folder(folder, config.label, config.run.seed)
+                if not RunFolder(target).finished:
+                    raise ConfigError(f"{target}: the run has not finished; resume the comparison first")
+                may_go_on(target, config)
+            write_text(folder / PLAN, tomli_w.dumps({**plan, "configuration": base.given}))
         return _complete(folder, base, plan["strategies"], plan["seeds"], force=force, display=display)
     finally:
         lock.release()

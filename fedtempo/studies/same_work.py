@@ -12,12 +12,13 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.training import Training
+from fedtempo.runs.config import NOT_OF_NETWORK
 
 Tables = Mapping[str, Any]
 
 _TRAINING = ("epochs", "steps", "batch_size", "accumulate", "full_batch")
 _EXAMPLES = ("clients", "examples_per_client")
-_NOT_WORK = ("size_bytes", "dropout")
+_NOT_WORK = (*NOT_OF_NETWORK, "dropout")
 _HELD = (1, 2, 7, 10, 25, 100, 333, 1000)
 """Numbers of examples per client at which two settings are compared."""
 

@@ -247,6 +247,9 @@ class Interruption:
         self._arithmetic.interrupt()
         self.stop()
 
+    def conclude(self) -> None:
+        """Do nothing: a deployment's state is not kept."""
+
     def stop(self) -> None:
         self._event_log.stop()
         self._arithmetic.stop()

@@ -42,7 +42,7 @@ class Server:
         self._arithmetic: Inline | Journalled = inline if journalled is None else journalled(inline)
         self._model, self._augment = job.model(), job.augmentation()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
-        self.size_bytes, self.sections = inline.size_bytes, inline.sections
+        self.size_bytes, self.sections, self.naming = inline.size_bytes, inline.sections, inline.naming
         self.layout, self.augment = self._model.layout, job.augment
         self.input_shape = job.x.shape[1:]
         """Shape of an uploaded example, which has one input."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
+    from fedtempo.learning.naming import Naming
     from fedtempo.learning.sections import Sections
     from fedtempo.learning.training import Training
     from fedtempo.runtime.executors.arithmetic import Statistics
@@ -90,6 +91,11 @@ class Executor(Evaluator, Protocol):
     @property
     def sections(self) -> Sections:
         """Sections of a model's flat vector; empty if models are empty."""
+        ...
+
+    @property
+    def naming(self) -> Naming:
+        """Names of the parts of a model's flat vector; empty if models are empty."""
         ...
 
     def initial(self) -> Any:

@@ -159,7 +159,7 @@ class OnDevice:
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
             self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
         self.size_bytes = 4 * model.n_parameters
-        self.sections = model.sections
+        self.sections, self.naming = model.sections, model.naming
         self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
         self._tester = Resident(

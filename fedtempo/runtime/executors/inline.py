@@ -66,7 +66,7 @@ class Inline:
         model, self._failure = job.model(), job.failure
         self._trainer = Trainer(job, model)
         self._initial = InlineModel(model.vector.numpy().copy())
-        self.sections = model.sections
+        self.sections, self.naming = model.sections, model.naming
         self._frozen = self._initial.vector[self.sections.moving :]
         self._test_size, self._parts = len(job.test_x), job.test_parts
         self.size_bytes = 4 * model.n_parameters

@@ -17,6 +17,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
+from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
@@ -38,6 +39,7 @@ class Job:
     numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
     draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
     `Augmentation`. evaluation_batch: test examples that are evaluated at once.
+    initial: the initial model's state, or part of it; the rest is random.
     """
 
     network: Network
@@ -51,6 +53,7 @@ class Job:
     faults: Faults = field(default_factory=Faults)
     augment: str | None = None
     evaluation_batch: int = BATCH
+    initial: InitialState | None = None
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
@@ -66,7 +69,10 @@ class Job:
         shape = input_shape(self.x)
         seed = int(keyed_generator(self.seed, "initial model").integers(2**63))
         with network_code(self.network):
-            return FlatModel(create(self.network, shape, self.n_classes, seed), shape, device=device)
+            module = create(self.network, shape, self.n_classes, seed)
+            if self.initial is not None:
+                self.initial.load_into(module)
+            return FlatModel(module, shape, device=device)
 
     def failure(self, error: Exception) -> FedtempoError:
         """Return the error to raise for one in a visit or evaluation: fedtempo's unchanged, a user's with its lines."""

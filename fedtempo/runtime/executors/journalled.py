@@ -113,7 +113,8 @@ class Journalled:
         every_s: float,
         wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.size_bytes, self.trains, self.sections = executor.size_bytes, executor.trains, executor.sections
+        self.size_bytes, self.trains = executor.size_bytes, executor.trains
+        self.sections, self.naming = executor.sections, executor.naming
         self._executor, self._journal, self._models = executor, journal, models
         self._every_s, self._wall_s = every_s, wall_s
         self._initial = Location(0, executor.initial())
@@ -206,6 +207,13 @@ class Journalled:
         self.settle()
         if self._took_s < _PATIENCE_S:
             self._last_checkpoint()
+        self.stop()
+
+    def conclude(self) -> None:
+        """Make a last checkpoint at the run's end, for a run that goes on from there, and stop recording."""
+        self._last_checkpoint()
+        if self._journalling:
+            self._models.keep(self._needed_before)  # of the last checkpoint, which is on disk
         self.stop()
 
     def stop(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from fedtempo.learning.naming import Naming
 from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply
@@ -44,6 +45,7 @@ class NoTraining:
 
     trains = False
     sections = Sections(0)
+    naming = Naming(0, (), {})
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes

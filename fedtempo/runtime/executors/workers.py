@@ -100,7 +100,7 @@ class Workers(ABC, Generic[W]):
     def __init__(self, model: FlatModel, test_parts: Sequence[tuple[int, int]]) -> None:
         """model: the initial one. test_parts: see `Job`."""
         self.size_bytes = 4 * model.n_parameters
-        self.sections, self._size = model.sections, model.size
+        self.sections, self.naming, self._size = model.sections, model.naming, model.size
         self._test_parts, self._test_size = test_parts, test_parts[-1][1] if test_parts else 0
         self._frozen: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()

@@ -24,9 +24,9 @@ from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import ClientUnavailable, ConsentError, Federation, Work
 from fedtempo.record import load_run
-from fedtempo.record.models import ModelFiles
 from fedtempo.runs.config import Config, parse
-from fedtempo.runs.run import run
+from fedtempo.runs.models import read_model
+from fedtempo.runs.run import Run, run
 from fedtempo.runtime.run_settings import RunSettings
 from tests.deploy.live.deployments import TABLES, config
 from tests.deploy.live.loopback import Loopback, digits_clients
@@ -52,7 +52,17 @@ def test_a_deployment_gives_the_bits_of_the_simulation(strategy: str, tmp_path: 
     deployed = load_run(tmp_path / "run")
     np.testing.assert_array_equal(deployed.evaluations["accuracy"], records.evaluations["accuracy"])
     assert sorted(deployed.visits["loss"]) == sorted(records.visits["loss"])
-    assert (tmp_path / "run" / "models" / f"{summary['model_sha256']}.safetensors").exists()
+    assert [path.name for path in (tmp_path / "run" / "models").iterdir()] == ["last.safetensors"]
+    assert read_model(tmp_path / "run", "last", summary["model_sha256"]).vector.size == 610
+
+
+def test_a_deployment_keeps_the_best_model_of_the_simulation(tmp_path: Path, grid: Loopback) -> None:
+    settings = config(run__keep=["best"], run__max_commits=6, training__lr=1.0)
+    Run(settings).begin(tmp_path / "simulated")
+    deploy_to_folder(settings, tmp_path / "run", grid)
+    simulated, deployed = (load_run(tmp_path / name).facts["best_model"] for name in ("simulated", "run"))
+    assert (simulated["sha256"], simulated["version"]) == (deployed["sha256"], deployed["version"])
+    assert read_model(tmp_path / "run", "best", simulated["sha256"]).vector.size == 610
 
 
 NETWORK = "tests.strategies.nets:both"
@@ -84,7 +94,7 @@ def test_a_client_can_neither_change_frozen_parameters_nor_send_a_negative_varia
         "a running variance in it is negative"
     }
     frozen = [
-        ModelFiles(tmp_path / name / "models").read(summary["model_sha256"])[-40:].tobytes()
+        read_model(tmp_path / name, "last", summary["model_sha256"]).vector[-40:].tobytes()
         for name, summary in zip(("honest", "not"), summaries, strict=True)
     ]
     assert frozen[0] == frozen[1]

@@ -20,7 +20,7 @@ from fedtempo.errors import ConfigError, RunError, UserCodeError
 from fedtempo.federation import Federation
 from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.runs.config import Config
-from fedtempo.runs.run import run
+from fedtempo.runs.run import Run, configuration, run
 from tests.deploy.live.deployments import config
 from tests.deploy.live.loopback import Loopback, digits_clients, wait_until
 
@@ -105,6 +105,14 @@ def test_a_killed_run_is_replayed_and_continues(
     assert not (tmp_path / "run" / "journal.jsonl").exists()
     assert len(list((tmp_path / "run" / "models").iterdir())) == 1
     assert load_run(tmp_path / "run").facts["resumed"] == 1
+
+
+def test_a_finished_deployment_cannot_be_continued(tmp_path: Path, grid: Loopback) -> None:
+    deploy_to_folder(config(), tmp_path / "run", grid)
+    with pytest.raises(ConfigError, match="cannot be continued: it ran on real clients, which have signed off"):
+        Run(configuration(tmp_path / "run", ["run.max_commits=9"])).complete(tmp_path / "run")
+    with pytest.raises(ConfigError, match="cannot be continued after its end; remove 'state'"):
+        deploy_to_folder(config(run__keep=["state"]), tmp_path / "other", grid)
 
 
 def test_a_failed_run_releases_its_folder_after_its_last_checkpoint(
