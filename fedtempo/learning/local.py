@@ -13,7 +13,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import Loss, make_loss
 from fedtempo.learning.numerics import torch_seed
-from fedtempo.learning.optimizers import add_proximal, clip, make_optimizer
+from fedtempo.learning.optimizers import Tensors, add_proximal, clip, make_optimizer
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
 
@@ -27,11 +27,13 @@ def train(
     rng: np.random.Generator,
     received: Vector | Tensor,
     rows: Rows | None = None,
+    correction: Tensors | None = None,
 ) -> dict[str, float]:
     """Load `received` into `model` and train it; the result is `model.vector`.
 
     rows: row numbers in `examples` of the client's examples (default: all). rng: draws the batches and a seed for the
-    module's own draws (dropout). The result does not depend on the statistics requested.
+    module's own draws (dropout). correction: added to the gradient of each step, one tensor per gradient, before it is
+    clipped (SCAFFOLD). The result does not depend on the statistics requested.
 
     Returns "loss", the mean of the examples' losses before each step over all steps (without the proximal term), and
     the statistics that `training` names:
@@ -56,7 +58,7 @@ def train(
             variance, norm = _gradient_statistics(model, examples, loss_of, torch.split(owned, training.batch_size))
         statistics = {"gradient_variance": variance, "gradient_norm": norm}
     model.load(received)
-    model.module.train()
+    model.train()
     anchors = tuple(parameter.detach().clone() for parameter in parameters) if training.proximal else ()
     optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
@@ -64,13 +66,15 @@ def train(
     with torch_seed(seed):
         for batch in batches(owned, training, rng):
             x, y = examples.gather(batch)
-            if training.is_plain_descent:
+            if training.is_plain_descent and correction is None:
                 loss, logits = gradients.descend(loss_of, x, y, training.lr)
             else:
                 loss, logits, step = gradients.of(loss_of, x, y)
                 with torch.no_grad():
                     if anchors:
                         step = add_proximal(step, parameters, anchors, training.proximal)
+                    if correction is not None:
+                        step = tuple(gradient + change for gradient, change in zip(step, correction))
                     if training.clip_norm is not None:
                         step = clip(step, training.clip_norm)
                     optimizer.step(step)
@@ -79,7 +83,7 @@ def train(
             seen += size
             if "squared_loss" in training.statistics:
                 squared += loss_of(logits, y, "none").square().sum().item()
-    model.restore_frozen(received)
+    model.restore_frozen()
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
@@ -104,7 +108,7 @@ def _gradient_statistics(
 
     Uses West's running update, which is accurate even if the variance is small compared with the mean.
     """
-    model.module.train()
+    model.train()
     mean = torch.zeros(sum(part.numel() for part in model.gradients.parameters), dtype=model.vector.dtype)
     deviations, seen = 0.0, 0
     for batch in batches:

@@ -17,6 +17,7 @@ from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.presets import is_file
+from fedtempo.learning.exchange import Exchange, exchange_in
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
@@ -55,6 +56,7 @@ class Config:
     data: DataSettings
     partition: Partition | None
     network: Network
+    exchange: Exchange
     model_bytes: int | None
     training: Training
     fleet: FleetPlan
@@ -166,6 +168,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
 
+    exchange = construct(Exchange, exchange_in(given["model"]), "model")
+
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
@@ -184,7 +188,11 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
-        "model": {"network": network_name, **_network_table(network)},
+        "model": {
+            "network": network_name,
+            **_network_table(network),
+            **({} if exchange.is_default else _plain(exchange)),
+        },
         "training": _plain(training),
         "fleet": _plain(fleet),
         "strategy": {"name": strategy_name, **_plain(strategy)},
@@ -204,6 +212,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         data=data,
         partition=partition,
         network=network,
+        exchange=exchange,
         model_bytes=model_bytes,
         training=training,
         fleet=fleet,

@@ -146,6 +146,7 @@ def _simulation(
         seed=config.run.seed,
         server=config.server,
         size_bytes=config.model_bytes,
+        evaluate_clients=config.run.evaluate_clients,
         examples=RawExamples(
             labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
@@ -222,6 +223,7 @@ def make_job(config: Config, world: World) -> Job:
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
         faults=world.fleet.faults,
+        exchange=config.exchange,
     )
 
 
@@ -232,7 +234,8 @@ def make_executor(config: Config, world: World) -> Executor:
         return NoTraining(config.model_bytes)
     job = make_job(config, world)
     if settings.kind == "none":
-        return NoTraining(4 * job.model().n_parameters)
+        model = job.model()
+        return NoTraining(model.size_bytes, model.base_bytes, model.vector_bytes)
     if settings.device != "cpu":
         from fedtempo.runtime.executors.device import OnDevice
 

@@ -24,6 +24,14 @@ class RunSettings:
         "time"
     )
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
+    evaluate_clients: Annotated[
+        int,
+        Ge(0),
+        Doc(
+            "with model.exchange or model.local: number of clients, drawn once, with whose own parts each version is "
+            "evaluated; the measure is their mean, weighted by examples; 0: evaluate with the parts' first values"
+        ),
+    ] = 10
     checkpoint_every: Annotated[
         NonNegative,
         Doc(

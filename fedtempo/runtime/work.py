@@ -12,7 +12,11 @@ from fedtempo.learning.training import Training
 
 def resolve(training: Training, work: Work | None) -> Training:
     """Return the configured training with the changes of this visit; None changes nothing."""
-    return training if work is None else _changed(training, work)
+    if work is None:
+        return training
+    if work.procedure is not None:  # the cache must not keep the payload's models
+        work = replace(work, procedure=None, payload=(), returns=0)
+    return _changed(training, work)
 
 
 @lru_cache(maxsize=4096)
@@ -20,7 +24,7 @@ def _changed(training: Training, work: Work) -> Training:
     changes: dict[str, Any] = {
         name: value
         for name, value in vars(work).items()
-        if value is not None and name not in ("lr_scale", "statistics")
+        if value is not None and name not in ("lr_scale", "statistics", "procedure", "payload", "returns")
     }
     if work.lr_scale is not None:
         changes["lr"] = changes.get("lr", training.lr) * work.lr_scale

@@ -97,7 +97,7 @@ def must_hold(found: Seen) -> None:
     sections, initial, final = found.sections, found.initial, found.final
     assert np.isfinite(final).all()
     assert final[sections.moving :].tobytes() == initial[sections.moving :].tobytes()
-    assert all(sent[sections.moving :].tobytes() == initial[sections.moving :].tobytes() for sent in found.sent)
+    assert all(sent.shape == (sections.moving,) for sent in found.sent)
     assert not np.array_equal(final[: sections.trainable], initial[: sections.trainable])
     statistics = slice(sections.trainable, sections.moving)
     known = np.stack([initial[statistics], *(sent[statistics] for sent in found.sent)])

@@ -60,7 +60,8 @@ class Server:
         frozen = self._inline.vector(self._inline.initial())[self.sections.moving :]
         return np.concatenate([vector[: self.sections.moving], frozen])
 
-    def evaluate(self, location: Any) -> PendingEvaluation:
+    def evaluate(self, location: Any, state: None = None) -> PendingEvaluation:
+        """Start an evaluation; clients keep their own parts on their machines, so `state` is never given."""
         pending = PendingEvaluation(self, location)
         pending.operation.future.add_done_callback(lambda _: self.evaluated())
         return pending
