@@ -26,6 +26,7 @@ from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.learning.exchange import exchange_in
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder, RunFolder
@@ -210,6 +211,7 @@ def _play(
         test_x=dataset.test_x[test],
         test_y=dataset.test_y[test],
         seed=seed,
+        exchange=config.exchange,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
@@ -252,6 +254,10 @@ def _play(
         for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
+        if server.sections.local:
+            recorder.say(
+                "only clients have their own parts of the model: evaluations use the first values of these parts"
+            )
         recorder.flush()  # observers see the facts before the first visit has ended
 
         def make(**run: Any) -> LiveFederation:
@@ -262,7 +268,9 @@ def _play(
                 event_log=event_log,
                 fleet=fleet,
                 server=server,
-                network={name: value for name, value in config.tables["model"].items() if name != "size_bytes"},
+                network=_network_of(config),
+                run=name,
+                exchange={} if config.exchange.is_default else asdict(config.exchange),
                 n_classes=dataset.n_classes,
                 training=training,
                 settings=settings,
@@ -295,6 +303,13 @@ def _play(
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary()
+
+
+def _network_of(config: Config) -> dict[str, Any]:
+    """Return the table from which clients build the network."""
+    table = {name: value for name, value in config.tables["model"].items() if name != "size_bytes"}
+    exchange_in(table)
+    return table
 
 
 def _training(config: Config, clients: tuple[Client, ...]) -> Training:
