@@ -25,6 +25,7 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import imported, installed
@@ -50,6 +51,7 @@ _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
 SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
     "[data]": DataSettings,
+    "[model]": Exchange,
     "[training]": Training,
     "[fleet]": FleetPlan,
     "[fleet.compute]": Compute,

@@ -310,9 +310,7 @@ class Simulation(Central):
 
     def _may_send(self, model: Model, work: Work | None) -> None:
         """Raise ConfigError if clients may not receive the model or the payload."""
-        self._averaging.may_send(model)
-        for sent in () if work is None else work.payload:
-            self._averaging.may_send(sent)
+        self._averaging.may_send(model, () if work is None else work.payload)
 
     def _begin_training(self, visit: Visit, training: Training, work: Work | None) -> None:
         """Hand a visit's training to the executor."""

@@ -128,8 +128,7 @@ class LiveFederation(Central):
         to: Client | None = None,
     ) -> Update:
         payload, returns = ((), 0) if work is None else (work.payload, work.returns)
-        for sent in (model, *payload):
-            self._averaging.may_send(sent)
+        self._averaging.may_send(model, payload)
         visit = await self._visits.begin(client, model, group)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
