@@ -80,6 +80,12 @@ class Work:
     all examples. lr: learning rate. lr_scale: factor on it, or on the configured one; `training.schedule` multiplies
     the result by its own factor. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss. statistics:
     measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm"}.
+
+    procedure: what the client does instead of training as configured: a name in `fedtempo.learning.procedures`, or
+    "module:function" of a `ClientVisit`. It may keep tensors at the client from visit to visit. payload: models whose
+    trainable parameters the server sends along, such as control variates. returns: number of vectors that the procedure
+    sends along (`Update.sent`). Bytes and transfer times include them. Visits with a payload need `train` or
+    `train_all`.
     """
 
     epochs: int | None = None
@@ -91,6 +97,9 @@ class Work:
     proximal: float | None = None
     loss: str | None = None
     statistics: frozenset[str] = frozenset()
+    procedure: str | None = None
+    payload: tuple[Model, ...] = ()
+    returns: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ class Update:
     model: the trained parameters; `model.version` is `base_version`, the version of the global model that the chain of
     visits started from. received: the model that this visit started from. statistics: the mean loss before each step,
     as "loss", and the measurements requested by `Work.statistics`; empty in a run without training. started, computed,
-    finished: seconds on the run's clock.
+    finished: seconds on the run's clock. sent: the vectors that the procedure sent along, as models (`Work.returns`).
     """
 
     client: Client
@@ -125,6 +134,7 @@ class Update:
     started: float
     computed: float
     finished: float
+    sent: tuple[Model, ...] = ()
 
     def __init__(
         self,
@@ -136,12 +146,14 @@ class Update:
         started: float,
         computed: float,
         finished: float,
+        sent: tuple[Model, ...] = (),
     ) -> None:
         # Called once per visit: the __init__ of a frozen dataclass takes three times as long.
         fields = self.__dict__
         fields["client"], fields["received"], fields["model"] = client, received, model
         fields["num_examples"], fields["statistics"] = num_examples, statistics
         fields["started"], fields["computed"], fields["finished"] = started, computed, finished
+        fields["sent"] = sent
 
     @property
     def base_version(self) -> int:

@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the messages of a deployment; client and server must have the same."""

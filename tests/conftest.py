@@ -36,4 +36,5 @@ def double(monkeypatch: pytest.MonkeyPatch) -> None:
     same two differ by an amount that depends on the processor's kernels.
     """
     for kind in (FlatModel, Examples):
-        monkeypatch.setattr(kind.__init__, "__defaults__", (torch.float64, "cpu"))
+        _, *others = kind.__init__.__defaults__
+        monkeypatch.setattr(kind.__init__, "__defaults__", (torch.float64, *others))

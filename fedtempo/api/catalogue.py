@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import tomli_w
 from annotated_types import Ge, Gt, Interval, Le, Lt
+from pydantic.dataclasses import dataclass as component
 from typing_extensions import Doc
 
 from fedtempo.data.settings import DataSettings
@@ -25,9 +26,11 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.pretrained import InitialWeights
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.training import Training
+from fedtempo.parts.fields import STRICT
 from fedtempo.parts.plugins import imported, installed
 from fedtempo.runs.config import REGISTRIES
 from fedtempo.runs.deploy_settings import DeploySettings
@@ -48,10 +51,16 @@ _IN_WORDS = {
 _OF_TRAINING: dict[str, Mapping[str, Any]] = {"losses": {}, "optimizers": {}}
 """Kinds whose built-in parts are described under [training]."""
 
+
+@component(frozen=True, config=STRICT)
+class ModelSettings(InitialWeights, Exchange):
+    """The `[model]` table, apart from the network's own settings."""
+
+
 SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
     "[data]": DataSettings,
-    "[model]": InitialWeights,
+    "[model]": ModelSettings,
     "[training]": Training,
     "[fleet]": FleetPlan,
     "[fleet.compute]": Compute,

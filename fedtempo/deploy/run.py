@@ -219,6 +219,7 @@ def _play(
         augment=config.data.augment,
         evaluation_batch=config.run.evaluation_batch,
         initial=_initial(config, dataset),
+        exchange=config.exchange,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
@@ -261,6 +262,10 @@ def _play(
         for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
+        if server.sections.local:
+            recorder.say(
+                "only clients have their own parts of the model: evaluations use the first values of these parts"
+            )
         recorder.flush()  # observers see the facts before the first visit has ended
 
         def make(**run: Any) -> LiveFederation:
@@ -272,6 +277,8 @@ def _play(
                 fleet=fleet,
                 server=server,
                 network=config.network_table,
+                run=name,
+                exchange={} if config.exchange.is_default else asdict(config.exchange),
                 n_classes=dataset.n_classes,
                 training=training,
                 settings=settings,

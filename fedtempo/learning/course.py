@@ -132,13 +132,13 @@ class Course:
         with torch.no_grad():
             if self.measures:
                 self._norm.copy_(torch.linalg.vector_norm(self._mean))
-            self._finite.copy_(torch.isfinite(self.model.vector).all())
+            self._finite.copy_(torch.isfinite(self.model.sent).all())
         return self._sums
 
     def _load(self, received: Tensor) -> None:
         self.model.load(received)
         if not self.model.module.training:
-            self.model.module.train()
+            self.model.train()
 
 
 def statistics(outcome: Tensor, training: Training, num_examples: int, used: int) -> tuple[dict[str, float], bool]:

@@ -30,12 +30,14 @@ def train(
     received: Vector | Tensor,
     rows: Rows | None = None,
     augment: Augmentation | None = None,
+    correction: Tensors | None = None,
 ) -> dict[str, float]:
     """Load `received` into `model` and train it; the result is `model.vector`.
 
     rows: row numbers in `examples` of the client's examples (default: all). rng: draws the batches and a seed for the
-    module's own draws (dropout). augment: changes each batch that a step is made with. The result does not depend on
-    the statistics requested.
+    module's own draws (dropout). augment: changes each batch that a step is made with. correction: added to each step's
+    gradient, one tensor per gradient, before it is clipped (SCAFFOLD). The result does not depend on the statistics
+    requested.
 
     Returns "loss", the mean of the examples' losses before each step over all steps (without the proximal term), and
     the statistics that `training` names:
@@ -61,12 +63,12 @@ def train(
             variance, norm = _gradient_statistics(model, gradients, examples, loss_of, batches_of_all)
         statistics = {"gradient_variance": variance, "gradient_norm": norm}
     model.load(received)
-    model.module.train()
+    model.train()
     anchors = tuple(parameter.detach().clone() for parameter in parameters) if training.proximal else ()
     optimizer = make_optimizer(parameters, training, gradients.apart)
     total = squared = 0.0
     seen = 0
-    plain, accumulates = training.is_plain_descent, training.accumulates
+    plain, accumulates = training.is_plain_descent and correction is None, training.accumulates
     if augment is not None:
         augment.begin(seed)
     with torch_seed(seed):
@@ -91,10 +93,12 @@ def train(
                 with torch.no_grad():
                     if anchors:
                         step = add_proximal(step, parameters, anchors, training.proximal)
+                    if correction is not None:
+                        step = tuple(gradient + change for gradient, change in zip(step, correction))
                     if training.clip_norm is not None:
                         step = clip(step, training.clip_norm)
                     optimizer.step(step)
-    model.restore_frozen(received)
+    model.restore_frozen()
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
@@ -124,7 +128,7 @@ def _gradient_statistics(
 
     Uses West's running update, which is accurate even if the variance is small compared with the mean.
     """
-    model.module.train()
+    model.train()
     mean = torch.zeros(sum(part.numel() for part in gradients.parameters), dtype=model.vector.dtype)
     deviations, seen = 0.0, 0
     for batch in batches:

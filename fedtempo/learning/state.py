@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError
-from fedtempo.learning.gradients import make_gradients
+from fedtempo.learning.exchange import EVERYTHING, Exchange
+from fedtempo.learning.gradients import Autograd, make_gradients
 from fedtempo.learning.naming import Naming, Piece
 from fedtempo.learning.sections import Sections
 from fedtempo.parts.inputs import InputShape, is_one_input
@@ -23,16 +24,20 @@ Vector = np.ndarray[Any, np.dtype[Any]]
 class FlatModel:
     """Parameters and persistent floating-point buffers of `module` as views of one contiguous vector.
 
-    Trainable parameters come first, then buffers, then frozen parameters (those with `requires_grad = False` at this
-    time): `sections`. Receiving a model is one copy into `vector`, sending it one copy out; updates in place change
-    both. Weights of two-dimensional convolutions are channels last if the module accepts channels-last images, which is
-    faster on CPUs. Tied parameters occur once. Integer buffers (batch normalisation's counters) are not sent: `load`
-    resets them to their first values, so that a visit does not depend on earlier ones.
+    First come trainable parameters that travel, then buffers that travel, then what each client keeps for itself, then
+    what never changes: `sections`. Receiving a model is one copy into the start of `vector`, sending it one copy out;
+    updates in place change both. Weights of two-dimensional convolutions are channels last if the module accepts
+    channels-last images, which is faster on CPUs. Tied parameters occur once. Integer buffers (batch normalisation's
+    counters) are not sent: `load` resets them to their first values, so that a visit does not depend on earlier ones.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
     example. dtype: of parameters and floating-point buffers. device: where they are; the layout of the vector is the
-    same on all devices. Raises ConfigError if no parameter can be trained.
+    same on all devices. exchange: what travels. Raises ConfigError if no parameter can be trained, or if `exchange`
+    does not fit the module.
     """
+
+    local: Tensor | None = None
+    """The local values of the client that trains next, (sections.local,); None: the first values."""
 
     def __init__(
         self,
@@ -40,27 +45,40 @@ class FlatModel:
         input_shape: InputShape,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
+        exchange: Exchange = EVERYTHING,
     ) -> None:
         self.module = module.to(dtype)
         self.channels_last = _takes_channels_last(self.module, input_shape, dtype)
         self.module.to(device)
         parameters = list(self.module.parameters())
         trainable = [parameter for parameter in parameters if parameter.requires_grad]
-        frozen = [parameter for parameter in parameters if not parameter.requires_grad]
+        frozen: list[Tensor] = [parameter for parameter in parameters if not parameter.requires_grad]
         if not trainable:
             raise ConfigError(f"model.network: none of its {len(frozen)} parameters has requires_grad = True")
         buffers = _persistent_buffers(self.module)
         floating = [buffer for buffer in buffers if buffer.is_floating_point()]
         self._constants = [(buffer, buffer.clone()) for buffer in buffers if not buffer.is_floating_point()]
         self.n_parameters = _length(parameters)
-        self.vector = torch.empty(_length(parameters + floating), dtype=dtype, device=device)
+        names = _names(self.module)
+        exchange.check(
+            [names[id(part)] for part in trainable],
+            [names[id(part)] for part in floating],
+            [name for part in frozen for name in names[id(part)]],
+        )
+        if exchange.buffers == "frozen":
+            floating, frozen = [], [*floating, *frozen]
+        travelling = [part for part in trainable if exchange.travels(names[id(part)])]
+        statistics = [part for part in floating if exchange.buffers == "average" and exchange.travels(names[id(part)])]
+        sent = {id(part) for part in (*travelling, *statistics)}
+        local = [part for part in (*trainable, *floating) if id(part) not in sent]
+        self.vector = torch.empty(_length([*travelling, *statistics, *local, *frozen]), dtype=dtype, device=device)
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
         variances = {id(part.running_var) for part in self.module.modules() if hasattr(part, "running_var")}
         variance_ranges = []
         places: dict[int, tuple[int, tuple[int, ...], bool]] = {}
         start = 0
-        for tensor in [*trainable, *floating, *frozen]:
-            if id(tensor) in variances:
+        for tensor in [*travelling, *statistics, *local, *frozen]:
+            if id(tensor) in variances and id(tensor) in sent:
                 variance_ranges.append((start, start + tensor.numel()))
             piece = self.vector[start : start + tensor.numel()]
             places[id(tensor)] = start, tuple(tensor.shape), self.channels_last and id(tensor) in convolutions
@@ -72,9 +90,17 @@ class FlatModel:
                 view = piece.view(tensor.shape)
             view.copy_(tensor.detach())
             tensor.data = view
-        self.sections = Sections(_length(trainable), _length(floating), _length(frozen), tuple(variance_ranges))
+        self.sections = Sections(
+            _length(travelling), _length(statistics), _length(frozen), tuple(variance_ranges), _length(local)
+        )
         self.naming = _naming(self.module, places, self.vector.numel())
-        self.gradients = make_gradients(self.module, input_shape, self.vector)
+        self._first = self.vector[self.sections.moving :].clone()
+        """The first values of what does not travel."""
+        self._local_names = sorted(names[id(part)][0] for part in local)
+        self._frozen_names = sorted(name for part in frozen for name in names[id(part)][:1])
+        self._fixed_norms = _norms_of(self.module, frozen)
+        by_hand = not (self.sections.statistics and self.sections.local)  # the trainable parameters are contiguous
+        self.gradients = make_gradients(self.module, input_shape, self.vector) if by_hand else Autograd(self.module)
 
     @property
     def size(self) -> int:
@@ -82,30 +108,75 @@ class FlatModel:
         return self.vector.numel()
 
     @property
+    def size_bytes(self) -> int:
+        """Size of what travels, as single-precision numbers."""
+        return 4 * self.sections.moving
+
+    @property
+    def base_bytes(self) -> int:
+        """Size of what does not travel."""
+        return 4 * self.sections.fixed
+
+    @property
+    def vector_bytes(self) -> int:
+        """Size of a vector of the trainable parameters that travel."""
+        return 4 * self.sections.trainable
+
+    @property
     def layout(self) -> str:
         """Hash of the vector's layout: equal for two models if and only if a vector of one is valid for the other."""
         parameters, buffers = list(self.module.named_parameters()), list(self.module.named_buffers())
         shapes = [[name, list(tensor.shape)] for tensors in (parameters, buffers) for name, tensor in tensors]
         described = [self.channels_last, str(self.vector.dtype), self.size, shapes]
-        if frozen := [name for name, parameter in parameters if not parameter.requires_grad]:
-            described.append(frozen)
+        if self.sections.fixed:
+            described += [self._local_names, self._frozen_names]
         return hashlib.sha256(json.dumps(described).encode()).hexdigest()
 
     def load(self, vector: Tensor | Vector) -> None:
-        """Copy the state from `vector` (size,). Arrays can be loaded into models on the CPU only."""
-        if isinstance(vector, Tensor):
-            self.vector.copy_(vector)
-        else:
-            np.copyto(self.vector.numpy(), vector)
+        """Copy the state from `vector`. Arrays can be loaded into models on the CPU only.
+
+        vector: what travels, (sections.moving,). The rest gets its first values, except that local entries get those of
+        `local` if it is set. A vector (size,) loads everything, and its last entries are the new first values.
+        """
+        self._copy(self.vector[: len(vector)], vector)
+        if self.sections.fixed:
+            moving = self.sections.moving
+            if len(vector) == self.size:
+                self._first.copy_(self.vector[moving:])
+            else:
+                self.vector[moving:].copy_(self._first)
+            if self.local is not None:
+                self.vector[moving : moving + self.sections.local].copy_(self.local)
         for buffer, first in self._constants:
             buffer.copy_(first)
 
-    def restore_frozen(self, received: Tensor | Vector) -> None:
-        """Reset frozen parameters to the values in `received` (size,); a module may have changed them itself."""
-        start = self.sections.moving
-        if start < self.size:
-            frozen = received[start:]
-            self.vector[start:].copy_(frozen if isinstance(frozen, Tensor) else torch.from_numpy(frozen.copy()))
+    def _copy(self, part: Tensor, values: Tensor | Vector) -> None:
+        if isinstance(values, Tensor):
+            part.copy_(values)
+        else:
+            np.copyto(part.numpy(), values)
+
+    def train(self) -> None:
+        """Put the module into training mode, except for batch normalisation with frozen statistics."""
+        self.module.train()
+        for norm in self._fixed_norms:
+            norm.eval()
+
+    def restore_frozen(self) -> None:
+        """Reset what never changes to its first values; a module may have changed it itself."""
+        if self.sections.frozen:
+            self.vector[-self.sections.frozen :].copy_(self._first[self.sections.local :])
+
+    @property
+    def sent(self) -> Tensor:
+        """View of what travels, (sections.moving,)."""
+        return self.vector[: self.sections.moving]
+
+    @property
+    def kept(self) -> Tensor:
+        """View of the local entries, (sections.local,)."""
+        moving = self.sections.moving
+        return self.vector[moving : moving + self.sections.local]
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state by name, as copies with ordinary strides, for files and `nn.Module.load_state_dict`."""
@@ -136,6 +207,21 @@ def _persistent_buffers(module: nn.Module) -> list[Tensor]:
             if name not in part._non_persistent_buffers_set:
                 buffers.setdefault(id(buffer), buffer)
     return list(buffers.values())
+
+
+def _names(module: nn.Module) -> dict[int, list[str]]:
+    """Return the names of each parameter and buffer by its id; tied ones have several."""
+    names: dict[int, list[str]] = {}
+    for named in (module.named_parameters(remove_duplicate=False), module.named_buffers(remove_duplicate=False)):
+        for name, tensor in named:
+            names.setdefault(id(tensor), []).append(name)
+    return names
+
+
+def _norms_of(module: nn.Module, tensors: Sequence[Tensor]) -> list[nn.Module]:
+    """Return the parts of the module whose running means are among these tensors."""
+    given = {id(tensor) for tensor in tensors}
+    return [part for part in module.modules() if id(getattr(part, "running_mean", None)) in given]
 
 
 def _takes_channels_last(module: nn.Module, input_shape: InputShape, dtype: torch.dtype) -> bool:

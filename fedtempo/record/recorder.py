@@ -201,11 +201,13 @@ class Recorder:
         for observer in self._observers:
             observer.evaluation(time, version, accuracy, loss, mae)
 
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0, along: int = 0) -> None:
         """Count bytes sent: from the server (down), to the server (up), and from client to client (relay).
 
-        examples: those bytes to the server that were raw examples; the others were models.
+        examples: those bytes to the server that were raw examples; the others were models. along: bytes of vectors
+        that a client sent to the server along with its model.
         """
+        up += along
         self._down += down
         self._up += up
         self._relay += relay

@@ -17,6 +17,8 @@ from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.presets import is_file
+from fedtempo.learning.exchange import KEYS as EXCHANGE_KEYS
+from fedtempo.learning.exchange import Exchange, exchange_in
 from fedtempo.learning.pretrained import KEYS as INITIAL_KEYS
 from fedtempo.learning.pretrained import InitialWeights, initial_in, located_initial
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
@@ -43,7 +45,7 @@ DEFAULT_CLIENTS = 50
 _DEEPEST = 2
 """Dots in a key such as fleet.compute.speed, which holds one value."""
 
-NOT_OF_NETWORK = ("size_bytes", *INITIAL_KEYS)
+NOT_OF_NETWORK = ("size_bytes", *INITIAL_KEYS, *EXCHANGE_KEYS)
 """Keys of `[model]` that are no settings of the network."""
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
@@ -61,6 +63,7 @@ class Config:
     partition: Partition | None
     network: Network
     initial: InitialWeights
+    exchange: Exchange
     model_bytes: int | None
     training: Training
     fleet: FleetPlan
@@ -179,6 +182,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
 
     initial = construct(InitialWeights, initial_in(given["model"]), "model")
+    exchange = construct(Exchange, exchange_in(given["model"]), "model")
 
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
@@ -199,7 +203,12 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     resolved: Table = {
         "run": _plain(run),
         "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
-        "model": {"network": network_name, **_network_table(network), **initial.given},
+        "model": {
+            "network": network_name,
+            **_network_table(network),
+            **initial.given,
+            **({} if exchange.is_default else _plain(exchange)),
+        },
         "training": _plain(training),
         "fleet": _plain(fleet),
         "strategy": {"name": strategy_name, **_plain(strategy)},
@@ -220,6 +229,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         partition=partition,
         network=network,
         initial=initial,
+        exchange=exchange,
         model_bytes=model_bytes,
         training=training,
         fleet=fleet,

@@ -147,6 +147,7 @@ def _simulation(
         seed=config.run.seed,
         server=config.server,
         size_bytes=config.model_bytes,
+        evaluate_clients=config.run.evaluate_clients,
         examples=RawExamples(
             labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
@@ -226,6 +227,7 @@ def make_job(config: Config, world: World) -> Job:
         augment=config.data.augment,
         evaluation_batch=config.run.evaluation_batch,
         initial=None if config.executor.kind == "none" else config.initial.read(),
+        exchange=config.exchange,
     )
 
 
@@ -236,7 +238,8 @@ def make_executor(config: Config, world: World) -> Executor:
         return NoTraining(config.model_bytes)
     job = make_job(config, world)
     if settings.kind == "none":
-        return NoTraining(4 * job.model().n_parameters)
+        model = job.model()
+        return NoTraining(model.size_bytes, model.base_bytes, model.vector_bytes)
     if settings.device != "cpu":
         from fedtempo.runtime.executors.device import OnDevice
 

@@ -46,8 +46,8 @@ class Averaging:
         if server.privacy is not None and sections.statistics:
             raise ConfigError(
                 f"server.privacy: the network has {sections.statistics} running statistics (batch normalisation), "
-                "which would reach the server without noise: set model.running_statistics = false; in your own "
-                "network use GroupNorm or track_running_stats=False, and register constants with persistent=False"
+                "which would reach the server without noise: set model.buffers = 'local' or 'frozen', use GroupNorm, "
+                "or register constants with persistent=False"
             )
         self._server, self._recorder, self._rng = server, recorder, rng
         self._private = server.privacy is not None
@@ -113,10 +113,12 @@ class Averaging:
         if self._private and function not in PROTECTED:
             self._must_not_be_raw(models, "computes with single clients' models")
 
-    def may_send(self, model: Model) -> None:
-        """Raise ConfigError if clients may not receive this model."""
+    def may_send(self, model: Model, payload: Iterable[Model] = ()) -> None:
+        """Raise ConfigError if clients may not receive this model, or these vectors besides it."""
         if self._private:
             self._must_not_be_raw([model], "sends one client's model to another")
+        if self.guards:
+            self._must_not_be_raw(payload, "sends vectors that are no average of clients'")
 
     def may_commit(self, model: Model) -> None:
         """Raise ConfigError if this may not become the global model."""

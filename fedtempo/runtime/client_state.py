@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from fedtempo.federation import Client, Model
+from fedtempo.federation import Client, Model, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Pending, Trained
@@ -21,7 +22,8 @@ class VisitState:
     the visit relative to their means. trains: False if the client sends raw examples instead. training: the pending
     training until the model is sent. patience_s: seconds of work for which the server still waits. silent: the client
     no longer answers. faulty: the fleet's faults affect the visit. flaw: flaw of the update in a run without training,
-    where no model can show it. neighbour: the client to which it sends its model directly.
+    where no model can show it. neighbour: the client to which it sends its model directly. work: the work announced
+    when the visit began. keeps: whether its training changes what the client keeps.
     """
 
     at: float = 0.0
@@ -37,15 +39,18 @@ class VisitState:
     statistics: Mapping[str, float] | None = None
     upload_s: float = 0.0
     neighbour: ClientState | None = None
+    work: Work | None = None
+    keeps: bool = False
 
     def __init__(self, number: int, group: int | None, queued: float, trains: bool = True) -> None:
         self.number, self.group, self.queued, self.trains = number, group, queued, trains
 
 
 class ClientState:
-    """A client's turns, its mean times, and the models that neighbours have sent it.
+    """A client's turns, its mean times, what it keeps, and the models that neighbours have sent it.
 
-    visits: number of trainings begun so far. rng(purpose, client): makes the client's generators.
+    visits: number of trainings begun so far. has_base: whether it has received what does not travel. kept: location of
+    what it keeps from visit to visit, if anything. rng(purpose, client): makes the client's generators.
     """
 
     __slots__ = (
@@ -58,6 +63,8 @@ class ClientState:
         "_training",
         "client",
         "download_s",
+        "has_base",
+        "kept",
         "turns",
         "upload_s",
         "visits",
@@ -74,6 +81,8 @@ class ClientState:
         self.client = client
         self.turns = FairLock()
         self.visits = 0
+        self.has_base = False
+        self.kept: Any = None
         self._delivered: set[Model] | None = None
         self.download_s = fleet.links.download_s(client.id, size_bytes)
         self.upload_s = fleet.links.upload_s(client.id, size_bytes)

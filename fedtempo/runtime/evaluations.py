@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fedtempo.federation import Model
 from fedtempo.record import Recorder, sustained
 from fedtempo.record.metric import Measure
+from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 
 _OUTSTANDING = 8
@@ -28,6 +30,31 @@ class Best:
     time: float
     accuracy: float
     loss: float
+
+
+class MeanEvaluation:
+    """The weighted mean of evaluations in progress."""
+
+    def __init__(self, pending: Sequence[Pending[Evaluation]], weights: Sequence[float]) -> None:
+        self._pending, self._weights = pending, weights
+
+    def result(self) -> Evaluation:
+        results = [pending.result() for pending in self._pending]
+        if len(results) == 1:
+            return results[0]
+        errors = [result.mae for result in results if result.mae is not None]
+        return Evaluation(
+            self._mean([result.accuracy for result in results]),
+            self._mean([result.loss for result in results]),
+            self._mean(errors) if errors else None,
+        )
+
+    def done(self) -> bool:
+        return all(pending.done() for pending in self._pending)
+
+    def _mean(self, values: Sequence[float]) -> float:
+        total = math.fsum(weight * value for weight, value in zip(self._weights, values, strict=True))
+        return total / math.fsum(self._weights)
 
 
 class Evaluations:
@@ -63,6 +90,9 @@ class Evaluations:
         self._latest: tuple[int, Pending[Evaluation]] | None = None
         self._keep_best = keep_best
         self.best: Best | None = None
+        self._parts_of: Sequence[ClientState] = ()
+        self._parts: Sequence[tuple[Any, int]] = ()
+        """The local parts that the latest version is evaluated with, and the number of examples of their clients."""
         self._tick = 1
         self._recent: deque[float] = deque(maxlen=3)
         self.accuracy: float | None = None
@@ -73,16 +103,30 @@ class Evaluations:
         """The measure of evaluations: accuracy, or R^2 for numbers."""
         return self._recorder.measure
 
+    def use_parts_of(self, clients: Sequence[ClientState]) -> None:
+        """Evaluate each version with the local parts that these clients have when it is committed.
+
+        The result is the mean over the clients, weighted by their numbers of examples.
+        """
+        self._parts_of = clients
+
     def begin(self, model: Model) -> None:
         """Evaluate the initial model at time 0."""
+        self._take_parts()
         self._evaluate(0.0, model)
+
+    def _take_parts(self) -> None:
+        if self._parts_of:
+            self._parts = [(owner.kept, owner.client.num_examples) for owner in self._parts_of]
 
     def committed(self, now: float, before: Model, model: Model) -> None:
         """Make the evaluations due at a commit that replaced `before` by `model`."""
         if self._every is None:
+            self._take_parts()
             self._evaluate(now, model)
         else:
             self._catch_up(now, before, at_now=False)
+            self._take_parts()
 
     def finish(self, now: float, model: Model) -> None:
         """Make the evaluations due up to the run's end, and collect all results."""
@@ -103,9 +147,17 @@ class Evaluations:
         if not self._executor.trains:
             return
         if self._latest is None or self._latest[0] != model.version:
-            self._latest = model.version, self._executor.evaluate(model.location)
+            self._latest = model.version, self._started(model)
         self._outstanding.append((time, model.version, self._latest[1], model if self._keep_best else None))
         self.collect(leave=self._leave)
+
+    def _started(self, model: Model) -> Pending[Evaluation]:
+        if not self._parts:
+            return self._executor.evaluate(model.location)
+        weights: dict[Any, int] = {}  # clients that have not trained yet share their parts
+        for kept, examples in self._parts:
+            weights[kept] = weights.get(kept, 0) + examples
+        return MeanEvaluation([self._executor.evaluate(model.location, kept) for kept in weights], [*weights.values()])
 
     def collect(self, leave: float = 0) -> None:
         """Record results in order: those available, and more until at most `leave` are outstanding."""

@@ -56,10 +56,17 @@ class Limits:
         """Return the flaw of a faulty update in a run without training, where no model can show it."""
         return f"its fault is {fault!r} (without training there is no model to check)" if fault in REFUSED else None
 
-    def wait(self, visit: Visit[VisitState], estimate: Callable[[Client], Durations], work: float = 1.0) -> None:
+    def wait(
+        self,
+        visit: Visit[VisitState],
+        estimate: Callable[[Client], Durations],
+        work: float = 1.0,
+        extra_s: float = 0.0,
+    ) -> None:
         """Set the server's patience with a visit, or extend it if the visit's work differs from the configuration.
 
-        work: computing of this visit relative to a configured one. Does nothing without deadlines.
+        work: computing of this visit relative to a configured one. extra_s: time of what it sends besides a model,
+        seconds. Does nothing without deadlines.
         """
         state, factor = visit.state, self._server.deadline
         if factor is None:
@@ -68,4 +75,4 @@ class Limits:
         if state.patience_s == math.inf:
             # The margin absorbs rounding: exactly the estimate's own seconds may be subtracted from it.
             state.patience_s = factor * estimated.visit_s * (1 + 1e-9)
-        state.patience_s += factor * estimated.compute_s * (work - 1)
+        state.patience_s += factor * (estimated.compute_s * (work - 1) + extra_s)

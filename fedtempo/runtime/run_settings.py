@@ -31,6 +31,14 @@ class RunSettings:
             "normalisation without running statistics also by what its batches are"
         ),
     ] = 500
+    evaluate_clients: Annotated[
+        int,
+        Ge(0),
+        Doc(
+            "with model.exchange or model.local: number of clients, drawn once, with whose own parts each version is "
+            "evaluated; the measure is their mean, weighted by examples; 0: evaluate with the parts' first values"
+        ),
+    ] = 10
     checkpoint_every: Annotated[
         NonNegative,
         Doc(

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import math
 from bisect import bisect_right
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -26,7 +26,7 @@ from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
-from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors import Carried, Executor
 from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.keyed import ClientGenerators
@@ -57,11 +57,12 @@ class Simulation(Central):
         server: ServerSettings | None = None,
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
+        evaluate_clients: int = 0,
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends.
 
-        size_bytes: size of a model when it is sent (default: four bytes per parameter). examples: the examples that
-        clients may upload; None in a run without data.
+        size_bytes: size of a model when it is sent (default: that of what travels). examples: the examples that
+        clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -78,6 +79,9 @@ class Simulation(Central):
         self._bad_updates = BadUpdates(server.max_bad_updates)
         self._examples, self._server_visits = examples, 0
         self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
+        self._base_bytes = executor.base_bytes if size_bytes is None else 0
+        self._vector_bytes = executor.vector_bytes if size_bytes is None else size_bytes
+        self._keeps = executor.sections.local > 0
         generators = ClientGenerators(seed, len(clients))
         self._states = [ClientState(client, fleet, training, self._size_bytes, generators) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
@@ -89,6 +93,8 @@ class Simulation(Central):
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
+        if self._keeps and evaluate_clients:
+            evaluations.use_parts_of(self._drawn(evaluate_clients))
         self._undisturbed = (
             self._visits.undisturbed
             and not (self._uplink or self._downlink)
@@ -111,11 +117,11 @@ class Simulation(Central):
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
-        self._averaging.may_send(model)
+        self._may_send(model, work)
         # Usually only the visit's end is awaited, by up to a hundred thousand visits: this takes one frame each.
         visits = self._visits
         visit = visits.begin_if_free(client, model, group) or await visits.begin(client, model, group)
-        if waiting := self._receive(visit):
+        if waiting := self._receive(visit, work):
             await waiting
         if waiting := self._compute(visit, work):
             await waiting
@@ -134,7 +140,7 @@ class Simulation(Central):
     ) -> list[Update]:
         if not self._undisturbed:
             return await super().train_all(clients, model, work, group=group)
-        self._averaging.may_send(model)
+        self._may_send(model, work)
         fixed = resolve(self._training, work) if self._schedule is None else None
         phases = partial(self._pass_phases, work=work, training=fixed)
         return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
@@ -142,7 +148,7 @@ class Simulation(Central):
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
         visit = await self._visits.begin(client, model, group)
-        if waiting := self._receive(visit):
+        if waiting := self._receive(visit, None):
             await waiting
         await self._visits.catch_up(visit)
         return visit
@@ -159,14 +165,22 @@ class Simulation(Central):
                 return None
             await self._visits.catch_up(visit)
             visit.state.received_at = self.now
+            self._states[visit.client.id].has_base = True
             return visit
 
+        base = 0 if all(self._states[visit.client.id].has_base for visit in visits) else self._base_bytes
+        seconds = []
         for visit in visits:  # observe the time on the client's link, although it waits for the slowest
-            visit.state.download_s = self._states[visit.client.id].download_s * visit.state.link_factor
-        slowest_s = max((visit.state.download_s for visit in visits), default=0.0)
+            owner, state = self._states[visit.client.id], visit.state
+            state.download_s = owner.download_s * state.link_factor
+            extra_s = self._extra_s(self._fleet.links.download_s, visit, base) if base else 0.0
+            if extra_s and self._limits.deadlines:
+                self._limits.wait(visit, self.estimate, extra_s=extra_s)
+            seconds.append(state.download_s + extra_s)
+        slowest_s = max(seconds, default=0.0)
         async with self._downlink or UNLIMITED:
             if visits:
-                self._recorder.traffic(down=self._size_bytes)
+                self._recorder.traffic(down=self._size_bytes + base)
             return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
@@ -257,26 +271,77 @@ class Simulation(Central):
 
     # The phases of a visit, at its own times. Each returns a coroutine if it can block, else None, like `Visits.phase`.
 
-    def _receive(self, visit: Visit) -> Coroutine[Any, Any, None] | None:
+    def _receive(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
         state, owner = visit.state, self._states[visit.client.id]
+        state.work = work
         if not owner.takes_delivered(visit.received):
             state.download_s = owner.download_s * state.link_factor
             self._recorder.traffic(down=self._size_bytes)
+        extra_s = self._download_extra(visit, work)
         if self._limits.deadlines:
-            self._limits.wait(visit, self.estimate)
-        if waiting := self._visits.phase(visit, state.download_s, "receiving", self._downlink):
+            self._limits.wait(visit, self.estimate, extra_s=extra_s)
+        if waiting := self._visits.phase(visit, state.download_s + extra_s, "receiving", self._downlink):
             return self._receive_late(visit, waiting)
         state.received_at = state.at
+        owner.has_base = True
         return None
 
     async def _receive_late(self, visit: Visit, waiting: Coroutine[Any, Any, None]) -> None:
         await waiting
         visit.state.received_at = visit.state.at
+        self._states[visit.client.id].has_base = True
+
+    def _download_extra(self, visit: Visit, work: Work | None) -> float:
+        """Count what a client receives besides the model; return how much longer the download takes, seconds.
+
+        That is what does not travel if the client has not received it yet, and the payload of `work`.
+        """
+        extra = 0 if self._states[visit.client.id].has_base else self._base_bytes
+        if work is not None and work.payload:
+            extra += len(work.payload) * self._vector_bytes
+        if not extra:
+            return 0.0
+        self._recorder.traffic(down=extra)
+        return self._extra_s(self._fleet.links.download_s, visit, extra)
+
+    def _extra_s(self, seconds: Callable[[int, int], float], visit: Visit, extra_bytes: int) -> float:
+        """Return how much longer a transfer takes with more bytes. seconds: (client, bytes) of the transfer."""
+        client, size = visit.client.id, self._size_bytes
+        factor: float = visit.state.link_factor
+        return (seconds(client, size + extra_bytes) - seconds(client, size)) * factor
+
+    def _may_send(self, model: Model, work: Work | None) -> None:
+        """Raise ConfigError if clients may not receive the model or the payload."""
+        self._averaging.may_send(model, () if work is None else work.payload)
+
+    def _begin_training(self, visit: Visit, training: Training, work: Work | None) -> None:
+        """Hand a visit's training to the executor."""
+        state, owner, received = visit.state, self._states[visit.client.id], visit.received.location
+        if not self._keeps and (work is None or work.procedure is None):
+            state.training = self._executor.train(received, owner.client.id, owner.visits, training)
+            return
+        carried = Carried(owner.kept)
+        if work is not None:
+            payload = tuple(model.location for model in work.payload)
+            carried = Carried(owner.kept, work.procedure, payload, work.returns)
+        state.keeps = True
+        state.training = self._executor.train(received, owner.client.id, owner.visits, training, carried)
+
+    def _drawn(self, count: int) -> list[ClientState]:
+        """Return the clients whose parts evaluations use, the same during the whole run."""
+        everyone = len(self._states)
+        if count >= everyone:
+            return list(self._states)
+        drawn = self.rng("evaluated clients").choice(everyone, count, replace=False)
+        return [self._states[i] for i in sorted(drawn.tolist())]
 
     def _compute(self, visit: Visit, work: Work | None) -> Coroutine[Any, Any, None] | None:
         """Start the training and let its time pass."""
         client, state = visit.client, visit.state
         owner = self._states[client.id]
+        if work is not None and work.payload and state.work is not work:
+            raise RunError("Work.payload travels with the model: use train or train_all, not download and compute")
+        state.work = work
         training = self._resolved(visit.received, work)
         examples, mean_s = owner.planned(training)
         owner.visits += 1
@@ -297,7 +362,7 @@ class Simulation(Central):
             return self._visits.phase(visit, math.inf, "computing", None)
         if fault is not None and not self._executor.trains:
             state.flaw = self._limits.flaw(fault)
-        state.training = self._executor.train(visit.received.location, client.id, owner.visits, training)
+        self._begin_training(visit, training, work)
         if waiting := self._visits.phase(visit, seconds, "computing", None):
             return waiting  # the client leaves before it has computed
         visit.computed = state.at
@@ -316,7 +381,12 @@ class Simulation(Central):
         if state.training is None or visit.computed is None:
             raise RunError(f"client {client.id}: upload before compute")
         state.upload_s = seconds = self._states[client.id].upload_s * state.link_factor
-        if to is not None:
+        if state.work is not None and state.work.returns:
+            extra_s = self._extra_s(self._fleet.links.upload_s, visit, state.work.returns * self._vector_bytes)
+            if self._limits.deadlines:
+                self._limits.wait(visit, self.estimate, extra_s=extra_s)
+            seconds += extra_s
+        elif to is not None:
             neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
             if direct is not None and direct <= seconds + neighbour.download_s:
                 state.neighbour = neighbour  # else the server relays the model
@@ -335,13 +405,19 @@ class Simulation(Central):
         if not owner.takes_delivered(visit.received):
             state.download_s = owner.download_s * state.link_factor
             self._recorder.traffic(self._size_bytes)
+        download_s = state.download_s + self._download_extra(visit, work)
         examples, mean_s = owner.planned(training)
         seconds = mean_s * self._compute_factors.next(client.id)
         state.compute_s = owner.as_configured_s(seconds, examples)
         state.upload_s = owner.upload_s * state.link_factor
+        upload_s = state.upload_s
+        if work is not None and work.returns:
+            state.work = work
+            upload_s += self._extra_s(self._fleet.links.upload_s, visit, work.returns * self._vector_bytes)
         owner.visits += 1
-        computed = self._visits.pass_all(visit, state.download_s, seconds, state.upload_s)
-        state.training = self._executor.train(visit.received.location, client.id, owner.visits, training)
+        owner.has_base = True
+        computed = self._visits.pass_all(visit, download_s, seconds, upload_s)
+        self._begin_training(visit, training, work)
         visit.computed = computed
 
     def _arrived(self, visit: Visit) -> Update:
@@ -349,25 +425,28 @@ class Simulation(Central):
         client, state = visit.client, visit.state
         trained = state.training.result()
         if state.neighbour is None:
-            self._recorder.traffic(up=self._size_bytes)
+            along = 0 if state.work is None else state.work.returns * self._vector_bytes
+            self._recorder.traffic(up=self._size_bytes, along=along)
         else:
             self._recorder.traffic(relay=self._size_bytes)
         self._estimator.observe(client.id, state.download_s, state.compute_s, state.upload_s)
         if (flaw := trained.flaw or state.flaw) is not None:
             self._refuse(visit, flaw)
         model = Model(visit.received.version, trained.location)
+        sent = tuple(Model(model.version, location) for location in trained.sent) if trained.sent else ()
         if state.neighbour is not None:
             state.neighbour.deliver(model)
         state.statistics = shown = trained.statistics
         if self._averaging.guards:
-            self._averaging.arrived(model, client)
+            for received in (model, *sent):
+                self._averaging.arrived(received, client)
             shown = self._averaging.statistics(shown)
         if shown:
             self._recorder.told(statistics=len(shown))
         computed = visit.computed
         assert computed is not None
         now = self._loop.now
-        update = Update(client, visit.received, model, client.num_examples, shown, visit.started, computed, now)
+        update = Update(client, visit.received, model, client.num_examples, shown, visit.started, computed, now, sent)
         self._visits.end(visit, "done")
         return update
 

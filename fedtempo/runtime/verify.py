@@ -74,12 +74,12 @@ class Verified(Recorder):
         self._evaluated_at, self._evaluated = time, version
         super().evaluation(time, version, accuracy, loss, mae)
 
-    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0) -> None:
+    def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0, along: int = 0) -> None:
         if min(down, up, relay) < 0:
             self._impossible(f"{(down, up, relay)} bytes are sent down, up and between clients")
         if not down:
             self._arriving.append(up + relay)
-        super().traffic(down, up, relay, examples)
+        super().traffic(down, up, relay, examples, along)
 
     def fact(self, name: str, value: Any) -> None:
         if name == "size_bytes":

@@ -214,7 +214,16 @@ class Visits(OpenVisits[VisitState]):
             ended = self.end_s
             received, computed = _if_passed(received, ended), _if_passed(computed, ended)
         self._record(client, visit.received.version, state, visit.started, received, computed, ended, outcome)
+        if state.keeps and computed is not None and not self._closing:
+            self._keep(state, self._states[client.id])
         self._states[client.id].turns.give()
+
+    def _keep(self, state: VisitState, owner: ClientState) -> None:
+        """Note what a client keeps after its training, even if its update is lost."""
+        assert state.training is not None
+        kept = state.training.result().state
+        if kept is not None:
+            owner.kept = kept
 
     @property
     def _now(self) -> float:

@@ -20,7 +20,12 @@ def resolve(training: Training, work: Work | None, factor: float | None = None) 
 
     factor: of the learning rate's schedule, which multiplies what the strategy requests (`Work.lr`, `Work.lr_scale`).
     """
-    return training if work is None and factor is None else _changed(training, work or _AS_CONFIGURED, factor)
+    if work is None and factor is None:
+        return training
+    work = work or _AS_CONFIGURED
+    if work.procedure is not None:  # the cache must not keep the payload's models
+        work = replace(work, procedure=None, payload=(), returns=0)
+    return _changed(training, work, factor)
 
 
 @lru_cache(maxsize=4096)
@@ -28,7 +33,7 @@ def _changed(training: Training, work: Work, factor: float | None) -> Training:
     changes: dict[str, Any] = {
         name: value
         for name, value in vars(work).items()
-        if value is not None and name not in ("lr_scale", "statistics")
+        if value is not None and name not in ("lr_scale", "statistics", "procedure", "payload", "returns")
     }
     if work.lr_scale is not None:
         changes["lr"] = changes.get("lr", training.lr) * work.lr_scale

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
+    from fedtempo.strategies.scaffold import Scaffold as Scaffold
     from fedtempo.strategies.sequential import Sequential as Sequential
 
 STRATEGIES: Registry[type] = Registry(
@@ -51,6 +52,7 @@ STRATEGIES: Registry[type] = Registry(
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
+        "scaffold": "fedtempo.strategies.scaffold:Scaffold",
         "sequential": "fedtempo.strategies.sequential:Sequential",
     }
 )

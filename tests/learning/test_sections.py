@@ -29,7 +29,7 @@ def test_trainable_parameters_come_first_then_statistics_then_frozen_parameters(
     assert model.sections == Sections(4 + 4 + 360 + 10, 3 + 4 + 4, 36 + 4, variances=((385, 389),))
     assert model.size == model.sections.size == model.n_parameters + 11
     assert model.vector[385:389].tolist() == [1.0] * 4
-    assert not model.sections.all_trainable
+    assert (model.sections.moving, model.sections.fixed) == (389, 40)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     weight = module.get_parameter("0.weight")
     model.vector[389:] = 3.0
@@ -39,7 +39,7 @@ def test_trainable_parameters_come_first_then_statistics_then_frozen_parameters(
 def test_a_network_without_statistics_or_frozen_parameters_is_all_trainable() -> None:
     model = FlatModel(create(Mlp((4,)), (8,), 3, 0), (8,))
     assert model.sections == Sections(model.size)
-    assert model.sections.all_trainable
+    assert (model.sections.moving, model.sections.fixed) == (model.size, 0)
 
 
 def test_frozen_parameters_are_part_of_the_layout_that_clients_must_share() -> None:

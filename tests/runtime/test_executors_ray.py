@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import os
 import signal
@@ -20,11 +21,12 @@ import pytest
 
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.aggregation import average
+from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.networks import Mlp
 from fedtempo.learning.training import Training
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
-from fedtempo.runtime.executors import Evaluation, Executor
+from fedtempo.runtime.executors import Carried, Evaluation, Executor
 from fedtempo.runtime.executors.inline import Inline
 from fedtempo.runtime.executors.job import Job
 from fedtempo.runtime.executors.journalled import Journalled
@@ -185,6 +187,40 @@ def test_losing_a_node_costs_time_but_changes_no_bit(
         facts = executor.facts()
         assert facts["workers_replaced"] == 2
         assert facts["models_made_again"] >= 1
+
+
+def carried(executor: Executor, rounds: int, after: Callable[[int], None] = lambda _: None) -> list[Any]:
+    """Run SCAFFOLD's visits with a local bias, with both clients' control variates sent on; return all results."""
+    head, kept, sent, seen = executor.initial(), [None, None], [executor.initial()] * 2, []
+    for number in range(rounds):
+        visits = [
+            executor.train(head, client, number, TRAINING, Carried(kept[client], "scaffold", (sent[client],), 1))
+            for client in (0, 1)
+        ]
+        results = [visit.result() for visit in visits]
+        after(number)
+        kept = [result.state for result in results]
+        sent = [result.sent[0] for result in results[::-1]]
+        seen.append([executor.exchanged(location).tobytes() for location in sent])
+        seen.append([(result.statistics, executor.state(result.state)) for result in results])
+        head = executor.apply(lambda *models: average(models, [1, 3]), [result.location for result in results])
+        seen.append([executor.evaluate(head, state).result() for state in (None, *kept)])
+    return [seen, executor.vector(head).tobytes()]
+
+
+def test_what_clients_keep_and_send_along_has_the_bits_of_inline_even_if_a_node_is_lost(nodes: Nodes) -> None:
+    work = dataclasses.replace(job(hidden=500), exchange=Exchange(local=("1.bias",)))
+    with Inline(work) as inline:
+        expected = carried(inline, 6)
+    with on(nodes, work) as executor:
+
+        def lose(number: int) -> None:
+            if number == 3:
+                nodes.kill(0)
+                nodes.complete()
+
+        assert carried(executor, 6) == expected
+        assert carried(executor, 6, lose) == expected
 
 
 def test_a_lost_chain_is_rebuilt_from_its_last_local_copy(nodes: Nodes) -> None:

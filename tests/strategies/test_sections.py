@@ -84,7 +84,15 @@ def seen(config: Any, monkeypatch: pytest.MonkeyPatch) -> Seen:
         sent.append(out.copy())
         return statistics
 
+    train_carried = Trainer.train_carried
+
+    def spied_carried(self: Trainer, received: Vector, out: Vector, *rest: Any, **options: Any) -> Any:
+        answer = train_carried(self, received, out, *rest, **options)
+        sent.append(out.copy())
+        return answer
+
     monkeypatch.setattr(Trainer, "_train", spied)
+    monkeypatch.setattr(Trainer, "train_carried", spied_carried)
     with make_executor(config, build_world(config)) as executor:
         initial, sections = executor.vector(executor.initial()), executor.sections
     summary, _, final = run(config)
@@ -97,7 +105,7 @@ def must_hold(found: Seen) -> None:
     sections, initial, final = found.sections, found.initial, found.final
     assert np.isfinite(final).all()
     assert final[sections.moving :].tobytes() == initial[sections.moving :].tobytes()
-    assert all(sent[sections.moving :].tobytes() == initial[sections.moving :].tobytes() for sent in found.sent)
+    assert all(sent.shape == (sections.moving,) for sent in found.sent)
     assert not np.array_equal(final[: sections.trainable], initial[: sections.trainable])
     statistics = slice(sections.trainable, sections.moving)
     known = np.stack([initial[statistics], *(sent[statistics] for sent in found.sent)])
@@ -184,6 +192,40 @@ def test_privacy_rejects_running_statistics_and_keeps_frozen_parameters(monkeypa
         with pytest.raises(ConfigError, match=r"^server\.privacy: the network has \d+ running statistics .*GroupNorm"):
             run(configured(network, {"name": "fedavg"}, PRIVACY))
     must_hold(seen(configured("frozen", {"name": "fedavg", "server_momentum": 0.5}, PRIVACY), monkeypatch))
+
+
+BATCH_NORM = {"model": {"network": "cnn", "channels": [4], "pool_after": [1], "hidden": [], "batch_norm": True}}
+"""A network with 8 running statistics."""
+
+
+@pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
+@pytest.mark.parametrize("strategy", STEPS.values(), ids=STEPS)
+def test_every_strategy_trains_with_batch_normalisation_whatever_its_buffers_do(
+    strategy: dict[str, Any], buffers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = BATCH_NORM["model"] | {"buffers": buffers}
+    changes = {f"model.{name}": value for name, value in model.items()} | {"run.horizon": 10.0}
+    found = seen(configured("normalised", strategy, changes), monkeypatch)
+    must_hold(found)
+    assert (found.sections.statistics, found.sections.local, found.sections.frozen) == {
+        "average": (8, 0, 0),
+        "local": (0, 8, 0),
+        "frozen": (0, 0, 8),
+    }[buffers]
+    assert (found.final[-4:] > 0).all()
+    if buffers != "average":
+        assert found.final[-8:].tolist() == [0.0] * 4 + [1.0] * 4
+
+
+@needs_accountant
+@pytest.mark.parametrize("buffers", ["local", "frozen"])
+def test_privacy_allows_running_statistics_that_stay_at_the_clients(
+    buffers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With statistics that travel it is an error."""
+    model = BATCH_NORM["model"] | {"buffers": buffers}
+    changes = {f"model.{name}": value for name, value in model.items()} | PRIVACY
+    must_hold(seen(configured("normalised", {"name": "fedavg", "server_momentum": 0.9}, changes), monkeypatch))
 
 
 def test_a_users_strategy_is_safe_without_special_code(monkeypatch: pytest.MonkeyPatch) -> None:

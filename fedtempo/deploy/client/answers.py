@@ -10,21 +10,25 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
 
+from fedtempo.deploy.client.memory import Memory
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import NETWORKS, Network, create, network_code
 from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.procedures import PROCEDURES, make_visit
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
@@ -48,21 +52,31 @@ class Refusal(FedtempoError):
 
 @dataclass(frozen=True, eq=False)
 class HeldVisit:
-    """A visit between two of its phases: the server's number of it, the model, and whether it has trained."""
+    """A visit between two of its phases: the server's number of it, the model, and whether it has trained.
+
+    more: the arrays that came with the model, or that go back with it once it has trained.
+    """
 
     number: int
     vector: Vector
     trained: bool = False
+    more: Arrays = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Built:
-    """A job's model and examples, cached for the next visit. described: the job as JSON."""
+    """A job's model and examples, cached for the next visit.
+
+    described: the job as JSON. run: the run's name. complete: whether the model has the server's values where they do
+    not travel.
+    """
 
     described: str
+    run: str
     network: Network
     model: FlatModel
     examples: Examples
+    complete: bool
 
 
 class Answers:
@@ -85,6 +99,7 @@ class Answers:
                 raise ConfigError(f"{name} = true: needs classes, but {settings.data.source} has {self._task}")
         if settings.share_examples and is_several(self._x):
             raise ConfigError("share_examples = true: examples with several inputs cannot be uploaded; set it to false")
+        self._memory = Memory(None if settings.state_folder is None else Path(settings.state_folder))
         self._built: _Built | None = None
         self.held: HeldVisit | None = None
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
@@ -132,19 +147,20 @@ class Answers:
         if kind == "describe":
             return self.description(), ()
         if kind == "train":
-            vector, result = self._train(content, _one(arrays))
-            return result, (vector,)
+            sent, result = self._train(content, *_some(arrays))
+            return result, sent
         if kind == "receive":
-            self.held = HeldVisit(int(content["stay"]), _one(arrays))
+            vector, more = _some(arrays)
+            self.held = HeldVisit(int(content["stay"]), vector, more=more)
             return {}, ()
         if kind == "compute":
             held = self._held_visit(content, trained=False)
-            vector, result = self._train(content, held.vector)
-            self.held = HeldVisit(held.number, vector, trained=True)
+            (vector, *others), result = self._train(content, held.vector, held.more)
+            self.held = HeldVisit(held.number, vector, trained=True, more=tuple(others))
             return result, ()
         if kind == "send":
             held, self.held = self._held_visit(content, trained=True), None
-            return {}, (held.vector,)
+            return {}, (held.vector, *held.more)
         if kind == "examples":
             return {}, self._upload(content)
         raise Refusal(f"unknown kind of call: {kind!r}")
@@ -186,7 +202,11 @@ class Answers:
             raise Refusal(f"no visit {content['stay']} in this phase here")
         return held
 
-    def _train(self, content: Mapping[str, Any], received: Vector) -> tuple[Vector, dict[str, Any]]:
+    def _train(self, content: Mapping[str, Any], received: Vector, more: Arrays) -> tuple[Arrays, dict[str, Any]]:
+        """Make a visit; return the model and the vectors to send, and the result.
+
+        more: if the call says so, what does not travel, and then the vectors that the server sends along.
+        """
         job, limits = content["job"], self._settings.limits
         training = construct(Training, content["training"], "training")
         for name in {training.loss or "cross-entropy", training.optimizer} - {*LOSSES, *OPTIMIZERS}:
@@ -196,18 +216,71 @@ class Answers:
         if limits.examples is not None and processed > limits.examples:
             raise Refusal(f"the visit would process {processed} examples; limits.examples = {limits.examples}")
         built = self._build(job)
-        if received.shape != (built.model.size,) or received.dtype != np.float32:
-            raise Refusal(f"the model is {received.dtype} of shape {received.shape}; it must be ({built.model.size},)")
+        sections = built.model.sections
+        self._check_arrays((received,), sections.moving)
+        payload = self._with_base(built, received, more) if content.get("base") else more
+        self._check_arrays(payload, sections.moving)
+        if not built.complete:
+            self._complete(built, received)
+        procedure, visit = content.get("procedure"), int(content["visit"])
+        if payload and procedure is None:
+            raise Refusal(f"the call has {len(payload)} arrays too many")
+        if procedure is not None and procedure not in (*PROCEDURES, *self._settings.training):
+            raise Refusal(f"{procedure!r} is neither fedtempo's nor among `training` in this client's TOML")
+        keeps = bool(sections.local) or procedure is not None
+        memory = self._memory.of(built.run) if keeps else None
+        sent: list[Vector] = []
         rng = keyed_generator(int(job["seed"]), "training", int(content["client"]), int(content["visit"]))
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             with network_code(built.network):
-                statistics = train(built.model, built.examples, training, rng, received, augment=augment)
+                if memory is None:
+                    statistics = train(built.model, built.examples, training, rng, received, augment=augment)
+                else:
+                    statistics, sent, state = make_visit(
+                        built.model,
+                        built.examples,
+                        training,
+                        rng,
+                        received,
+                        np.arange(len(self._y)),
+                        state=memory.before(visit),
+                        procedure=procedure,
+                        payload=payload,
+                        returns=int(content.get("returns", 0)),
+                        augment=augment,
+                    )
+                    memory.keep(visit, state)
             pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
-        return built.model.vector.numpy().copy(), result
+        return (built.model.sent.numpy().copy(), *sent), result
+
+    def _with_base(self, built: _Built, received: Vector, more: Arrays) -> Arrays:
+        """Give the model what does not travel, which comes first in `more`, and keep it; return the rest."""
+        if not more:
+            raise Refusal("the call does not bring what it says")
+        (base, *payload), fixed = more, built.model.sections.fixed
+        if base.shape != (fixed,) or base.dtype != np.float32:
+            raise Refusal(f"what does not travel is {base.dtype} of shape {base.shape}; it must be ({fixed},)")
+        built.model.load(np.concatenate([received, base]))
+        built.complete = True
+        self._memory.of(built.run).keep_base(base)
+        return tuple(payload)
+
+    def _complete(self, built: _Built, received: Vector) -> None:
+        """Give the model what does not travel, from this client's files. Raises Refusal if they do not have it."""
+        base = self._memory.of(built.run).base()
+        if base is None or base.shape != (built.model.sections.fixed,):
+            raise Refusal("what does not travel is missing here; the server sends it with the next visit")
+        built.model.load(np.concatenate([received, base]))
+        built.complete = True
+
+    def _check_arrays(self, arrays: Arrays, size: int) -> None:
+        for array in arrays:
+            if array.shape != (size,) or array.dtype != np.float32:
+                raise Refusal(f"the model is {array.dtype} of shape {array.shape}; it must be ({size},)")
 
     def _must_agree_to(self, name: str) -> None:
         if name not in self._settings.training:
@@ -221,7 +294,8 @@ class Answers:
 
     def _build(self, job: Mapping[str, Any]) -> _Built:
         """Return the job's model, cached if the last visit had the same job."""
-        described = json.dumps([job["network"], job["n_classes"], job["layout"]], sort_keys=True)
+        run = str(job.get("run", ""))
+        described = json.dumps([job["network"], job["n_classes"], job["layout"], run], sort_keys=True)
         if self._built is not None and self._built.described == described:
             return self._built
         self._built = None
@@ -235,11 +309,14 @@ class Answers:
         network, shape = self._network(job["network"]), input_shape(self._x)
         self._check_size(network, n_classes)
         keep_freed_memory()
+        exchange = construct(Exchange, dict(job.get("exchange", {})), "model")
         with network_code(network):
-            model = FlatModel(create(network, shape, n_classes, 0), shape)
+            model = FlatModel(create(network, shape, n_classes, 0), shape, exchange=exchange)
         if model.layout != job["layout"]:
             raise Refusal("the network's parameter layout differs from the server's: the versions differ")
-        self._built = _Built(described, network, model, Examples(self._x, self._y, model.channels_last))
+        self._built = _Built(
+            described, run, network, model, Examples(self._x, self._y, model.channels_last), not model.sections.fixed
+        )
         return self._built
 
     def _largest_token(self) -> int:
@@ -295,10 +372,11 @@ def limit_memory(limits_mb: float | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def _one(arrays: Arrays) -> Vector:
-    if len(arrays) != 1:
-        raise Refusal(f"the call has {len(arrays)} arrays; it must have one, the model")
-    return arrays[0]
+def _some(arrays: Arrays) -> tuple[Vector, Arrays]:
+    """Return the model that a call brings, and the other arrays."""
+    if not arrays:
+        raise Refusal("the call has 0 arrays; the first must be the model")
+    return arrays[0], arrays[1:]
 
 
 def _one_line(text: Any) -> str:

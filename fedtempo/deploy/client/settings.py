@@ -121,8 +121,15 @@ class ClientSettings:
     training: Annotated[
         tuple[str, ...],
         Field(strict=False),
-        Doc("own losses, optimisers and augmentations that it agrees to use, as module:name"),
+        Doc("own losses, optimisers, augmentations and procedures that it agrees to use, as module:name"),
     ] = ()
+    state_folder: Annotated[
+        str | None,
+        Doc(
+            "folder for what stays at the client from visit to visit: local parameters and a strategy's tensors "
+            "(default: NAME.state beside this file)"
+        ),
+    ] = None
     pace_s: Annotated[
         NonNegative,
         Doc("shortest time of a training epoch, seconds; for trials that slow a fast machine down"),
@@ -144,7 +151,7 @@ def parse_client(tables: Mapping[str, Any], folder: Path = Path()) -> ClientSett
             if not isinstance(values[name], dict):
                 raise ConfigError(f"{name} = {values[name]!r}: must be a section: write [{name}] and its keys below it")
             values[name] = construct(part, values[name], name)
-    for name in ("root_certificates", "private_key"):
+    for name in ("root_certificates", "private_key", "state_folder"):
         if isinstance(values.get(name), str):
             values[name] = str(folder / Path(values[name]).expanduser())
     return construct(ClientSettings, values, "client")
@@ -162,4 +169,6 @@ def load_client(path: Path) -> ClientSettings:
     data = tables.get("data")
     if isinstance(data, dict) and isinstance(data.get("source"), str):
         data["source"] = located(data["source"], path.parent)
+    if isinstance(name := tables.get("name"), str):
+        tables.setdefault("state_folder", f"{name}.state")
     return parse_client(tables, path.parent)

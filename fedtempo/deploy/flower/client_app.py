@@ -48,8 +48,8 @@ def _restored(context: Context) -> HeldVisit | None:
     record, model = context.state.get(_STAY), context.state.get("model")
     if not isinstance(record, ConfigRecord) or not isinstance(model, ArrayRecord) or not record["there"]:
         return None
-    (vector,) = model.to_numpy_ndarrays()
-    return HeldVisit(int(str(record["number"])), vector, record["trained"] is True)
+    vector, *more = model.to_numpy_ndarrays()
+    return HeldVisit(int(str(record["number"])), vector, record["trained"] is True, tuple(more))
 
 
 def _save(context: Context, held: HeldVisit | None) -> None:
@@ -60,4 +60,4 @@ def _save(context: Context, held: HeldVisit | None) -> None:
             "trained": held.trained if held else False,
         }
     )
-    context.state["model"] = ArrayRecord([held.vector] if held else [])
+    context.state["model"] = ArrayRecord([held.vector, *held.more] if held else [])

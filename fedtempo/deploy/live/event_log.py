@@ -155,11 +155,16 @@ class EventLog:
         self._journal = None
 
     def store(self, result: Any) -> Any:
-        """Return a result with its model as a ReceivedModel, on disk if the run has a journal. Thread-safe."""
+        """Return a result with its model, and what came with it, as ReceivedModels. Thread-safe.
+
+        They are on disk if the run has a journal.
+        """
         if not isinstance(result, TrainingResult) or result.model is None:
             return result
-        files, vector = self._files, result.model
-        return replace(result, model=ReceivedModel(None, None, vector) if files is None else files.receive(vector))
+        return replace(result, model=self._received(result.model), sent=tuple(map(self._received, result.sent)))
+
+    def _received(self, vector: Vector) -> ReceivedModel:
+        return ReceivedModel(None, None, vector) if self._files is None else self._files.receive(vector)
 
     # As rows --------------------------------------------------------------------------------------------------------
 
@@ -205,8 +210,8 @@ class EventLog:
         assert self._files is not None
         value = decode(packed, list(map(self._files.reference, models)))
         match value:
-            case ("training", statistics, compute_s, model):
-                return TrainingResult(statistics, compute_s, model)
+            case ("training", statistics, compute_s, model, *sent):
+                return TrainingResult(statistics, compute_s, model, tuple(sent))
             case ("other", other):
                 return other
         raise ValueError(f"unknown kind of result: {value!r}")
@@ -224,7 +229,7 @@ def _packed(result: Any) -> tuple[Any, list[str]]:
         return len(models) - 1
 
     if isinstance(result, TrainingResult):
-        return encode(("training", result.statistics, result.compute_s, result.model), model), models
+        return encode(("training", result.statistics, result.compute_s, result.model, *result.sent), model), models
     return encode(("other", result), model), models
 
 

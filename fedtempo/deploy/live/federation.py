@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedtempo.deploy.live.event_log import EventLog
 from fedtempo.deploy.live.joining import LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Reply, TrainingResult, nothing, read_training, read_update, read_vector
+from fedtempo.deploy.live.messages import Reply, TrainingResult, nothing, read_training, read_update, read_vectors
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.requests import Request, Requests
 from fedtempo.deploy.live.roster import Roster
@@ -63,6 +63,8 @@ class LiveFederation(Central):
         recorder: Recorder,
         evaluations: Evaluations,
         seed: int,
+        run: str,
+        exchange: Mapping[str, Any],
         class_names: Sequence[str] = (),
         horizon: float = math.inf,
         max_commits: int | None = None,
@@ -71,7 +73,8 @@ class LiveFederation(Central):
 
         nodes: the clients' nodes when the run begins. transport: see Operations. event_log: past and new events. fleet:
         prior estimates of the clients' times. network: the `[model]` table, from which clients build their models
-        together with n_classes. class_names: the order in which clients number the classes. rules: the `[server]`
+        together with n_classes and exchange (what travels). run: the run's name, under which clients keep what stays
+        with them. class_names: the order in which clients number the classes. rules: the `[server]`
         table (averaging, deadline, limit on bad updates).
         """
         loop = asyncio.get_running_loop()
@@ -91,6 +94,9 @@ class LiveFederation(Central):
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
         if server.augment is not None:
             self._job["augment"] = server.augment
+        self._job |= {"run": run, **({"exchange": dict(exchange)} if exchange else {})}
+        self._has_base: dict[int, int] = {}
+        """The node to which each client's base, what does not travel, has been sent, by client id."""
         self._roster = Roster(clients, nodes)
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
         self._late_joiners = LateJoiners(loop, self._roster)
@@ -105,7 +111,8 @@ class LiveFederation(Central):
             recorder,
             settings=settings,
             rules=rules,
-            vector=server.vector,
+            exchanged=server.exchanged,
+            base=server.base,
         )
 
     # What a strategy sees -------------------------------------------------------------------------------------------
@@ -123,21 +130,27 @@ class LiveFederation(Central):
         group: int | None = None,
         to: Client | None = None,
     ) -> Update:
-        self._averaging.may_send(model)
+        payload, returns = ((), 0) if work is None else (work.payload, work.returns)
+        self._averaging.may_send(model, payload)
         visit = await self._visits.begin(client, model, group)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
-        expected_s = expected.download_s + expected_compute_s + expected.upload_s
-        self._recorder.traffic(down=self._server.size_bytes)
-        check = partial(read_update, num_examples=client.num_examples, sections=self._server.sections)
-        result, took_s = await self._requests.send(visit, Request("train", content, check, expected_s, visit.received))
+        base, along = self._needs_base(visit), self._server.vector_bytes / max(1, self._server.size_bytes)
+        more = base * self._server.base_bytes / max(1, self._server.size_bytes) + len(payload) * along
+        expected_s = expected.download_s * (1 + more) + expected_compute_s + expected.upload_s * (1 + returns * along)
+        self._count_download(base, len(payload))
+        check = partial(read_update, num_examples=client.num_examples, sections=self._server.sections, returns=returns)
+        request = Request("train", {**content, "base": base}, check, expected_s, visit.received, base, payload)
+        result, took_s = await self._send(visit, request)
         self._note_training(visit, result, took_s, work)
         state = visit.state
-        transfer_s = (took_s - state.compute_s) / 2  # both directions carry the same bytes and cannot be told apart
+        transfer_s = (took_s - state.compute_s) / (
+            2 + more + returns * along
+        )  # both directions carry the same bytes and cannot be told apart
         state.download_s = transfer_s
         state.received_at = visit.started + transfer_s
         visit.computed = state.received_at + state.compute_s
-        return self._done(visit, self._server.place(result.model), transfer_s)
+        return self._done(visit, result, transfer_s)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -159,23 +172,29 @@ class LiveFederation(Central):
         return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
+        if work is not None and work.payload:
+            raise RunError("Work.payload travels with the model: use train or train_all, not download and compute")
         content, expected_s = self._work(visit, work)
+        content["base"] = visit.state.base
         check = partial(read_training, num_examples=visit.client.num_examples)
-        result, took_s = await self._requests.send(visit, Request("compute", content, check, expected_s))
+        result, took_s = await self._send(visit, Request("compute", content, check, expected_s, base=visit.state.base))
+        visit.state.returns = 0 if work is None else work.returns
         self._note_training(visit, result, took_s, work)
         visit.computed = self.now
 
     async def upload(self, visit: Visit, *, to: Client | None = None) -> Update:
         if visit.computed is None:
             raise RunError(f"client {visit.client.id}: upload before compute")
-        expected_s = self.estimate(visit.client).upload_s
+        returns = visit.state.returns
+        expected_s = self.estimate(visit.client).upload_s * (1 + returns)
 
         def check(reply: Reply) -> TrainingResult:
-            return TrainingResult({}, 0.0, read_vector(reply, self._server.sections))
+            model, *sent = read_vectors(reply, self._server.sections, returns)
+            return TrainingResult({}, 0.0, model, tuple(sent))
 
         request = Request("send", {"stay": visit.state.number}, check, expected_s)
         result, took_s = await self._requests.send(visit, request)
-        return self._done(visit, self._server.place(result.model), took_s)
+        return self._done(visit, result, took_s / (1 + returns))
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
@@ -262,12 +281,31 @@ class LiveFederation(Central):
 
     async def _receive(self, visit: Visit) -> None:
         state = visit.state
-        self._recorder.traffic(down=self._server.size_bytes)
-        request = Request(
-            "receive", {"stay": state.number}, nothing, self.estimate(visit.client).download_s, visit.received
-        )
-        _, state.download_s = await self._requests.send(visit, request)
+        state.base = base = self._needs_base(visit)
+        more = 1 + base * self._server.base_bytes / max(1, self._server.size_bytes)
+        self._count_download(base, 0)
+        expected_s = self.estimate(visit.client).download_s * more
+        request = Request("receive", {"stay": state.number}, nothing, expected_s, visit.received, base)
+        _, took_s = await self._requests.send(visit, request)
+        state.download_s = took_s / more
         state.received_at = self.now
+
+    def _needs_base(self, visit: Visit) -> bool:
+        """Return whether the client still needs what does not travel."""
+        return bool(self._server.sections.fixed) and self._has_base.get(visit.client.id) != visit.state.node
+
+    def _count_download(self, base: bool, payload: int) -> None:
+        server = self._server
+        self._recorder.traffic(down=server.size_bytes + base * server.base_bytes + payload * server.vector_bytes)
+
+    async def _send(self, visit: Visit, request: Request) -> tuple[TrainingResult, float]:
+        """Send a request to train. Whatever goes wrong, the client's next visit brings what does not travel again."""
+        known = self._has_base.pop(visit.client.id, None)
+        result, took_s = await self._requests.send(visit, request)
+        node = visit.state.node if request.base else known
+        if node is not None:
+            self._has_base[visit.client.id] = node
+        return result, took_s
 
     def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], float]:
         """Return the content of a training call, and the expected seconds of training."""
@@ -282,6 +320,8 @@ class LiveFederation(Central):
             "visit": state.visits,
             "training": _plain(training),
         }
+        if work is not None and work.procedure is not None:
+            content |= {"procedure": work.procedure, "returns": work.returns}
         n = visit.client.num_examples
         configured, requested = self._training.examples_per_visit(n), training.examples_per_visit(n)
         return content, self.estimate(visit.client).compute_s * requested / max(1, configured)
@@ -290,19 +330,21 @@ class LiveFederation(Central):
         visit.state.statistics, visit.state.compute_s = result.statistics, min(result.compute_s, took_s)
         visit.state.examples = resolve(self._training, work).examples_per_visit(visit.client.num_examples)
 
-    def _done(self, visit: Visit, location: Any, upload_s: float) -> Update:
-        """End a visit that returned a model."""
+    def _done(self, visit: Visit, result: TrainingResult, upload_s: float) -> Update:
+        """End a visit that returned a model. upload_s: time of the model's upload alone."""
         client, state, computed = visit.client, visit.state, visit.computed
         assert computed is not None
-        self._recorder.traffic(up=self._server.size_bytes)
+        self._recorder.traffic(up=self._server.size_bytes, along=len(result.sent) * self._server.vector_bytes)
         compute_s = self._states[client.id].as_configured_s(state.compute_s, state.examples)
         self._estimator.observe(client.id, state.download_s, compute_s, upload_s)
-        model = Model(visit.received.version, location)
-        self._averaging.arrived(model, client)
+        version = visit.received.version
+        model, *sent = (Model(version, self._server.place(received)) for received in (result.model, *result.sent))
+        for arrived in (model, *sent):
+            self._averaging.arrived(arrived, client)
         statistics = self._averaging.statistics(state.statistics)
         self._recorder.told(statistics=len(statistics))
         n, started = client.num_examples, visit.started
-        update = Update(client, visit.received, model, n, statistics, started, computed, self.now)
+        update = Update(client, visit.received, model, n, statistics, started, computed, self.now, tuple(sent))
         self._visits.end(visit, "done")
         return update
 

@@ -24,9 +24,9 @@ Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
 class Call:
     """A message to a client's node.
 
-    content: JSON values. ttl_s: seconds after which the reply is no longer wanted. model: returns the model to attach;
-    called when the call is sent. check: converts the reply to the call's result; runs in another thread and raises
-    BadUpdate.
+    content: JSON values. ttl_s: seconds after which the reply is no longer wanted. attached: returns the arrays to
+    attach; called when the call is sent. check: converts the reply to the call's result; runs in another thread and
+    raises BadUpdate.
     """
 
     node: int
@@ -34,7 +34,7 @@ class Call:
     content: Mapping[str, Any]
     arrays: Arrays = ()
     ttl_s: float = 600.0
-    model: Callable[[], Vector] | None = None
+    attached: Callable[[], Arrays] | None = None
     check: Callable[[Reply], Any] = lambda reply: dict(reply.content)
 
 
@@ -116,11 +116,15 @@ def answer_of(call: Call, reply: Reply) -> Answer:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """Result of a client's training: statistics, seconds of computing, and the model if it came in the same reply."""
+    """Result of a client's training: statistics, seconds of computing, and what came in the same reply.
+
+    model: the model. sent: the vectors that came with it.
+    """
 
     statistics: dict[str, float]
     compute_s: float
     model: Any = None
+    sent: tuple[Any, ...] = ()
 
 
 _MAX_STATISTICS, _MAX_NAME_CHARS = 100, 100
@@ -151,20 +155,26 @@ def read_training(reply: Reply, num_examples: int) -> TrainingResult:
     return TrainingResult({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
 
 
-def read_update(reply: Reply, num_examples: int, sections: Sections) -> TrainingResult:
-    """Read the result of a client's training and its model. Raises BadUpdate."""
-    return replace(read_training(reply, num_examples), model=read_vector(reply, sections))
+def read_update(reply: Reply, num_examples: int, sections: Sections, returns: int) -> TrainingResult:
+    """Read the result of a client's training and what it sent, see `read_vectors`. Raises BadUpdate."""
+    model, *sent = read_vectors(reply, sections, returns)
+    return replace(read_training(reply, num_examples), model=model, sent=tuple(sent))
 
 
-def read_vector(reply: Reply, sections: Sections) -> Vector:
-    """Read the model that a client sent, as a flat vector. Raises BadUpdate."""
-    if len(reply.arrays) != 1:
-        raise BadUpdate(f"it has {len(reply.arrays)} arrays instead of one")
-    array, size = reply.arrays[0], sections.size
-    if array.dtype != np.float32 or array.shape != (size,):
-        raise BadUpdate(f"its model is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
-    if not np.isfinite(array).all():
-        raise BadUpdate(f"its model is {NOT_FINITE}")
-    if sections.has_negative_variance(array):
-        raise BadUpdate(NEGATIVE_VARIANCE)
-    return array
+def read_vectors(reply: Reply, sections: Sections, returns: int) -> list[Vector]:
+    """Read the model that a client sent and the vectors that came with it. Raises BadUpdate.
+
+    returns: number of these vectors.
+    """
+    if len(reply.arrays) != 1 + returns:
+        raise BadUpdate(f"it has {len(reply.arrays)} arrays instead of {1 + returns}")
+    size = sections.moving
+    for number, array in enumerate(reply.arrays):
+        what = "its model" if number == 0 else "a vector that it sends along"
+        if array.dtype != np.float32 or array.shape != (size,):
+            raise BadUpdate(f"{what} is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
+        if not np.isfinite(array).all():
+            raise BadUpdate(f"{what} is {NOT_FINITE}")
+        if sections.has_negative_variance(array):
+            raise BadUpdate(NEGATIVE_VARIANCE)
+    return list(reply.arrays)

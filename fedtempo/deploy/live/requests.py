@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Answer, Call, Kind, Reply, nothing
+from fedtempo.deploy.live.messages import Answer, Arrays, Call, Kind, Reply, nothing
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.visits import LiveVisits, LiveVisitState
@@ -29,7 +29,7 @@ class Request:
     """A request of a visit.
 
     content: JSON values. check: see Call. expected_s: seconds that the answer is expected to take. model: whose
-    parameters to attach.
+    parameters to attach. base: whether to attach what does not travel, too. payload: models to attach after these.
     """
 
     kind: Kind
@@ -37,12 +37,14 @@ class Request:
     check: Callable[[Reply], Any]
     expected_s: float
     model: Model | None = None
+    base: bool = False
+    payload: tuple[Model, ...] = ()
 
 
 class Requests:
     """Sends the requests of one run's visits, and ends visits without a usable answer.
 
-    vector: returns the parameters at a location.
+    exchanged: returns the part of the model at a location that travels. base: what does not travel.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class Requests:
         *,
         settings: DeploySettings,
         rules: ServerSettings,
-        vector: Callable[[Any], Vector],
+        exchanged: Callable[[Any], Vector],
+        base: Vector,
     ) -> None:
         self._loop, self._operations, self._visits, self._roster = loop, operations, visits, roster
-        self._recorder, self._settings, self._rules, self._vector = recorder, settings, rules, vector
+        self._recorder, self._settings, self._rules = recorder, settings, rules
+        self._exchanged, self._base = exchanged, base
         self._bad_updates = BadUpdates(rules.max_bad_updates)
         self._reported_late: set[int] = set()
         """Clients whose lateness the log has reported."""
@@ -72,13 +76,12 @@ class Requests:
         settings, state = self._settings, visit.state
         factor = settings.deadline_factor if self._rules.deadline is None else self._rules.deadline
         deadline_s = max(settings.deadline_floor_s, factor * request.expected_s)
-        model, vector = request.model, self._vector
         call = Call(
             state.node,
             request.kind,
             request.content,
             ttl_s=2 * deadline_s + settings.outage_s,
-            model=None if model is None else lambda: vector(model.location),
+            attached=None if request.model is None else lambda: self._arrays(request),
             check=request.check,
         )
         began = self._loop.now
@@ -96,6 +99,10 @@ class Requests:
             raise
         self._check(visit, answer)
         return answer.result, self._loop.now - began
+
+    def _arrays(self, request: Request) -> Arrays:
+        model, *payload = (self._exchanged(each.location) for each in (request.model, *request.payload) if each)
+        return (model, *([self._base] if request.base else []), *payload)
 
     async def _answer(self, visit: Visit[LiveVisitState], call: Call) -> Answer:
         """Return the answer to a call. Raises TimeoutError if it has not arrived when it is due."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 from fedtempo.deploy.live.event_log import ReceivedModel
 from fedtempo.deploy.live.messages import TrainingResult
 from fedtempo.deploy.live.operations import Operation, Operations
@@ -43,6 +41,9 @@ class Server:
         self._model, self._augment = job.model(), job.augmentation()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="server")
         self.size_bytes, self.sections, self.naming = inline.size_bytes, inline.sections, inline.naming
+        self.base_bytes, self.vector_bytes = inline.base_bytes, inline.vector_bytes
+        self.base: Vector = self._model.vector[self.sections.moving :].numpy().copy()
+        """What does not travel: the first values of local parameters, and frozen parameters."""
         self.layout, self.augment = self._model.layout, job.augment
         self.input_shape = job.x.shape[1:]
         """Shape of an uploaded example, which has one input."""
@@ -52,23 +53,18 @@ class Server:
         return self._arithmetic.initial()
 
     def place(self, received: ReceivedModel) -> Any:
-        """Return the location of a received model. Its frozen parameters are replaced by the server's own."""
-        return self._arithmetic.place(lambda: self._with_own_frozen(received.read()))
+        """Return the location of a received model."""
+        return self._arithmetic.place(received.read)
 
-    def _with_own_frozen(self, vector: Vector) -> Vector:
-        if not self.sections.frozen:
-            return vector
-        frozen = self._inline.vector(self._inline.initial())[self.sections.moving :]
-        return np.concatenate([vector[: self.sections.moving], frozen])
-
-    def evaluate(self, location: Any) -> PendingEvaluation:
+    def evaluate(self, location: Any, state: None = None) -> PendingEvaluation:
+        """Start an evaluation; clients keep their own parts on their machines, so `state` is never given."""
         pending = PendingEvaluation(self, location)
         pending.operation.future.add_done_callback(lambda _: self.evaluated())
         return pending
 
     def evaluate_now(self, location: Any) -> Future[Evaluation]:
         """Evaluate in the server's thread."""
-        held = InlineModel(self.vector(location))
+        held = InlineModel(self.exchanged(location))
         return self._thread.submit(self._inline.evaluate(held).result)
 
     async def train_on(self, location: Any, x: Array, y: Array, visit: int, training: Training) -> Any:
@@ -82,12 +78,12 @@ class Server:
                 rng = keyed_generator(self._seed, "server training", visit)
                 examples = Examples(x, y, self._model.channels_last)
                 statistics = train(self._model, examples, training, rng, vector, augment=self._augment)
-                result = TrainingResult(statistics, 0.0, self._model.vector.numpy().copy())
+                result = TrainingResult(statistics, 0.0, self._model.sent.numpy().copy())
                 stored: TrainingResult = self.operations.store(result)
                 return stored
 
         def start(number: int) -> None:
-            self._post(number, self._thread.submit(operation, self.vector(location)))
+            self._post(number, self._thread.submit(operation, self.exchanged(location)))
 
         trained: TrainingResult = await self.operations.compute(start).future
         return self.place(trained.model)
@@ -102,6 +98,9 @@ class Server:
 
     def is_location(self, value: object) -> bool:
         return self._arithmetic.is_location(value)
+
+    def exchanged(self, location: Any) -> Vector:
+        return self._arithmetic.exchanged(location)
 
     def vector(self, location: Any) -> Vector:
         return self._arithmetic.vector(location)

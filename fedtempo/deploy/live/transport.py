@@ -67,11 +67,11 @@ class Transport:
 
     def send(self, number: int, call: Call) -> None:
         """Send the call of operation `number`."""
-        self._outbox.put(_PendingCall(number, _with_model(call)))
+        self._outbox.put(_PendingCall(number, _with_arrays(call)))
 
     def take_up(self, number: int, name: str | None, call: Call) -> None:
         """Fetch the reply to a call that an earlier process sent under `name`; send it again if no reply comes."""
-        self._outbox.put(_PendingCall(number, _with_model(call), name, time.monotonic() + _GRACE_S))
+        self._outbox.put(_PendingCall(number, _with_arrays(call), name, time.monotonic() + _GRACE_S))
 
     @property
     def stalled_s(self) -> float:
@@ -171,6 +171,6 @@ class Transport:
             self._operation_began = None
 
 
-def _with_model(call: Call) -> Call:
-    """Return the call with its model attached as an array."""
-    return call if call.model is None else dataclasses.replace(call, arrays=(call.model(),), model=None)
+def _with_arrays(call: Call) -> Call:
+    """Return the call with its arrays attached."""
+    return call if call.attached is None else dataclasses.replace(call, arrays=call.attached(), attached=None)

@@ -26,7 +26,8 @@ class LiveVisitState:
     queued: when the visit began to wait for the client's turn, seconds. node: the client's node when the visit began.
     trains: False if the client sends raw examples instead. pending: the call that the client is busy with. due: the
     deadline of that call, in loop time. compute_s: seconds of training by the client's own clock. examples: number of
-    examples in it, each counted once per use.
+    examples in it, each counted once per use. base: whether the model came with what does not travel. returns: number
+    of vectors that the client sends besides the model.
     """
 
     number: int
@@ -41,6 +42,8 @@ class LiveVisitState:
     compute_s: float = 0.0
     examples: int = 0
     statistics: Mapping[str, float] | None = None
+    base: bool = False
+    returns: int = 0
 
 
 class LiveVisits(OpenVisits[LiveVisitState]):

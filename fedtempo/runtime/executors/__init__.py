@@ -43,12 +43,29 @@ class Pending(Protocol[T_co]):
 class Trained:
     """Result of a visit's training: the new model's location and the statistics of `fedtempo.learning.local.train`.
 
-    flaw: why the server cannot use the update (see `screening`); None if it can.
+    flaw: why the server cannot use the update (see `screening`); None if it can. state: location of what the client
+    keeps now, if it keeps anything. sent: locations of the vectors that it sends besides the model.
     """
 
     location: Any
     statistics: dict[str, float]
     flaw: str | None = None
+    state: Any = None
+    sent: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a visit needs besides the model, if the client keeps something between visits.
+
+    state: location of what the client has kept so far; None: nothing yet. procedure: see `learning.procedures`.
+    payload: locations of models whose vectors the server sends along. returns: number of vectors expected in return.
+    """
+
+    state: Any = None
+    procedure: str | None = None
+    payload: tuple[Any, ...] = ()
+    returns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +85,18 @@ class Evaluator(Protocol):
         """False if models are empty and nothing is computed."""
         ...
 
-    def evaluate(self, location: Any) -> Pending[Evaluation]:
-        """Start evaluating the model at `location`; visits have priority."""
+    def evaluate(self, location: Any, state: Any = None) -> Pending[Evaluation]:
+        """Start evaluating the model at `location`; visits have priority.
+
+        state: location of what a client keeps, whose local values the model gets (default: the first values).
+        """
         ...
 
     def vector(self, location: Any) -> Vector:
-        """Return the parameters as a read-only flat vector, which stays valid after the location is gone."""
+        """Return the whole state as a read-only flat vector, which stays valid after the location is gone.
+
+        What does not travel has its first values.
+        """
         ...
 
 
@@ -85,7 +108,17 @@ class Executor(Evaluator, Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Size of one model when it is sent: four bytes per parameter."""
+        """Size of a model when it is sent: four bytes per number that travels."""
+        ...
+
+    @property
+    def base_bytes(self) -> int:
+        """Size of what does not travel, which a client receives once, with its first model."""
+        ...
+
+    @property
+    def vector_bytes(self) -> int:
+        """Size of a vector of trainable parameters that travels besides a model (`Carried`)."""
         ...
 
     @property
@@ -102,10 +135,12 @@ class Executor(Evaluator, Protocol):
         """Return the location of the initial global model."""
         ...
 
-    def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
+    def train(
+        self, location: Any, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> Pending[Trained]:
         """Start training the model at `location` on a client's examples.
 
-        visit: number of this visit at the client, for random draws.
+        visit: number of this visit at the client, for random draws. carried: None if the client keeps nothing.
         """
         ...
 
@@ -132,7 +167,19 @@ class Executor(Evaluator, Protocol):
         ...
 
     def place(self, read: Callable[[], Vector]) -> Any:
-        """Return a new location for the whole flat vector that `read` returns."""
+        """Return a new location for the flat vector that `read` returns, of which only what travels is stored."""
+        ...
+
+    def exchanged(self, location: Any) -> Vector:
+        """Return the part of a model that travels, read-only, valid after the location is gone."""
+        ...
+
+    def place_state(self, read: Callable[[], bytes]) -> Any:
+        """Return a new location for what a client keeps, as `read` returns it (`learning.kept`)."""
+        ...
+
+    def state(self, location: Any) -> bytes:
+        """Return what a client keeps, see `place_state`."""
         ...
 
     def is_location(self, value: object) -> bool:

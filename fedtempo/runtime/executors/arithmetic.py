@@ -35,32 +35,27 @@ def apply(
     statistics: Statistics | None,
     *,
     sections: Sections,
-    frozen: Vector,
     read: Callable[[Any], Vector],
     store: Callable[[Vector], Any],
 ) -> Any:
     """Call `function` on the models at `locations`, see `Executor.apply`.
 
-    read: returns the read-only vector at a location. store: puts a vector at a new location and returns it. frozen: the
-    frozen parameters, which are the same in every model.
+    read: returns the read-only vector at a location. store: puts a vector at a new location and returns it.
     """
 
     def parameters(location: Any) -> Vector:
         vector = read(location)
-        return vector if sections.all_trainable else vector[: sections.trainable]
+        return vector[: sections.trainable] if sections.statistics else vector
 
     @functools.cache
     def untrained() -> Vector:
-        """Return the running statistics and frozen parameters of the returned models."""
-        if not sections.statistics:
-            return frozen
+        """Return the running statistics of the returned models."""
         source = statistics or Statistics(locations)
-        of_models = [read(location)[sections.trainable : sections.moving] for location in source.locations]
-        return np.concatenate([within_hull(of_models, source.combine), frozen])
+        return within_hull([read(location)[sections.trainable :] for location in source.locations], source.combine)
 
     def stored(value: Any) -> Any:
         if isinstance(value, np.ndarray) and value.shape == (sections.trainable,) and value.dtype.kind == "f":
-            return store(value if sections.all_trainable else np.concatenate([value.astype(np.float32), untrained()]))
+            return store(np.concatenate([value.astype(np.float32), untrained()]) if sections.statistics else value)
         if isinstance(value, tuple):
             return tuple(stored(item) for item in value)
         return value
@@ -73,3 +68,8 @@ def read_only(vector: Vector) -> Vector:
     view = vector.view()
     view.flags.writeable = False
     return view
+
+
+def whole(exchanged: Vector, fixed: Vector) -> Vector:
+    """Return a whole flat vector, read-only, from what travels and what does not; not a copy if all travels."""
+    return read_only(np.concatenate([exchanged, fixed])) if len(fixed) else exchanged

@@ -23,8 +23,8 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import check_labels
 from fedtempo.learning.numerics import fixed_device_numerics, fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
+from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
 from fedtempo.runtime.executors.job import Job, labels_of
 from fedtempo.runtime.executors.resident import Recordings, Resident
@@ -155,12 +155,14 @@ class OnDevice:
         self._labels = torch.from_numpy(labels_of(job.y).copy())
         with device_memory():
             model = job.model(self._device)
-            self._initial = DeviceModel(model.vector.clone())
+            self._initial = DeviceModel(model.sent.clone())
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
             self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
-        self.size_bytes = 4 * model.n_parameters
+        self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
         self.sections, self.naming = model.sections, model.naming
-        self._frozen: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
+        if self.sections.local:
+            raise _keeps_nothing(device, f"{self.sections.local} of the model's numbers stay at the clients")
+        self._fixed: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
         self._tester = Resident(
             self._make_stream(False), model, self._examples, self._test, self._recordings, job.test_parts, job.augment
@@ -188,17 +190,20 @@ class OnDevice:
     def initial(self) -> DeviceModel:
         return self._initial
 
-    def train(self, location: DeviceModel, client: int, visit: int, training: Training) -> _Operation[Trained]:
+    def train(
+        self, location: DeviceModel, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> _Operation[Trained]:
+        if carried is not None:
+            raise _keeps_nothing(self._device.type, f"the strategy uses {carried.procedure!r} at the clients")
         job, rows, sections = self._job, self._job.rows_at(client), self.sections
 
         def screened(out: Tensor, measured: Mapping[str, float], finite: bool) -> str | None:
-            moving = out[: sections.moving]
-            spoiled = job.spoiled(client, visit, lambda: moving.cpu().numpy(), len(rows))
+            spoiled = job.spoiled(client, visit, lambda: out.cpu().numpy(), len(rows))
             if spoiled is None:
-                return flaw_in(moving, len(rows), measured, sections=sections, expected=len(rows), finite=finite)
+                return flaw_in(out, len(rows), measured, sections=sections, expected=len(rows), finite=finite)
             sent, num_examples = spoiled
-            if len(sent) == len(moving):
-                moving.copy_(torch.from_numpy(sent))
+            if len(sent) == len(out):
+                out.copy_(torch.from_numpy(sent))
             return flaw_in(sent, num_examples, measured, sections=sections, expected=len(rows), finite=is_finite(sent))
 
         return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
@@ -229,7 +234,7 @@ class OnDevice:
 
         return self._submit(self._visits, location, begin)
 
-    def evaluate(self, location: DeviceModel) -> _Operation[Evaluation]:
+    def evaluate(self, location: DeviceModel, state: Any = None) -> _Operation[Evaluation]:
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
             outcome, mark = resident.evaluate(location.vector)
 
@@ -253,23 +258,31 @@ class OnDevice:
                 locations,
                 statistics,
                 sections=self.sections,
-                frozen=self._frozen,
-                read=self.vector,
+                read=self.exchanged,
                 store=self._store,
             )
 
     def place(self, read: Callable[[], Vector]) -> DeviceModel:
         self._must_be_open()
-        return self._store(read())
+        return self._store(read()[: self.sections.moving])
 
     def _store(self, vector: Vector) -> DeviceModel:
         return DeviceModel(torch.from_numpy(vector.copy()).to(self._initial.vector))
 
+    def place_state(self, read: Callable[[], bytes]) -> Any:
+        raise _keeps_nothing(self._device.type, "a client has a state")
+
+    def state(self, location: Any) -> bytes:
+        raise _keeps_nothing(self._device.type, "a client has a state")
+
     def is_location(self, value: object) -> bool:
         return isinstance(value, DeviceModel)
 
-    def vector(self, location: DeviceModel) -> Vector:
+    def exchanged(self, location: DeviceModel) -> Vector:
         return read_only(location.vector.cpu().numpy())
+
+    def vector(self, location: DeviceModel) -> Vector:
+        return whole(self.exchanged(location), self._fixed)
 
     def close(self) -> None:
         if not self._open:
@@ -375,3 +388,7 @@ class OnDevice:
     def _must_be_open(self) -> None:
         if not self._open:
             raise WorkerError("the executor is closed")
+
+
+def _keeps_nothing(device: str, why: str) -> ConfigError:
+    return ConfigError(f"executor.device = {device!r}: clients cannot keep anything there, and {why}; use 'cpu'")

@@ -11,9 +11,10 @@ from fedtempo.errors import FedtempoError
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only
+from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.job import Answer, Job, Trainer
+from fedtempo.runtime.executors.states import StateFile, StateFiles, read_state
 
 T = TypeVar("T")
 
@@ -65,17 +66,39 @@ class Inline:
     def __init__(self, job: Job) -> None:
         model, self._failure = job.model(), job.failure
         self._trainer = Trainer(job, model)
-        self._initial = InlineModel(model.vector.numpy().copy())
-        self.sections, self.naming = model.sections, model.naming
-        self._frozen = self._initial.vector[self.sections.moving :]
-        self._test_size, self._parts = len(job.test_x), job.test_parts
-        self.size_bytes = 4 * model.n_parameters
+        self._initial = InlineModel(model.sent.numpy().copy())
+        self.sections, self._fixed = model.sections, model.vector[model.sections.moving :].numpy().copy()
+        self._test_size, self._parts, self.naming = len(job.test_x), job.test_parts, model.naming
+        self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
+        self._states = StateFiles()
 
     def initial(self) -> InlineModel:
         return self._initial
 
-    def train(self, location: InlineModel, client: int, visit: int, training: Training) -> Deferred[Trained]:
-        return self._deferred(self._trainer.train, location, client, visit, training)
+    def train(
+        self, location: InlineModel, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> Deferred[Trained]:
+        if carried is None:
+            return self._deferred(self._trainer.train, location, client, visit, training)
+        return Deferred(lambda: self._train_carried(location, client, visit, training, carried), self._failure)
+
+    def _train_carried(
+        self, location: InlineModel, client: int, visit: int, training: Training, carried: Carried
+    ) -> Trained:
+        out, sent = np.empty_like(location.vector), [np.empty_like(location.vector) for _ in range(carried.returns)]
+        (statistics, flaw), state = self._trainer.train_carried(
+            location.vector,
+            out,
+            client,
+            visit,
+            training,
+            state=None if carried.state is None else self.state(carried.state),
+            procedure=carried.procedure,
+            payload=[each.vector for each in carried.payload],
+            sent=sent,
+        )
+        kept = None if state is None else self._states.add(state)
+        return Trained(InlineModel(out), statistics, flaw, kept, tuple(map(InlineModel, sent)))
 
     def train_rows(self, location: InlineModel, rows: Rows, visit: int, training: Training) -> Deferred[Trained]:
         return self._deferred(self._trainer.train_rows, location, rows, visit, training)
@@ -88,10 +111,10 @@ class Inline:
 
         return Deferred(operation, self._failure)
 
-    def evaluate(self, location: InlineModel) -> Deferred[Evaluation]:
+    def evaluate(self, location: InlineModel, state: StateFile | None = None) -> Deferred[Evaluation]:
         def operation() -> Evaluation:
-            size = self._test_size
-            results = [self._trainer.evaluate_part(location.vector, start, stop) for start, stop in self._parts]
+            size, kept = self._test_size, None if state is None else self.state(state)
+            results = [self._trainer.evaluate_part(location.vector, start, stop, kept) for start, stop in self._parts]
             return Evaluation(*combine(results, size))
 
         return Deferred(operation, self._failure)
@@ -108,28 +131,37 @@ class Inline:
                 locations,
                 statistics,
                 sections=self.sections,
-                frozen=self._frozen,
-                read=self.vector,
+                read=self.exchanged,
                 store=self._place,
             )
 
     def place(self, read: Callable[[], Vector]) -> InlineModel:
-        return self._place(read())
+        return self._place(read()[: self.sections.moving])
 
     def _place(self, vector: Vector) -> InlineModel:
         return InlineModel(vector.astype(self._initial.vector.dtype))
 
+    def place_state(self, read: Callable[[], bytes]) -> StateFile:
+        return self._states.add(read())
+
+    def state(self, location: StateFile) -> bytes:
+        return read_state(location.path)
+
     def is_location(self, value: object) -> bool:
         return isinstance(value, InlineModel)
 
-    def vector(self, location: InlineModel) -> Vector:
+    def exchanged(self, location: InlineModel) -> Vector:
         return location.vector
+
+    def vector(self, location: InlineModel) -> Vector:
+        return whole(location.vector, self._fixed)
 
     def facts(self) -> dict[str, int]:
         return {}
 
     def close(self) -> None:
-        """Do nothing: memory is freed with the last reference."""
+        """Delete clients' states; memory is freed with the last reference."""
+        self._states.close()
 
     def __enter__(self) -> Inline:
         return self

@@ -14,16 +14,19 @@ from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.evaluation import BATCH, evaluate_part, parts
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.exchange import EVERYTHING, Exchange
+from fedtempo.learning.kept import Kept
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.pretrained import InitialState
+from fedtempo.learning.procedures import make_visit
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
 from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
-from fedtempo.runtime.executors.screening import flaw_in, is_finite
+from fedtempo.runtime.executors.screening import NOT_FINITE, flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -38,8 +41,8 @@ class Job:
     x (n, ...), y (n, ...): training examples of all clients, as in `Dataset`. clients: each client's examples as row
     numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
     draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
-    `Augmentation`. evaluation_batch: test examples that are evaluated at once.
-    initial: the initial model's state, or part of it; the rest is random.
+    `Augmentation`. evaluation_batch: test examples that are evaluated at once. initial: the initial model's state, or
+    part of it; the rest is random. exchange: which part of the network travels.
     """
 
     network: Network
@@ -54,6 +57,7 @@ class Job:
     augment: str | None = None
     evaluation_batch: int = BATCH
     initial: InitialState | None = None
+    exchange: Exchange = EVERYTHING
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
@@ -72,7 +76,7 @@ class Job:
             module = create(self.network, shape, self.n_classes, seed)
             if self.initial is not None:
                 self.initial.load_into(module)
-            return FlatModel(module, shape, device=device)
+            return FlatModel(module, shape, device=device, exchange=self.exchange)
 
     def failure(self, error: Exception) -> FedtempoError:
         """Return the error to raise for one in a visit or evaluation: fedtempo's unchanged, a user's with its lines."""
@@ -97,7 +101,7 @@ class Job:
     ) -> tuple[Vector, int] | None:
         """Return what a faulty visit sends, see `Faults.sent`; None for other visits, without calling `parameters`.
 
-        parameters: returns the client's update without frozen parameters, which clients do not send.
+        parameters: returns the client's update.
         """
         if not self.faults.total:
             return None
@@ -162,11 +166,54 @@ class Trainer:
         """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
         job, rows = self._job, self._job.clients[client]
         statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
+        return statistics, self._flaw(out, client, visit, statistics)
+
+    def train_carried(
+        self,
+        received: Vector,
+        out: Vector,
+        client: int,
+        visit: int,
+        training: Training,
+        *,
+        state: bytes | None,
+        procedure: str | None,
+        payload: Sequence[Vector],
+        sent: Sequence[Vector],
+    ) -> tuple[Answer, bytes | None]:
+        """Make a visit as `train` does, of a client that keeps something; also return what it keeps now.
+
+        state, procedure, payload: see `procedures.make_visit`. sent: where to put the vectors that the client sends
+        besides the model.
+        """
+        rows, rng = self._job.clients[client], self._job.visit_rng(client, visit)
+        statistics, vectors, state = make_visit(
+            self.model,
+            self._examples,
+            training,
+            rng,
+            received,
+            rows,
+            state=state,
+            procedure=procedure,
+            payload=payload,
+            returns=len(sent),
+            augment=self._augment,
+        )
+        np.copyto(out, self.model.sent.numpy())
+        for place, vector in zip(sent, vectors):
+            np.copyto(place, vector)
+        flaw = self._flaw(out, client, visit, statistics)
+        if flaw is None and not all(map(is_finite, vectors)):
+            flaw = f"a vector that it sends along is {NOT_FINITE}"
+        return (statistics, flaw), state
+
+    def _flaw(self, out: Vector, client: int, visit: int, statistics: Mapping[str, float]) -> str | None:
+        """Return what is wrong with a client's update, after its fault if it has one."""
+        expected = len(self._job.clients[client])
+        sent, claimed = self._job.spoiled(client, visit, lambda: out, expected) or (out, expected)
         sections = self.model.sections
-        moving = out[: sections.moving]
-        sent, claimed = job.spoiled(client, visit, lambda: moving, len(rows)) or (moving, len(rows))
-        flaw = flaw_in(sent, claimed, statistics, sections=sections, expected=len(rows), finite=is_finite(sent))
-        return statistics, flaw
+        return flaw_in(sent, claimed, statistics, sections=sections, expected=expected, finite=is_finite(sent))
 
     def train_rows(self, received: Vector, out: Vector, rows: Rows, visit: int, training: Training) -> Answer:
         """Make training number `visit` of the server on these rows of x, as `train` does; it never has a flaw."""
@@ -177,10 +224,12 @@ class Trainer:
         self, received: Vector, out: Vector, rows: Array, rng: np.random.Generator, training: Training
     ) -> dict[str, float]:
         statistics = train(self.model, self._examples, training, rng, received, rows, self._augment)
-        np.copyto(out, self.model.vector.numpy())
+        np.copyto(out, self.model.sent.numpy())
         return statistics
 
-    def evaluate_part(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
-        """See `fedtempo.learning.evaluation.evaluate_part`."""
+    def evaluate_part(self, vector: Vector, start: int, stop: int, state: bytes | None = None) -> tuple[float, ...]:
+        """See `fedtempo.learning.evaluation.evaluate_part`. state: of the client whose local values to use."""
+        self.model.local = Kept.decoded(state, self.model.sections.local).local
         self.model.load(vector)
+        self.model.local = None
         return evaluate_part(self.model, self._test, start, stop)

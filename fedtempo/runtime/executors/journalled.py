@@ -19,12 +19,15 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
 
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
-from fedtempo.runtime.executors import Evaluation, Executor, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, Executor, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
@@ -44,16 +47,16 @@ _PATIENCE_S = 1.0
 
 
 class Location:
-    """One model.
+    """One model, or what one client keeps.
 
     number: of the operation that made it. held: the executor's location of it; None if it has not been loaded. sha256:
-    name of its file; None if it has none.
+    name of its file; None if it has none. is_state: whether it is what a client keeps.
     """
 
-    __slots__ = ("__weakref__", "held", "number", "sha256")
+    __slots__ = ("__weakref__", "held", "is_state", "number", "sha256")
 
-    def __init__(self, number: int, held: Any = None, sha256: str | None = None) -> None:
-        self.number, self.held, self.sha256 = number, held, sha256
+    def __init__(self, number: int, held: Any = None, sha256: str | None = None, is_state: bool = False) -> None:
+        self.number, self.held, self.sha256, self.is_state = number, held, sha256, is_state
 
 
 class _Operation(Generic[T]):
@@ -113,8 +116,12 @@ class Journalled:
         every_s: float,
         wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self.size_bytes, self.trains = executor.size_bytes, executor.trains
-        self.sections, self.naming = executor.sections, executor.naming
+        self.size_bytes, self.base_bytes, self.vector_bytes = (
+            executor.size_bytes,
+            executor.base_bytes,
+            executor.vector_bytes,
+        )
+        self.trains, self.sections, self.naming = executor.trains, executor.sections, executor.naming
         self._executor, self._journal, self._models = executor, journal, models
         self._every_s, self._wall_s = every_s, wall_s
         self._initial = Location(0, executor.initial())
@@ -134,21 +141,34 @@ class Journalled:
     def initial(self) -> Location:
         return self._initial
 
-    def train(self, location: Location, client: int, visit: int, training: Training) -> Pending[Trained]:
-        return self._submit(
-            "train", [client, visit], location, lambda held: self._executor.train(held, client, visit, training)
-        )
+    def train(
+        self, location: Location, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> Pending[Trained]:
+        if carried is None:
+            return self._submit(
+                "train", [client, visit], [location], lambda held: self._executor.train(held, client, visit, training)
+            )
+        state = [] if carried.state is None else [carried.state]
+
+        def start(held: Any, *others: Any) -> Pending[Trained]:
+            payload = others[: len(carried.payload)]
+            kept = replace(carried, payload=payload, state=others[-1] if state else None)
+            return self._executor.train(held, client, visit, training, kept)
+
+        arguments = [client, visit, carried.procedure, len(carried.payload), carried.returns]
+        return self._submit("train", arguments, [location, *carried.payload, *state], start)
 
     def train_rows(self, location: Location, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
         return self._submit(
             "train_rows",
             [visit, len(rows)],
-            location,
+            [location],
             lambda held: self._executor.train_rows(held, rows, visit, training),
         )
 
-    def evaluate(self, location: Location) -> Pending[Evaluation]:
-        return self._submit("evaluate", [], location, self._executor.evaluate)
+    def evaluate(self, location: Location, state: Location | None = None) -> Pending[Evaluation]:
+        locations = [location] if state is None else [location, state]
+        return self._submit("evaluate", [], locations, self._executor.evaluate)
 
     def apply(
         self,
@@ -182,8 +202,17 @@ class Journalled:
     def is_location(self, value: object) -> bool:
         return isinstance(value, Location)
 
+    def exchanged(self, location: Location) -> Vector:
+        return self._executor.exchanged(self._held(location))
+
     def vector(self, location: Location) -> Vector:
         return self._executor.vector(self._held(location))
+
+    def place_state(self, read: Callable[[], bytes]) -> Any:
+        return self._new_location(self._number, self._executor.place_state(read), is_state=True)
+
+    def state(self, location: Location) -> bytes:
+        return self._executor.state(self._held(location))
 
     def facts(self) -> Mapping[str, Any]:
         return self._executor.facts()
@@ -223,16 +252,16 @@ class Journalled:
     # Operations -----------------------------------------------------------------------------------------------------
 
     def _submit(
-        self, kind: str, arguments: list[Any], location: Location, start: Callable[[Any], Pending[Any]]
+        self, kind: str, arguments: list[Any], locations: Sequence[Location], start: Callable[..., Pending[Any]]
     ) -> Pending[Any]:
         self._checkpoint_if_due()
-        request: Request = (kind, arguments, [location.number])
+        request: Request = (kind, arguments, [location.number for location in locations])
         number, row = self._next(request)
         if row is not None:
             return Done(self._recalled_answer(kind, row))
         if number <= self._journal.submitted and number not in self._journal.unanswered:
             return _Abandoned(number)
-        operation: _Operation[Any] = _Operation(self, number, request, [location], start(self._held(location)))
+        operation: _Operation[Any] = _Operation(self, number, request, locations, start(*map(self._held, locations)))
         self._in_progress[number] = operation
         return operation
 
@@ -261,7 +290,7 @@ class Journalled:
         assert operation.pending is not None
         result = operation.pending.result()
         if isinstance(result, Trained):
-            result = Trained(self._new_location(operation.number, result.location), result.statistics, result.flaw)
+            result = self._with_locations_of(operation.number, result)
         operation.answered(result)
         self._in_progress.pop(operation.number, None)
         self._record(operation.number, operation.request, result)
@@ -281,7 +310,8 @@ class Journalled:
         kind, arguments, inputs = request
         try:
             if isinstance(answer, Trained):
-                out = encode((answer.location, answer.statistics, answer.flaw), model)
+                more = (answer.state, answer.sent) if answer.state is not None or answer.sent else ()
+                out = encode((answer.location, answer.statistics, answer.flaw, *more), model)
             elif isinstance(answer, Evaluation):
                 out = encode((answer.accuracy, answer.loss, answer.mae), model)
             else:
@@ -296,12 +326,19 @@ class Journalled:
 
     def _recalled_answer(self, kind: str, row: Mapping[str, Any]) -> Trained | Evaluation:
         answer = decode(row["out"], self._recalled(row))
-        return Evaluation(*answer) if kind == "evaluate" else Trained(*answer)
+        if kind == "evaluate":
+            return Evaluation(*answer)
+        trained = Trained(*answer)
+        if trained.state is not None:
+            trained.state.is_state = True
+        return trained
 
     # Models ---------------------------------------------------------------------------------------------------------
 
-    def _new_location(self, number: int, held: Any = None, sha256: str | None = None) -> Location:
-        location = Location(number, held, sha256)
+    def _new_location(
+        self, number: int, held: Any = None, sha256: str | None = None, *, is_state: bool = False
+    ) -> Location:
+        location = Location(number, held, sha256, is_state)
         self._live.add(location)
         return location
 
@@ -315,8 +352,22 @@ class Journalled:
             if location.sha256 is None:
                 raise RunError(f"the model of operation {location.number} is needed now but was not when recorded")
             vector = self._models.read(location.sha256)
-            location.held = self._executor.place(lambda: vector)
+            if location.is_state:
+                location.held = self._executor.place_state(lambda: from_vector(vector))
+            else:
+                location.held = self._executor.place(lambda: vector)
         return location.held
+
+    def _with_locations_of(self, number: int, trained: Trained) -> Trained:
+        """Return a training's result with its locations replaced by Locations."""
+        state = trained.state
+        return Trained(
+            self._new_location(number, trained.location),
+            trained.statistics,
+            trained.flaw,
+            None if state is None else self._new_location(number, state, is_state=True),
+            tuple(self._new_location(number, sent) for sent in trained.sent),
+        )
 
     def _with_locations(self, number: int, value: Any) -> Any:
         """Return the executor's result with its locations replaced by Locations."""
@@ -371,6 +422,12 @@ class Journalled:
 
         self._writing = self._thread.submit(timed)
 
+    def _content(self, location: Location) -> Vector:
+        """Return what to store of a model, or of what a client keeps."""
+        if location.is_state:
+            return as_vector(self._executor.state(location.held))
+        return self._executor.exchanged(location.held)
+
     def _write(self) -> Callable[[], None]:
         """Write the models; return a function for the remaining steps, which is independent of the running run."""
         for operation in [operation for operation in self._in_progress.values() if operation.done()]:
@@ -379,7 +436,7 @@ class Journalled:
         needed = set()
         for location in list(self._live):
             if location.sha256 is None and location.held is not None:
-                location.sha256 = self._models.add(self._executor.vector(location.held))
+                location.sha256 = self._models.add(self._content(location))
             if location.sha256 is not None:
                 needed.add(location.sha256)
         rows = [{**row, "models": list(map(_sha256, new))} for row, new in self._rows]
@@ -393,6 +450,20 @@ class Journalled:
             self._models.keep(keep)
 
         return finish
+
+
+def as_vector(data: bytes) -> Vector:
+    """Return bytes as a vector that a model's file can hold: their number, they themselves, and zeros."""
+    return np.frombuffer(len(data).to_bytes(8, "little") + data + bytes(-len(data) % 4), dtype="<f4")
+
+
+def from_vector(vector: Vector) -> bytes:
+    """Return the bytes that `as_vector` was given. Raises RunError."""
+    data = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+    length = int.from_bytes(data[:8], "little")
+    if not len(data) - 12 < length + 8 <= len(data):
+        raise RunError(f"a client's state is damaged: it has {len(data)} bytes and should have {length}")
+    return data[8 : 8 + length]
 
 
 def _sha256(reference: weakref.ref[Location]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtempo.learning.naming import Naming
 from fedtempo.learning.sections import Sections
-from fedtempo.runtime.executors import Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply
 
 if TYPE_CHECKING:
@@ -41,14 +41,19 @@ class Done(Generic[T]):
 
 
 class NoTraining:
-    """Executor whose models are empty vectors. size_bytes: assumed size of a model when it is sent."""
+    """Executor whose models are empty vectors.
+
+    size_bytes: assumed size of a model when it is sent. base_bytes: of what a client receives once. vector_bytes: of a
+    vector that travels besides a model (default: like a model).
+    """
 
     trains = False
     sections = Sections(0)
     naming = Naming(0, (), {})
 
-    def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
+    def __init__(self, size_bytes: int, base_bytes: int = 0, vector_bytes: int | None = None) -> None:
+        self.size_bytes, self.base_bytes = size_bytes, base_bytes
+        self.vector_bytes = size_bytes if vector_bytes is None else vector_bytes
         self._location = Empty()
         self._vector = np.empty(0, dtype=np.float32)
         self._vector.flags.writeable = False
@@ -58,13 +63,17 @@ class NoTraining:
     def initial(self) -> Empty:
         return self._location
 
-    def train(self, location: Empty, client: int, visit: int, training: Training) -> Done[Trained]:
-        return self._trained
+    def train(
+        self, location: Empty, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> Done[Trained]:
+        if carried is None or not carried.returns:
+            return self._trained
+        return Done(Trained(self._location, {}, sent=(self._location,) * carried.returns))
 
     def train_rows(self, location: Empty, rows: Rows, visit: int, training: Training) -> Done[Trained]:
         return self._trained
 
-    def evaluate(self, location: Empty) -> Done[Evaluation]:
+    def evaluate(self, location: Empty, state: Any = None) -> Done[Evaluation]:
         return self._evaluation
 
     def apply(
@@ -78,7 +87,6 @@ class NoTraining:
             locations,
             statistics,
             sections=self.sections,
-            frozen=self._vector,
             read=self.vector,
             store=lambda _: self._location,
         )
@@ -86,8 +94,17 @@ class NoTraining:
     def place(self, read: Callable[[], Vector]) -> Empty:
         return self._location
 
+    def place_state(self, read: Callable[[], bytes]) -> None:
+        return None
+
+    def state(self, location: Any) -> bytes:
+        return b""
+
     def is_location(self, value: object) -> bool:
         return isinstance(value, Empty)
+
+    def exchanged(self, location: Empty) -> Vector:
+        return self._vector
 
     def vector(self, location: Empty) -> Vector:
         return self._vector

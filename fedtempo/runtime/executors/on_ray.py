@@ -7,19 +7,20 @@ import functools
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.parts.plugins import search_path
-from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors import Carried, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
-from fedtempo.runtime.executors.job import Job, pack
+from fedtempo.runtime.executors.job import Answer, Job, pack
 from fedtempo.runtime.executors.ray_actor import Actor, computing_versions
 from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
 from fedtempo.runtime.executors.ray_session import Session
-from fedtempo.runtime.executors.workers import Task, Worker, Workers
+from fedtempo.runtime.executors.states import StateFile, read_state, write_state
+from fedtempo.runtime.executors.workers import CarriedTask, Task, Worker, Workers
 
 _MAX_CHAIN = 16
 """Visits in a row after which a model is copied to this process's node: no more visits ever have to be repeated."""
@@ -38,6 +39,21 @@ class _Actor(Worker):
         super().__init__()
         self.handle = handle
         self.node = ""
+
+
+class _Carrying(NamedTuple):
+    """What the task of a visit carries besides the model, and where its results go (`CarriedTask`)."""
+
+    carried: Carried
+    state: StateFile
+    sent: tuple[Location, ...]
+
+    def message(self) -> list[Any]:
+        """Return the last arguments of `Actor.train_carried`."""
+        before, carried = self.carried.state, self.carried
+        state = None if before is None else read_state(before.path)
+        payload = [model.parameters.ref for model in carried.payload]
+        return [state, carried.procedure, carried.returns, *payload]
 
 
 class _Remake(Task):
@@ -102,7 +118,7 @@ class OnRay(Workers[_Actor]):
                 max_restarts=0,
                 scheduling_strategy="SPREAD",
             )(Actor)
-            self._initial = self._store(model.vector.numpy())
+            self._initial = self._store(model.sent.numpy())
             for _ in range(self._count):
                 self._start_actor()
         except BaseException:
@@ -129,8 +145,26 @@ class OnRay(Workers[_Actor]):
         self._models.add(trained)
         return Task(name, (location.parameters, trained, *arguments), (location,)), Location(trained)
 
-    def _new_test(self, location: Location, start: int, stop: int) -> Task:
-        return Task("evaluate", (location.parameters, None, start, stop), (location,))
+    def _new_carried(self, location: Location, arguments: tuple[Any, ...], carried: Carried) -> CarriedTask:
+        state, sent = self._states.new(), tuple(Location(Parameters()) for _ in range(carried.returns))
+        for model in carried.payload:
+            self._bring_here(model.parameters)
+        more = _Carrying(carried, state, sent)
+        task, out = self._new_visit("train_carried", location, (*arguments, more))
+        self._models.update(each.parameters for each in sent)
+        return CarriedTask(task, out, state, sent)
+
+    def _bring_here(self, model: Parameters) -> None:
+        """Make sure that a model is on this process's node, where it cannot be lost."""
+        while model.recipe is not None or model.ref is None:
+            if model.ref is None:
+                self.finish([self._recomputing(model)])
+            self._copy_here(model)
+            if model.recipe is not None:
+                model.ref = None
+
+    def _new_test(self, location: Location, start: int, stop: int, state: StateFile | None) -> Task:
+        return Task("evaluate", (location.parameters, None, start, stop, state), (location, state))
 
     def _store(self, vector: Vector) -> Location:
         parameters = Parameters(self._ray.put(np.asarray(vector, dtype=np.float32)))
@@ -219,8 +253,11 @@ class OnRay(Workers[_Actor]):
             return
         method = getattr(worker.handle, task.name)
         if trained is None:
-            answer = method.remote(source.ref, *arguments)
+            start, stop, state = arguments
+            answer = method.remote(source.ref, start, stop, None if state is None else read_state(state.path))
         else:
+            if task.name == "train_carried":
+                arguments = [*arguments[:-1], *arguments[-1].message()]
             trained.coming, answer = method.options(num_returns=2).remote(source.ref, *arguments)
         worker.tasks[answer] = task
 
@@ -247,7 +284,19 @@ class OnRay(Workers[_Actor]):
             trained.arrive()
             if trained.visits >= _MAX_CHAIN and trained.ref is not None:
                 self._copy_here(trained)
+        if task.name == "train_carried":
+            received = self._unpacked(task.arguments[-1], *received)
         task.finish(received)
+
+    def _unpacked(
+        self, carrying: _Carrying, answer: Answer, state: bytes | None, vectors: Sequence[Vector]
+    ) -> tuple[Answer, bool]:
+        """Store what a client keeps and sends along; return the answer of a `CarriedTask`."""
+        if state is not None:
+            write_state(carrying.state.path, state)
+        for location, vector in zip(carrying.sent, vectors, strict=True):
+            location.parameters.ref = self._ray.put(vector)
+        return answer, state is not None
 
     # Lost models
 

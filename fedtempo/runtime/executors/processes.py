@@ -16,12 +16,13 @@ import numpy as np
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.training import Training
 from fedtempo.parts.machine import usable_cpus
-from fedtempo.runtime.executors import Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
 from fedtempo.runtime.executors.shared import Segment, Slot, SlotPool, place, segment_prefix
+from fedtempo.runtime.executors.states import StateFile
 from fedtempo.runtime.executors.worker import work
-from fedtempo.runtime.executors.workers import Task, Worker, Workers
+from fedtempo.runtime.executors.workers import CarriedTask, Task, Worker, Workers
 
 StartMethod = Literal["fork", "spawn", "forkserver"]
 
@@ -64,7 +65,7 @@ class Processes(Workers[_Process]):
         placement, segment = place(f"{prefix}-data", arrays)
         self._pool = SlotPool(prefix, self._size)
         self._close = weakref.finalize(self, _shut_down, os.getpid(), self._workers, self._pool, segment)
-        self._initial = self._store(model.vector.numpy())
+        self._initial = self._store(model.sent.numpy())
         self._method, self._job, self._prefix = method, (packed, placement), prefix
         for _ in range(count):
             self._start_worker()
@@ -120,8 +121,29 @@ class Processes(Workers[_Process]):
         out = self._pool.take()
         return Task(name, (location.number, out.number, *arguments), (location, out)), out
 
-    def _new_test(self, location: Slot, start: int, stop: int) -> Task:
-        return Task("evaluate", (location.number, start, stop), (location,))
+    def _new_carried(self, location: Slot, arguments: tuple[Any, ...], carried: Carried) -> CarriedTask:
+        out, state, sent = (
+            self._pool.take(),
+            self._states.new(),
+            tuple(self._pool.take() for _ in range(carried.returns)),
+        )
+        before: StateFile | None = carried.state
+        message = (
+            location.number,
+            out.number,
+            *arguments,
+            None if before is None else before.path,
+            state.path,
+            carried.procedure,
+            [each.number for each in carried.payload],
+            [each.number for each in sent],
+        )
+        used = (location, out, before, state, *carried.payload, *sent)
+        return CarriedTask(Task("train_carried", message, used), out, state, sent)
+
+    def _new_test(self, location: Slot, start: int, stop: int, state: StateFile | None) -> Task:
+        path = None if state is None else state.path
+        return Task("evaluate", (location.number, start, stop, path), (location, state))
 
     def _store(self, vector: Vector) -> Slot:
         slot = self._pool.take()

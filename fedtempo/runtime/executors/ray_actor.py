@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import add_folder
 from fedtempo.record.folder import versions
 from fedtempo.runtime.executors import Vector
@@ -42,9 +43,28 @@ class Actor:
     def train_rows(self, received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         return self._trained(self._trainer.train_rows, received, *visit)
 
-    def evaluate(self, vector: Vector, start: int, stop: int) -> tuple[float, ...]:
+    def train_carried(
+        self,
+        received: Vector,
+        client: int,
+        visit: int,
+        training: Training,
+        state: bytes | None,
+        procedure: str | None,
+        returns: int,
+        *payload: Vector,
+    ) -> tuple[Vector, tuple[Answer, bytes | None, list[Vector]]]:
+        """Make a visit of a client that keeps something; see `Trainer.train_carried`."""
+        out, sent = np.empty_like(received), [np.empty_like(received) for _ in range(returns)]
         with self._reported_errors(), fixed_numerics():
-            return self._trainer.evaluate_part(vector, start, stop)
+            answer, state = self._trainer.train_carried(
+                received, out, client, visit, training, state=state, procedure=procedure, payload=payload, sent=sent
+            )
+        return out, (answer, state, sent)
+
+    def evaluate(self, vector: Vector, start: int, stop: int, state: bytes | None = None) -> tuple[float, ...]:
+        with self._reported_errors(), fixed_numerics():
+            return self._trainer.evaluate_part(vector, start, stop, state)
 
     def _trained(self, train: Callable[..., Answer], received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         out = np.empty_like(received)

@@ -148,9 +148,9 @@ class Resident:
             with seeded():
                 course.begin(received, training.lr, seed)
                 self._do("step", recorded, order, _sizes(visit_batches), allowed)
-            self._model.restore_frozen(received)
+            self._model.restore_frozen()
             outcome = self.stream.fetched(course.outcome())
-            return Started(self._model.vector.clone(), outcome, len(order), self.stream.mark())
+            return Started(self._model.sent.clone(), outcome, len(order), self.stream.mark())
 
     def evaluate(self, received: Tensor) -> tuple[Tensor, Mark]:
         """Start an evaluation; the result has a row per part (`evaluation.evaluate_part`), valid after the mark."""

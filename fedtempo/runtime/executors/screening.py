@@ -34,7 +34,7 @@ def flaw_in(
 ) -> str | None:
     """Return what is wrong with an update; None if it is valid.
 
-    parameters: the client's update without frozen parameters. sections: of a model. num_examples: number of examples
+    parameters: the client's update. sections: of a model. num_examples: number of examples
     that the client reports now; expected: the number it reported at the start. finite: whether all parameters are
     finite (`is_finite`).
     """

@@ -13,8 +13,10 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from fedtempo.learning.numerics import fixed_numerics
+from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.job import Answer, PackedJob, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots
+from fedtempo.runtime.executors.states import read_state, write_state
 
 
 def work(
@@ -52,12 +54,46 @@ def _train_rows(trainer: Trainer, slots: Slots, received: int, out: int, *visit:
     return trainer.train_rows(slots.view(received), slots.view(out), *visit)
 
 
-def _evaluate_part(trainer: Trainer, slots: Slots, slot: int, start: int, stop: int) -> tuple[float, ...]:
-    return trainer.evaluate_part(slots.view(slot), start, stop)
+def _train_carried(
+    trainer: Trainer,
+    slots: Slots,
+    received: int,
+    out: int,
+    client: int,
+    visit: int,
+    training: Training,
+    before: str | None,
+    after: str,
+    procedure: str | None,
+    payload: Sequence[int],
+    sent: Sequence[int],
+) -> tuple[Answer, bool]:
+    """Make a visit of a client that keeps something. before, after: files of what it has kept and keeps now."""
+    answer, state = trainer.train_carried(
+        slots.view(received),
+        slots.view(out),
+        client,
+        visit,
+        training,
+        state=None if before is None else read_state(before),
+        procedure=procedure,
+        payload=list(map(slots.view, payload)),
+        sent=list(map(slots.view, sent)),
+    )
+    if state is not None:
+        write_state(after, state)
+    return answer, state is not None
+
+
+def _evaluate_part(
+    trainer: Trainer, slots: Slots, slot: int, start: int, stop: int, state: str | None
+) -> tuple[float, ...]:
+    return trainer.evaluate_part(slots.view(slot), start, stop, None if state is None else read_state(state))
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "train": _train,
+    "train_carried": _train_carried,
     "train_rows": _train_rows,
     "evaluate": _evaluate_part,
 }

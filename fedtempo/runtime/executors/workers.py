@@ -6,15 +6,16 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Evaluation, Pending, Rows, Trained, Vector
-from fedtempo.runtime.executors.arithmetic import Statistics, apply
+from fedtempo.runtime.executors import Carried, Evaluation, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
+from fedtempo.runtime.executors.states import StateFile, StateFiles, read_state
 
 _AHEAD = 2
 """Visits per worker: one in progress and one queued, so that the worker never idles."""
@@ -65,6 +66,36 @@ class _Visit:
         return self._executor.are_done([self._task])
 
 
+class CarriedTask(NamedTuple):
+    """The task of a visit to a client that keeps something, and the locations of its results.
+
+    The task's answer is that of `Trainer.train_carried`, with whether there is a state in place of the state.
+    """
+
+    task: Task
+    out: Any
+    state: StateFile
+    sent: tuple[Any, ...]
+
+
+class _CarriedVisit:
+    """Pending training of such a visit."""
+
+    __slots__ = ("_executor", "_made")
+
+    def __init__(self, executor: Workers[Any], made: CarriedTask) -> None:
+        self._executor, self._made = executor, made
+
+    def result(self) -> Trained:
+        made = self._made
+        self._executor.finish([made.task])
+        (statistics, flaw), keeps = made.task.answer
+        return Trained(made.out, statistics, flaw, made.state if keeps else None, made.sent)
+
+    def done(self) -> bool:
+        return self._executor.are_done([self._made.task])
+
+
 class _Test:
     """Pending evaluation, with one task per part of the test set."""
 
@@ -99,10 +130,11 @@ class Workers(ABC, Generic[W]):
 
     def __init__(self, model: FlatModel, test_parts: Sequence[tuple[int, int]]) -> None:
         """model: the initial one. test_parts: see `Job`."""
-        self.size_bytes = 4 * model.n_parameters
-        self.sections, self.naming, self._size = model.sections, model.naming, model.size
+        self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
+        self._states = StateFiles()
+        self.sections, self.naming, self._size = model.sections, model.naming, model.sections.moving
         self._test_parts, self._test_size = test_parts, test_parts[-1][1] if test_parts else 0
-        self._frozen: Vector = model.vector[model.sections.moving :].numpy().copy()
+        self._fixed: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()
         self._tests: deque[weakref.ref[Task]] = deque()
         self._workers: list[W] = []
@@ -122,7 +154,11 @@ class Workers(ABC, Generic[W]):
         """Return a task `name` on the model at `location`, and the location of the trained model."""
 
     @abstractmethod
-    def _new_test(self, location: Any, start: int, stop: int) -> Task: ...
+    def _new_carried(self, location: Any, arguments: tuple[Any, ...], carried: Carried) -> CarriedTask:
+        """Return the task of a visit to a client that keeps something. arguments: client, visit and training."""
+
+    @abstractmethod
+    def _new_test(self, location: Any, start: int, stop: int, state: StateFile | None) -> Task: ...
 
     @abstractmethod
     def _store(self, vector: Vector) -> Any:
@@ -146,8 +182,16 @@ class Workers(ABC, Generic[W]):
 
     # The executor
 
-    def train(self, location: Any, client: int, visit: int, training: Training) -> Pending[Trained]:
-        return self._visit("train", location, client, visit, training)
+    def train(
+        self, location: Any, client: int, visit: int, training: Training, carried: Carried | None = None
+    ) -> Pending[Trained]:
+        if carried is None:
+            return self._visit("train", location, client, visit, training)
+        self._must_be_open()
+        made = self._new_carried(location, (client, visit, training), carried)
+        self._visits.append(weakref.ref(made.task))
+        self._pump(0)
+        return _CarriedVisit(self, made)
 
     def train_rows(self, location: Any, rows: Rows, visit: int, training: Training) -> Pending[Trained]:
         return self._visit("train_rows", location, rows, visit, training)
@@ -159,9 +203,9 @@ class Workers(ABC, Generic[W]):
         self._pump(0)
         return _Visit(self, task, out)
 
-    def evaluate(self, location: Any) -> Pending[Evaluation]:
+    def evaluate(self, location: Any, state: StateFile | None = None) -> Pending[Evaluation]:
         self._must_be_open()
-        tasks = [self._new_test(location, start, stop) for start, stop in self._test_parts]
+        tasks = [self._new_test(location, start, stop, state) for start, stop in self._test_parts]
         self._tests.extend(weakref.ref(task) for task in tasks)
         self._pump(0)
         return _Test(self, tasks, self._test_size)
@@ -181,23 +225,29 @@ class Workers(ABC, Generic[W]):
                 locations,
                 statistics,
                 sections=self.sections,
-                frozen=self._frozen,
                 read=lambda location: vectors[id(location)],
                 store=self._store,
             )
 
     def place(self, read: Callable[[], Vector]) -> Any:
         self._must_be_open()
-        return self._store(read())
+        return self._store(read()[: self._size])
+
+    def place_state(self, read: Callable[[], bytes]) -> StateFile:
+        return self._states.add(read())
+
+    def state(self, location: StateFile) -> bytes:
+        return read_state(location.path)
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, self.location_type)
 
-    def vector(self, location: Any) -> Vector:
+    def exchanged(self, location: Any) -> Vector:
         self._must_be_open()
-        vector = self._read([location])[0].copy()
-        vector.flags.writeable = False
-        return vector
+        return read_only(self._read([location])[0].copy())
+
+    def vector(self, location: Any) -> Vector:
+        return whole(self.exchanged(location), self._fixed)
 
     def close(self) -> None:
         self._fail_queued(WorkerError("the executor was closed before this operation was done"))
@@ -205,6 +255,7 @@ class Workers(ABC, Generic[W]):
             for task in worker.tasks.values():
                 task.finish(error=WorkerError("the executor was closed before this operation was done"))
         self._close()
+        self._states.close()
 
     def __enter__(self) -> Self:
         return self

@@ -68,7 +68,8 @@ def test_a_deployment_keeps_the_best_model_of_the_simulation(tmp_path: Path, gri
 NETWORK = "tests.strategies.nets:both"
 
 
-def test_a_client_can_neither_change_frozen_parameters_nor_send_a_negative_variance(tmp_path: Path) -> None:
+def test_frozen_parameters_are_sent_once_and_never_come_back(tmp_path: Path) -> None:
+    """389 numbers travel. A client that also sends the 40 frozen ones, or a negative variance, is refused."""
     changes = {"strategy.server_momentum": 0.9, "run.max_commits": 4}
     settings = parse({**TABLES, "model": {"network": NETWORK}}).with_changes(changes)
     simulated, _, _ = run(settings)
@@ -76,10 +77,13 @@ def test_a_client_can_neither_change_frozen_parameters_nor_send_a_negative_varia
     def tamper(call: Call, reply: Reply) -> Reply:
         if call.kind != "train":
             return reply
+        after_failure = call.node == 101 and call.content["visit"] == 4
+        assert len(call.arrays) == (2 if call.content["visit"] == 1 or after_failure else 1)
         changed = reply.arrays[0].copy()
-        changed[-40:] += 1.0  # the frozen convolution
-        if call.node == 101 and call.content["visit"] > 2:
-            changed[-41] = -0.5  # the last variance
+        if call.node == 101 and call.content["visit"] == 3:
+            changed[-1] = -0.5  # the last variance
+        if call.node == 101 and call.content["visit"] == 4:
+            changed = np.concatenate([changed, np.ones(40, np.float32)])
         return replace(reply, arrays=(changed,))
 
     summaries = []
@@ -91,7 +95,13 @@ def test_a_client_can_neither_change_frozen_parameters_nor_send_a_negative_varia
     records = load_run(tmp_path / "not")
     assert outcomes(records).count("refused") == 2
     assert {value["why"] for name, value in records.notes if name == "refused"} == {
-        "a running variance in it is negative"
+        "a running variance in it is negative",
+        "its model is float32 of shape (429,), not float32 of shape (389,)",
+    }
+    assert load_run(tmp_path / "honest").facts["bytes"] == {
+        "down": 4 * (12 * 389 + 3 * 40),
+        "up": 4 * 12 * 389,
+        "relay": 0,
     }
     frozen = [
         read_model(tmp_path / name, "last", summary["model_sha256"]).vector[-40:].tobytes()

@@ -89,9 +89,9 @@ def test_a_killed_run_is_replayed_and_continues(
     trained: Counter[tuple[int, int]] = Counter()
     train = Answers._train
 
-    def counted(answers: Answers, content: Any, received: Any) -> Any:
+    def counted(answers: Answers, content: Any, *arrays: Any) -> Any:
         trained[content["client"], content["visit"]] += 1
-        return train(answers, content, received)
+        return train(answers, content, *arrays)
 
     monkeypatch.setattr(Answers, "_train", counted)
     before = killed(settings, tmp_path / "run", grid, 5)

@@ -1,0 +1,196 @@
+"""Visits that a strategy extends: a procedure runs at the client, which keeps tensors from visit to visit.
+
+A procedure is a function of a `ClientVisit`. It trains `visit.model`, whose start is what the client sends, may read
+and change `visit.state`, and returns the vectors that the client sends besides the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedtempo.errors import ConfigError, StrategyError, nearest
+from fedtempo.learning.augmentation import Augmentation
+from fedtempo.learning.examples import Examples
+from fedtempo.learning.gradients import gradients_for
+from fedtempo.learning.kept import Kept
+from fedtempo.learning.local import Rows, train
+from fedtempo.learning.losses import make_loss, of_batch
+from fedtempo.learning.state import FlatModel, Vector
+from fedtempo.learning.training import Training
+from fedtempo.parts.plugins import imported
+from fedtempo.parts.user_code import user_code
+
+Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
+
+PROCEDURES: dict[str, str] = {
+    "scaffold": "fedtempo.learning.scaffold:from_steps",
+    "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
+}
+"""fedtempo's own procedures, by name."""
+
+
+class ClientVisit:
+    """One visit, as a procedure sees it. Vectors of parameters hold those that are trained and travel, (trainable,).
+
+    model: the client's model. examples, rows: its examples are these rows. training: how to train. rng: the visit's
+    generator. state: the tensors that the client keeps; changes last if the training stays finite. payload: the vectors
+    that the server sent along. statistics: what the server learns besides the vectors; must have a "loss".
+    """
+
+    def __init__(
+        self,
+        model: FlatModel,
+        examples: Examples,
+        rows: Tensor,
+        training: Training,
+        rng: np.random.Generator,
+        received: Vector | Tensor,
+        state: dict[str, Tensor],
+        payload: Sequence[Tensor],
+        augment: Augmentation | None = None,
+    ) -> None:
+        self.model, self.examples, self.rows = model, examples, rows
+        self.training, self.rng = training, rng
+        self.state, self.payload = state, tuple(payload)
+        self.statistics: dict[str, float] = {}
+        self._received, self._augment = received, augment
+
+    @property
+    def parameters(self) -> Tensor:
+        """View of the model's parameters; changing it changes the model."""
+        return self.model.vector[: self.model.sections.trainable]
+
+    @property
+    def received(self) -> Tensor:
+        """The parameters that the server sent, as a copy."""
+        return torch.as_tensor(np.array(self._received[: self.model.sections.trainable]), dtype=self.model.vector.dtype)
+
+    @property
+    def steps(self) -> int:
+        """Number of optimiser steps of `train`."""
+        return self.training.steps_per_visit(len(self.rows))
+
+    def zeros(self) -> Tensor:
+        """Return a vector of zeros."""
+        return torch.zeros_like(self.parameters)
+
+    def train(self, correction: Tensor | None = None) -> None:
+        """Train the received model as configured. correction: added to the gradient of each step before clipping."""
+        pieces = None if correction is None else self._pieces(correction)
+        self.statistics = train(
+            self.model,
+            self.examples,
+            self.training,
+            self.rng,
+            self._received,
+            self.rows.numpy(),
+            self._augment,
+            pieces,
+        )
+
+    def gradient(self) -> Tensor:
+        """Return the mean gradient over all examples at the received model, which is loaded for it."""
+        model = self.model
+        loss_of = make_loss(self.training, self.examples.labels[self.rows], model.vector.dtype)
+        model.load(self._received)
+        model.train()
+        total = torch.zeros_like(model.vector)
+        for batch in torch.split(self.rows, self.training.batch_size):
+            x, y = self.examples.gather(batch)
+            _, _, gradients = gradients_for(model, self.training).of(of_batch(loss_of, x), x, y)
+            for piece, gradient in zip(self._views(total), gradients):
+                piece.add_(gradient, alpha=len(batch) / len(self.rows))
+        return total[: model.sections.trainable]
+
+    def _pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
+        """Return the parts of a vector for each of the gradients' parameters, zero for local ones."""
+        whole = torch.zeros_like(self.model.vector)
+        whole[: len(vector)] = vector
+        return self._views(whole)
+
+    def _views(self, whole: Tensor) -> tuple[Tensor, ...]:
+        return tuple(
+            whole.as_strided(part.shape, part.stride(), part.storage_offset())
+            for part in gradients_for(self.model, self.training).parameters
+        )
+
+
+def make_visit(
+    model: FlatModel,
+    examples: Examples,
+    training: Training,
+    rng: np.random.Generator,
+    received: Vector,
+    rows: Rows,
+    *,
+    state: bytes | None = None,
+    procedure: str | None = None,
+    payload: Sequence[Vector] = (),
+    returns: int = 0,
+    augment: Augmentation | None = None,
+) -> tuple[dict[str, float], list[Vector], bytes | None]:
+    """Make a visit of a client that keeps something; the model to send is `model.sent` then.
+
+    state: what the client has kept so far, encoded. procedure: a name in `PROCEDURES` or "module:function" (default:
+    training as configured). payload: the vectors that the server sent along. returns: how many it expects in return.
+    augment: changes each training batch.
+
+    Returns the statistics, the vectors to send along, each (sections.moving,), and what the client keeps now: as before
+    if the training has left the finite numbers.
+    """
+    sections = model.sections
+    kept = Kept.decoded(state, sections.local)
+    model.local = kept.local
+    sent: Sequence[Tensor] = ()
+    try:
+        if procedure is None:
+            statistics = train(model, examples, training, rng, received, rows, augment)
+        else:
+            vectors = [torch.from_numpy(np.array(vector[: sections.trainable])) for vector in payload]
+            owned = torch.as_tensor(np.asarray(rows), dtype=torch.int64)
+            visit = ClientVisit(model, examples, owned, training, rng, received, kept.tensors, vectors, augment)
+            sent = _called(procedure, visit)
+            statistics = visit.statistics
+            _check_sent(procedure, sent, statistics, returns, sections.trainable)
+    finally:
+        model.local = None
+    if all(torch.isfinite(part).all() for part in (model.sent, model.kept, *kept.tensors.values())):
+        state = Kept(model.kept, kept.tensors).encoded()
+    return statistics, [_completed(vector, received, sections.trainable) for vector in sent], state
+
+
+def _called(name: str, visit: ClientVisit) -> Sequence[Tensor]:
+    where = f"Work.procedure = {name!r}"
+    if name not in PROCEDURES and ":" not in name:
+        raise ConfigError(f"{where}: no such procedure{nearest(name, PROCEDURES)}")
+    function: Any = imported(PROCEDURES.get(name, name), "Work.procedure")
+    if not callable(function):
+        raise ConfigError(f"{where}: it must be a function of a ClientVisit, not {type(function).__name__}")
+    with user_code(where, function):
+        return tuple(function(visit))
+
+
+def _check_sent(
+    procedure: str, sent: Sequence[Any], statistics: dict[str, float], returns: int, trainable: int
+) -> None:
+    """Raise StrategyError unless a procedure returns what was announced."""
+    if len(sent) != returns:
+        raise StrategyError(f"Work.procedure = {procedure!r}: returned {len(sent)} vectors; Work.returns is {returns}")
+    for vector in sent:
+        if not isinstance(vector, Tensor) or tuple(vector.shape) != (trainable,):
+            raise StrategyError(
+                f"Work.procedure = {procedure!r}: returned {getattr(vector, 'shape', type(vector).__name__)}; each "
+                f"vector must be a tensor of shape ({trainable},)"
+            )
+    if "loss" not in statistics:
+        raise StrategyError(f"Work.procedure = {procedure!r}: set visit.statistics['loss'], or call visit.train()")
+
+
+def _completed(vector: Tensor, received: Vector, trainable: int) -> Vector:
+    """Return a vector to send, with the running statistics that the client received."""
+    return np.concatenate([vector.detach().numpy(), received[trainable:]])
