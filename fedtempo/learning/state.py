@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class FlatModel:
         convolutions = {id(part.weight) for part in self.module.modules() if isinstance(part, nn.Conv2d)}
         variances = {id(part.running_var) for part in self.module.modules() if hasattr(part, "running_var")}
         variance_ranges = []
-        places: dict[int, tuple[int, tuple[int, ...], bool]] = {}
+        places: dict[int, tuple[int, tuple[int, ...], bool]] = {}  # start, shape and order of each tensor by its id
         start = 0
         for tensor in [*travelling, *statistics, *local, *frozen]:
             if id(tensor) in variances and id(tensor) in sent:
@@ -93,7 +94,7 @@ class FlatModel:
         self.sections = Sections(
             _length(travelling), _length(statistics), _length(frozen), tuple(variance_ranges), _length(local)
         )
-        self.naming = _naming(self.module, places, self.vector.numel())
+        self._places = places
         self._first = self.vector[self.sections.moving :].clone()
         """The first values of what does not travel."""
         self._local_names = sorted(names[id(part)][0] for part in local)
@@ -101,6 +102,20 @@ class FlatModel:
         self._fixed_norms = _norms_of(self.module, frozen)
         by_hand = not (self.sections.statistics and self.sections.local)  # the trainable parameters are contiguous
         self.gradients = make_gradients(self.module, input_shape, self.vector) if by_hand else Autograd(self.module)
+
+    @cached_property
+    def naming(self) -> Naming:
+        """The names of the vector's parts."""
+        first = {id(buffer): value for buffer, value in self._constants}
+        pieces, constants = {}, {}
+        state = self.module.state_dict(keep_vars=True)
+        for name, value in state.items():
+            if id(value) in self._places:
+                pieces[name] = Piece(name, *self._places[id(value)])
+            elif isinstance(value, Tensor):
+                constants[name] = first.get(id(value), value).detach().cpu().numpy().copy()
+        order = [name for name in state if name in pieces or name in constants]
+        return Naming(self.size, order, pieces, constants)
 
     @property
     def size(self) -> int:
@@ -181,18 +196,6 @@ class FlatModel:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state by name, as copies with ordinary strides, for files and `nn.Module.load_state_dict`."""
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
-
-
-def _naming(module: nn.Module, places: Mapping[int, tuple[int, tuple[int, ...], bool]], size: int) -> Naming:
-    """Return the names of a vector's parts. places: start, shape and order of each tensor in it, by the tensor's id."""
-    pieces, constants = {}, {}
-    state = module.state_dict(keep_vars=True)
-    for name, value in state.items():
-        if id(value) in places:
-            pieces[name] = Piece(name, *places[id(value)])
-        elif isinstance(value, Tensor):
-            constants[name] = value.detach().cpu().numpy().copy()
-    return Naming(size, [name for name in state if name in pieces or name in constants], pieces, constants)
 
 
 def _length(tensors: Sequence[Tensor]) -> int:

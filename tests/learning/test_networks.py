@@ -60,7 +60,7 @@ def test_networks_have_the_megabytes_printed_in_the_papers(network, shape, megab
     assert round(4 * parameters(network, shape, 10) / 1e6, 1) == megabytes
 
 
-@pytest.mark.parametrize("name", sorted(NETWORKS))
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"transformers"}))  # which needs a configuration
 def test_every_named_network_maps_a_batch_to_logits(name):
     shape = (20,) if name == "char-lstm" else (3, 32, 32)
     inputs = torch.zeros(2, *shape, dtype=torch.int64 if name == "char-lstm" else torch.float32)

@@ -31,10 +31,10 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
     seen: list[tuple[int, float]] = []
     train = NoTraining.train
 
-    def watched(self: NoTraining, location: Any, client: int, visit: int, training: Training) -> Any:
+    def watched(self: NoTraining, location: Any, client: int, visit: int, training: Training, *carried: Any) -> Any:
         assert training.schedule is None
         seen.append((client, training.lr))
-        return train(self, location, client, visit, training)
+        return train(self, location, client, visit, training, *carried)
 
     monkeypatch.setattr(NoTraining, "train", watched)
     return seen
