@@ -21,6 +21,7 @@ from fedtempo.cli import runs as commands
 from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import load_run
 from fedtempo.runs import world
+from fedtempo.runs.models import read_model
 
 ROOT = Path(__file__).parents[2]
 SMALL = """
@@ -88,7 +89,8 @@ def test_a_run_leaves_a_folder_that_explains_itself(config: Path, tmp_path: Path
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["strategy"], summary["seed"], summary["ended"]) == ("fedavg", 3, "horizon")
     assert summary["data"]["train"] == 200
-    assert summary["model_sha256"] == next((out / "models").iterdir()).stem
+    assert [path.name for path in (out / "models").iterdir()] == ["last.safetensors"]
+    assert read_model(out, "last", summary["model_sha256"]).vector.size == 650
     names = {path.name for path in out.iterdir()}
     assert {"config.toml", "run.sqlite", "models", "summary.json", "report.html", "environment.json"} <= names
     again = tmp_path / "again"
