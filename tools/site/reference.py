@@ -23,6 +23,7 @@ _INTROS = {
     "distributions": "For numbers that differ between clients: `[fleet] compute`, rates of a link.",
     "availability": "In a configuration: `[fleet] availability = { kind = ... }`.",
     "estimates": "What the server knows about the length of visits: `[fleet] estimates = ...`.",
+    "schedules": "In a configuration: `[training] schedule = { kind = ... }`; see [local training](../training.md).",
     "fleets": "In a configuration: `[fleet] preset = ...`; each entry shows the tables that it stands for.",
     "sources": "In a configuration: `[data] source = ...`, with `[data] options = { ... }`.",
 }
