@@ -46,8 +46,8 @@ class Averaging:
         if server.privacy is not None and sections.statistics:
             raise ConfigError(
                 f"server.privacy: the network has {sections.statistics} running statistics (batch normalisation), "
-                "which would reach the server without noise: set model.buffers = 'local' or 'frozen', use GroupNorm, "
-                "or register constants with persistent=False"
+                "which would reach the server without noise: set model.buffers = 'local' or 'frozen', or use "
+                "GroupNorm; register constants with persistent=False"
             )
         self._server, self._recorder, self._rng = server, recorder, rng
         self._private = server.privacy is not None

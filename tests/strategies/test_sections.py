@@ -204,7 +204,7 @@ def test_every_strategy_trains_with_batch_normalisation_whatever_its_buffers_do(
     strategy: dict[str, Any], buffers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = BATCH_NORM["model"] | {"buffers": buffers}
-    changes = {f"model.{name}": value for name, value in model.items()} | {"run.horizon": 10.0}
+    changes = {f"model.{name}": value for name, value in model.items()}
     found = seen(configured("normalised", strategy, changes), monkeypatch)
     must_hold(found)
     assert (found.sections.statistics, found.sections.local, found.sections.frozen) == {

@@ -14,7 +14,7 @@ from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.job import Answer, Job, Trainer
-from fedtempo.runtime.executors.states import StateFile, StateFiles, read_state
+from fedtempo.runtime.executors.states import State, States
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Inline:
         self.sections, self._fixed = model.sections, model.vector[model.sections.moving :].numpy().copy()
         self._test_size, self._parts, self.naming = len(job.test_x), job.test_parts, model.naming
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
-        self._states = StateFiles()
+        self._states = States()
 
     def initial(self) -> InlineModel:
         return self._initial
@@ -111,7 +111,7 @@ class Inline:
 
         return Deferred(operation, self._failure)
 
-    def evaluate(self, location: InlineModel, state: StateFile | None = None) -> Deferred[Evaluation]:
+    def evaluate(self, location: InlineModel, state: State | None = None) -> Deferred[Evaluation]:
         def operation() -> Evaluation:
             size, kept = self._test_size, None if state is None else self.state(state)
             results = [self._trainer.evaluate_part(location.vector, start, stop, kept) for start, stop in self._parts]
@@ -141,11 +141,11 @@ class Inline:
     def _place(self, vector: Vector) -> InlineModel:
         return InlineModel(vector.astype(self._initial.vector.dtype))
 
-    def place_state(self, read: Callable[[], bytes]) -> StateFile:
+    def place_state(self, read: Callable[[], bytes]) -> State:
         return self._states.add(read())
 
-    def state(self, location: StateFile) -> bytes:
-        return read_state(location.path)
+    def state(self, location: State) -> bytes:
+        return location.read()
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, InlineModel)

@@ -19,7 +19,7 @@ from fedtempo.runtime.executors.job import Answer, Job, pack
 from fedtempo.runtime.executors.ray_actor import Actor, computing_versions
 from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
 from fedtempo.runtime.executors.ray_session import Session
-from fedtempo.runtime.executors.states import StateFile, read_state, write_state
+from fedtempo.runtime.executors.states import State
 from fedtempo.runtime.executors.workers import CarriedTask, Task, Worker, Workers
 
 _MAX_CHAIN = 16
@@ -45,13 +45,13 @@ class _Carrying(NamedTuple):
     """What the task of a visit carries besides the model, and where its results go (`CarriedTask`)."""
 
     carried: Carried
-    state: StateFile
+    state: State
     sent: tuple[Location, ...]
 
     def message(self) -> list[Any]:
         """Return the last arguments of `Actor.train_carried`."""
         before, carried = self.carried.state, self.carried
-        state = None if before is None else read_state(before.path)
+        state = None if before is None else before.read()
         payload = [model.parameters.ref for model in carried.payload]
         return [state, carried.procedure, carried.returns, *payload]
 
@@ -146,7 +146,7 @@ class OnRay(Workers[_Actor]):
         return Task(name, (location.parameters, trained, *arguments), (location,)), Location(trained)
 
     def _new_carried(self, location: Location, arguments: tuple[Any, ...], carried: Carried) -> CarriedTask:
-        state, sent = self._states.new(), tuple(Location(Parameters()) for _ in range(carried.returns))
+        state, sent = self.states.new(), tuple(Location(Parameters()) for _ in range(carried.returns))
         for model in carried.payload:
             self._bring_here(model.parameters)
         more = _Carrying(carried, state, sent)
@@ -163,7 +163,7 @@ class OnRay(Workers[_Actor]):
             if model.recipe is not None:
                 model.ref = None
 
-    def _new_test(self, location: Location, start: int, stop: int, state: StateFile | None) -> Task:
+    def _new_test(self, location: Location, start: int, stop: int, state: State | None) -> Task:
         return Task("evaluate", (location.parameters, None, start, stop, state), (location, state))
 
     def _store(self, vector: Vector) -> Location:
@@ -254,7 +254,7 @@ class OnRay(Workers[_Actor]):
         method = getattr(worker.handle, task.name)
         if trained is None:
             start, stop, state = arguments
-            answer = method.remote(source.ref, start, stop, None if state is None else read_state(state.path))
+            answer = method.remote(source.ref, start, stop, None if state is None else state.read())
         else:
             if task.name == "train_carried":
                 arguments = [*arguments[:-1], *arguments[-1].message()]
@@ -290,13 +290,11 @@ class OnRay(Workers[_Actor]):
 
     def _unpacked(
         self, carrying: _Carrying, answer: Answer, state: bytes | None, vectors: Sequence[Vector]
-    ) -> tuple[Answer, bool]:
-        """Store what a client keeps and sends along; return the answer of a `CarriedTask`."""
-        if state is not None:
-            write_state(carrying.state.path, state)
+    ) -> tuple[Answer, bytes | None]:
+        """Store what a client sends along; return the answer of a `CarriedTask`."""
         for location, vector in zip(carrying.sent, vectors, strict=True):
             location.parameters.ref = self._ray.put(vector)
-        return answer, state is not None
+        return answer, state
 
     # Lost models
 

@@ -20,7 +20,7 @@ from fedtempo.runtime.executors import Carried, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
 from fedtempo.runtime.executors.shared import Segment, Slot, SlotPool, place, segment_prefix
-from fedtempo.runtime.executors.states import StateFile
+from fedtempo.runtime.executors.states import State
 from fedtempo.runtime.executors.worker import work
 from fedtempo.runtime.executors.workers import CarriedTask, Task, Worker, Workers
 
@@ -124,15 +124,15 @@ class Processes(Workers[_Process]):
     def _new_carried(self, location: Slot, arguments: tuple[Any, ...], carried: Carried) -> CarriedTask:
         out, state, sent = (
             self._pool.take(),
-            self._states.new(),
+            self.states.new(),
             tuple(self._pool.take() for _ in range(carried.returns)),
         )
-        before: StateFile | None = carried.state
+        before: State | None = carried.state
         message = (
             location.number,
             out.number,
             *arguments,
-            None if before is None else before.path,
+            self.states.portable(before),
             state.path,
             carried.procedure,
             [each.number for each in carried.payload],
@@ -141,9 +141,9 @@ class Processes(Workers[_Process]):
         used = (location, out, before, state, *carried.payload, *sent)
         return CarriedTask(Task("train_carried", message, used), out, state, sent)
 
-    def _new_test(self, location: Slot, start: int, stop: int, state: StateFile | None) -> Task:
-        path = None if state is None else state.path
-        return Task("evaluate", (location.number, start, stop, path), (location, state))
+    def _new_test(self, location: Slot, start: int, stop: int, state: State | None) -> Task:
+        message = (location.number, start, stop, self.states.portable(state))
+        return Task("evaluate", message, (location, state))
 
     def _store(self, vector: Vector) -> Slot:
         slot = self._pool.take()

@@ -1,4 +1,4 @@
-"""What clients keep between visits, in files: the operating system's cache holds them in memory while there is room."""
+"""What clients keep between visits: in memory up to a bound, beyond it in files."""
 
 from __future__ import annotations
 
@@ -12,45 +12,85 @@ from pathlib import Path
 
 from fedtempo.errors import RunError
 
+IN_MEMORY = 256 * 2**20
+"""Largest number of bytes of states in memory; further ones go to files."""
 
-class StateFile:
-    """Location of what one client keeps. The file is deleted when this process's last reference is gone."""
+SMALL = 16 * 2**10
+"""Largest state that is sent through a pipe. Two of these fit into its buffer, so that sending never waits."""
 
-    __slots__ = ("_owner", "path")
 
-    def __init__(self, path: str) -> None:
-        self.path, self._owner = path, os.getpid()
+class State:
+    """Location of what one client keeps. It is freed when this process's last reference is gone."""
+
+    __slots__ = ("_owner", "_states", "data", "path")
+
+    def __init__(self, states: States, path: str) -> None:
+        self._states, self.path, self._owner = states, path, os.getpid()
+        self.data: bytes | None = None
+
+    def read(self) -> bytes:
+        """Return the state. Raises RunError if its file cannot be read."""
+        return read_state(self.path) if self.data is None else self.data
 
     def __del__(self) -> None:
-        if os.getpid() == self._owner:  # a forked process has a copy that it does not own
+        if self.data is not None:
+            self._states.in_memory -= len(self.data)
+        elif os.getpid() == self._owner:  # a forked process has a copy that it does not own
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
 
 
-class StateFiles:
-    """The states of one executor, in a temporary folder that is made for the first state and deleted by `close`."""
+class States:
+    """The states of one executor. Files are in a temporary folder, made for the first one and deleted by `close`."""
 
     def __init__(self) -> None:
         self._folder: str | None = None
         self._number = 0
         self._close: Callable[[], object] = lambda: None
+        self.in_memory = 0
 
-    def new(self) -> StateFile:
-        """Return the location of a state that is still to be written."""
+    def new(self) -> State:
+        """Return the location of a state that is still to be filled, or written to its file by another process."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="fedtempo-states-")
             self._close = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._number += 1
-        return StateFile(f"{self._folder}/{self._number}")
+        return State(self, f"{self._folder}/{self._number}")
 
-    def add(self, data: bytes) -> StateFile:
-        """Write a state and return its location."""
+    def add(self, data: bytes) -> State:
+        """Store a state and return its location."""
         state = self.new()
-        write_state(state.path, data)
+        self.fill(state, data)
         return state
+
+    def fill(self, state: State, data: bytes) -> None:
+        """Store the content of a new state."""
+        if self.in_memory + len(data) > IN_MEMORY:
+            write_state(state.path, data)
+        elif state.data is None:
+            state.data = data
+            self.in_memory += len(data)
+
+    def portable(self, state: State | None) -> bytes | str | None:
+        """Return what `received` turns into the state in a process on this machine: itself if small, or its path."""
+        if state is None:
+            return None
+        if state.data is None:
+            return state.path
+        if len(state.data) > SMALL:
+            write_state(state.path, state.data)
+            self.in_memory -= len(state.data)
+            state.data = None
+            return state.path
+        return state.data
 
     def close(self) -> None:
         self._close()
+
+
+def received(state: bytes | str | None) -> bytes | None:
+    """Return the state that `States.portable` was given."""
+    return read_state(state) if isinstance(state, str) else state
 
 
 def read_state(path: str) -> bytes:

@@ -16,7 +16,8 @@ from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors.job import Answer, PackedJob, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots
-from fedtempo.runtime.executors.states import read_state, write_state
+from fedtempo.runtime.executors.states import SMALL, write_state
+from fedtempo.runtime.executors.states import received as read
 
 
 def work(
@@ -62,33 +63,38 @@ def _train_carried(
     client: int,
     visit: int,
     training: Training,
-    before: str | None,
+    before: bytes | str | None,
     after: str,
     procedure: str | None,
     payload: Sequence[int],
     sent: Sequence[int],
-) -> tuple[Answer, bool]:
-    """Make a visit of a client that keeps something. before, after: files of what it has kept and keeps now."""
+) -> tuple[Answer, bytes | bool]:
+    """Make a visit of a client that keeps something.
+
+    before: what it has kept so far (`States.portable`). after: the file for what it keeps now. Returns the answer and
+    what it keeps now: itself if it is small, True if it is in the file, False if it keeps nothing.
+    """
     answer, state = trainer.train_carried(
         slots.view(received),
         slots.view(out),
         client,
         visit,
         training,
-        state=None if before is None else read_state(before),
+        state=read(before),
         procedure=procedure,
         payload=list(map(slots.view, payload)),
         sent=list(map(slots.view, sent)),
     )
-    if state is not None:
-        write_state(after, state)
-    return answer, state is not None
+    if state is None or len(state) <= SMALL:
+        return answer, state or False
+    write_state(after, state)
+    return answer, True
 
 
 def _evaluate_part(
-    trainer: Trainer, slots: Slots, slot: int, start: int, stop: int, state: str | None
+    trainer: Trainer, slots: Slots, slot: int, start: int, stop: int, state: bytes | str | None
 ) -> tuple[float, ...]:
-    return trainer.evaluate_part(slots.view(slot), start, stop, None if state is None else read_state(state))
+    return trainer.evaluate_part(slots.view(slot), start, stop, read(state))
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {

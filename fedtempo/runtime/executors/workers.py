@@ -15,7 +15,7 @@ from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Carried, Evaluation, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
-from fedtempo.runtime.executors.states import StateFile, StateFiles, read_state
+from fedtempo.runtime.executors.states import State, States
 
 _AHEAD = 2
 """Visits per worker: one in progress and one queued, so that the worker never idles."""
@@ -69,12 +69,12 @@ class _Visit:
 class CarriedTask(NamedTuple):
     """The task of a visit to a client that keeps something, and the locations of its results.
 
-    The task's answer is that of `Trainer.train_carried`, with whether there is a state in place of the state.
+    The task's answer is that of `Trainer.train_carried`, with True in place of a state that is in the file already.
     """
 
     task: Task
     out: Any
-    state: StateFile
+    state: State
     sent: tuple[Any, ...]
 
 
@@ -89,8 +89,11 @@ class _CarriedVisit:
     def result(self) -> Trained:
         made = self._made
         self._executor.finish([made.task])
-        (statistics, flaw), keeps = made.task.answer
-        return Trained(made.out, statistics, flaw, made.state if keeps else None, made.sent)
+        (statistics, flaw), state = made.task.answer
+        if isinstance(state, bytes):
+            self._executor.states.fill(made.state, state)
+            made.task.answer = (statistics, flaw), True
+        return Trained(made.out, statistics, flaw, made.state if state else None, made.sent)
 
     def done(self) -> bool:
         return self._executor.are_done([self._made.task])
@@ -131,7 +134,7 @@ class Workers(ABC, Generic[W]):
     def __init__(self, model: FlatModel, test_parts: Sequence[tuple[int, int]]) -> None:
         """model: the initial one. test_parts: see `Job`."""
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
-        self._states = StateFiles()
+        self.states = States()
         self.sections, self.naming, self._size = model.sections, model.naming, model.sections.moving
         self._test_parts, self._test_size = test_parts, test_parts[-1][1] if test_parts else 0
         self._fixed: Vector = model.vector[model.sections.moving :].numpy().copy()
@@ -158,7 +161,7 @@ class Workers(ABC, Generic[W]):
         """Return the task of a visit to a client that keeps something. arguments: client, visit and training."""
 
     @abstractmethod
-    def _new_test(self, location: Any, start: int, stop: int, state: StateFile | None) -> Task: ...
+    def _new_test(self, location: Any, start: int, stop: int, state: State | None) -> Task: ...
 
     @abstractmethod
     def _store(self, vector: Vector) -> Any:
@@ -203,7 +206,7 @@ class Workers(ABC, Generic[W]):
         self._pump(0)
         return _Visit(self, task, out)
 
-    def evaluate(self, location: Any, state: StateFile | None = None) -> Pending[Evaluation]:
+    def evaluate(self, location: Any, state: State | None = None) -> Pending[Evaluation]:
         self._must_be_open()
         tasks = [self._new_test(location, start, stop, state) for start, stop in self._test_parts]
         self._tests.extend(weakref.ref(task) for task in tasks)
@@ -233,11 +236,11 @@ class Workers(ABC, Generic[W]):
         self._must_be_open()
         return self._store(read()[: self._size])
 
-    def place_state(self, read: Callable[[], bytes]) -> StateFile:
-        return self._states.add(read())
+    def place_state(self, read: Callable[[], bytes]) -> State:
+        return self.states.add(read())
 
-    def state(self, location: StateFile) -> bytes:
-        return read_state(location.path)
+    def state(self, location: State) -> bytes:
+        return location.read()
 
     def is_location(self, value: object) -> bool:
         return isinstance(value, self.location_type)
@@ -255,7 +258,7 @@ class Workers(ABC, Generic[W]):
             for task in worker.tasks.values():
                 task.finish(error=WorkerError("the executor was closed before this operation was done"))
         self._close()
-        self._states.close()
+        self.states.close()
 
     def __enter__(self) -> Self:
         return self
