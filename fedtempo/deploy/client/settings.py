@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,7 +128,7 @@ class ClientSettings:
         str | None,
         Doc(
             "folder for what stays at the client from visit to visit: local parameters and a strategy's tensors "
-            "(default: NAME.state beside this file)"
+            "(default: NAME.state in $STATE_DIRECTORY, which systemd sets, or beside this file)"
         ),
     ] = None
     pace_s: Annotated[
@@ -170,5 +171,5 @@ def load_client(path: Path) -> ClientSettings:
     if isinstance(data, dict) and isinstance(data.get("source"), str):
         data["source"] = located(data["source"], path.parent)
     if isinstance(name := tables.get("name"), str):
-        tables.setdefault("state_folder", f"{name}.state")
+        tables.setdefault("state_folder", str(Path(os.environ.get("STATE_DIRECTORY", "")) / f"{name}.state"))
     return parse_client(tables, path.parent)

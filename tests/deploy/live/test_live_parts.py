@@ -150,9 +150,14 @@ def test_the_last_visit_can_be_repeated(tmp_path: Path, on_disk: bool) -> None:
         memory().before(4)
 
 
-def test_the_folder_is_beside_the_clients_file_by_default(tmp_path: Path) -> None:
+def test_the_folder_is_in_systemds_or_beside_the_clients_file_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
     (tmp_path / "client.toml").write_text('name = "c7"\ninsecure = true\n[data]\nsource = "digits"\n')
     assert load_client(tmp_path / "client.toml").state_folder == str(tmp_path / "c7.state")
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/fedtempo-client")
+    assert load_client(tmp_path / "client.toml").state_folder == "/var/lib/fedtempo-client/c7.state"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
