@@ -9,6 +9,7 @@ import pytest
 from fedtempo.deploy.live.roster import Description, Roster, as_clients
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.version import PROTOCOL
 
 
 def description(name: str, num_examples: int = 10) -> Description:
@@ -31,7 +32,7 @@ def test_clients_are_numbered_in_natural_order_of_their_names() -> None:
 )
 def test_an_unusable_description_is_rejected(spoilt: dict[str, object]) -> None:
     good = {
-        "protocol": 1,
+        "protocol": PROTOCOL,
         "name": "a",
         "num_examples": 3,
         "label_histogram": [1, 2],
