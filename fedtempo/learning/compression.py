@@ -10,7 +10,7 @@ Rebjock, Stich and Jaggi, Error Feedback Fixes SignSGD, ICML 2019, Algorithm 1.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from annotated_types import Gt, Le
@@ -23,6 +23,7 @@ Vector = np.ndarray[Any, np.dtype[np.float32]]
 _FLOAT, _INDEX = np.dtype("<f4"), np.dtype("<u4")
 
 
+@runtime_checkable
 class Compression(Protocol):
     """Turns vectors into bytes and back.
 

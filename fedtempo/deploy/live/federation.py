@@ -85,7 +85,9 @@ class LiveFederation(Central):
         self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
         self._averaging = Averaging(rules, recorder, self.rng, server.sections)
-        self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
+        self._states = [
+            ClientState(client, fleet, training, server.size_bytes, server.size_bytes, self.rng) for client in clients
+        ]
         self._estimator = fleet.estimator(self.rng("estimates"))
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
