@@ -45,7 +45,7 @@ from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.heartbeat import heartbeat
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.runner import simulate
-from fedtempo.runtime.sizes import TransferSizes
+from fedtempo.runtime.transfers import TransferSizes
 
 if TYPE_CHECKING:
     from fedtempo.runtime.executors.inline import Inline
@@ -150,8 +150,6 @@ def _deploy(
             )
     if "state" in config.run.keep:
         raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
-    if config.server.compression is not None:
-        raise ConfigError("server.compression: only simulations can compress; remove it for a run on real clients")
     check_loss(config.training, dataset)
     check_inputs(config.network, dataset)
     settings = config.deploy
@@ -256,7 +254,7 @@ def _play(
                 n_clients=len(clients),
                 n_train=sum(client.num_examples for client in clients),
                 n_test=len(test),
-                sizes=TransferSizes.of(server),
+                sizes=TransferSizes.of(server, compression=config.server.compression),
             ),
             "client_names": names,
             "label_histograms": None if None in histograms else histograms,

@@ -73,6 +73,9 @@ class CompressedTransfers:
         """parameters: number of trainable parameters that travel. rng(purpose): makes a generator for one transfer."""
         self._down, self._up = settings.down, settings.up
         self._parameters, self._rng = parameters, rng
+        self.keeps = settings.keeps
+        self.message = b""
+        """The upload, once the client has trained."""
 
     def download(self, model: Vector) -> bytes:
         """Return the bytes that the server sends for a model (parameters,)."""
@@ -85,15 +88,17 @@ class CompressedTransfers:
         """Return the model (parameters,) that a client receives. Raises ValueError for bytes that no server sends."""
         return self._decoded(self._down, data)
 
-    def upload(self, change: Vector, residual: Vector | None) -> tuple[bytes, Vector | None]:
-        """Return the bytes that a client sends for a change (parameters,), and what they leave out for the next visit.
+    def upload(self, change: Vector, residual: Vector | None) -> Vector | None:
+        """Set `message` to the bytes that a client sends for a change (parameters,); return what they leave out.
 
         residual: what the client's last upload left out.
         """
         if self._up is None:
-            return _plain(change), None
+            self.message = _plain(change)
+            return None
         with np.errstate(over="ignore", invalid="ignore"):
-            return Compressor(self._up).sent(change, residual, self._rng("compressed upload"))
+            self.message, left_out = Compressor(self._up).sent(change, residual, self._rng("compressed upload"))
+        return left_out
 
     def uploaded(self, data: bytes) -> Vector:
         """Return the change (parameters,) that the server receives. Raises ValueError as `downloaded` does."""

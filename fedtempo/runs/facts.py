@@ -9,7 +9,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import Config
-from fedtempo.runtime.sizes import TransferSizes
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.version import __version__
 
 

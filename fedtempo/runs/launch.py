@@ -32,7 +32,7 @@ from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
-from fedtempo.runtime.sizes import TransferSizes
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.verify import Verified
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.sizes import TransferSizes
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.visits import UNLIMITED, Visits
 from fedtempo.runtime.work import resolve
 

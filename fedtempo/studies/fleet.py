@@ -15,7 +15,7 @@ from fedtempo.runs.config import Config, toml_value
 from fedtempo.runs.foresight import schedule_only
 from fedtempo.runs.launch import make_executor
 from fedtempo.runs.world import World, build_world
-from fedtempo.runtime.sizes import TransferSizes
+from fedtempo.runtime.transfers import TransferSizes
 
 FORMATS = (".csv", ".parquet", ".json", ".toml")
 DAY_S = 86_400.0

@@ -29,6 +29,7 @@ from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import NOT_FINITE, flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.transfers import transfers_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = tuple[dict[str, float], str | None]
@@ -102,9 +103,7 @@ class Job:
         """Return a visit's compressed transfers, if they are compressed. parameters: those that travel."""
         if self.compression is None:
             return None
-        return CompressedTransfers(
-            self.compression, parameters, lambda purpose: keyed_generator(self.seed, purpose, client, visit)
-        )
+        return transfers_of(self.compression, parameters, self.seed, client, visit)
 
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
@@ -201,15 +200,8 @@ class Trainer:
         """
         rows, rng = self._job.clients[client], self._job.visit_rng(client, visit)
         parameters = self.model.sections.trainable
-        transfers, message = self._job.transfers(client, visit, parameters), b""
+        transfers = self._job.transfers(client, visit, parameters)
         start = received if transfers is None else transfers.simulated_download(received)
-
-        def upload(change: Vector, residual: Vector | None) -> Vector | None:
-            nonlocal message
-            assert transfers is not None
-            message, left_out = transfers.upload(change, residual)
-            return left_out
-
         statistics, vectors, state = make_visit(
             self.model,
             self._examples,
@@ -222,11 +214,13 @@ class Trainer:
             payload=payload,
             returns=len(sent),
             augment=self._augment,
-            upload=None if transfers is None else upload,
+            upload=None if transfers is None else transfers.upload,
         )
         np.copyto(out, self.model.sent.numpy())
         if transfers is not None:
-            np.add(received[:parameters], transfers.uploaded(message), out=out[:parameters], casting="same_kind")
+            np.add(
+                received[:parameters], transfers.uploaded(transfers.message), out=out[:parameters], casting="same_kind"
+            )
         for place, vector in zip(sent, vectors):
             np.copyto(place, vector)
         flaw = self._flaw(out, client, visit, statistics)

@@ -1,11 +1,19 @@
-"""How many bytes the transfers of a run take."""
+"""How many bytes the transfers of a run take, and their compression with the random draws of each visit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from fedtempo.learning.compressed import CompressionSettings
+from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
+from fedtempo.runtime.keyed import keyed_generator
+
+
+def transfers_of(
+    settings: CompressionSettings, parameters: int, seed: int, client: int, visit: int
+) -> CompressedTransfers:
+    """Return the compressed transfers of a visit. parameters: number of trainable parameters that travel."""
+    return CompressedTransfers(settings, parameters, lambda purpose: keyed_generator(seed, purpose, client, visit))
 
 
 class Sized(Protocol):
