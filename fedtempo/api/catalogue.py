@@ -26,6 +26,7 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.faults import Faults
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.fleet.presets import PRESETS
+from fedtempo.learning.compressed import CompressionSettings
 from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.pretrained import InitialWeights
 from fedtempo.learning.privacy import Privacy
@@ -44,7 +45,7 @@ _IN_WORDS = {
     "str": "text",
     "bool": "true | false",
     "Distribution": "number | list | table",
-    **dict.fromkeys(("Link", "EstimatorKind", "AvailabilityKind", "Any"), "name | table"),
+    **dict.fromkeys(("Link", "EstimatorKind", "AvailabilityKind", "Compression", "Any"), "name | table"),
 }
 """Types of fields in words, by the name of the Python type; dataclasses are tables."""
 
@@ -68,6 +69,7 @@ SECTIONS: dict[str, Any] = {
     "[executor]": ExecutorSettings,
     "[server]": ServerSettings,
     "[server.privacy]": Privacy,
+    "[server.compression]": CompressionSettings,
     "[deploy]": DeploySettings,
     "client.toml": ClientSettings,
     "client.toml [data]": ClientData,

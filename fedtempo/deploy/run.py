@@ -45,6 +45,7 @@ from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.heartbeat import heartbeat
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.runner import simulate
+from fedtempo.runtime.transfers import TransferSizes
 
 if TYPE_CHECKING:
     from fedtempo.runtime.executors.inline import Inline
@@ -253,7 +254,7 @@ def _play(
                 n_clients=len(clients),
                 n_train=sum(client.num_examples for client in clients),
                 n_test=len(test),
-                size_bytes=server.size_bytes,
+                sizes=TransferSizes.of(server, compression=config.server.compression),
             ),
             "client_names": names,
             "label_histograms": None if None in histograms else histograms,

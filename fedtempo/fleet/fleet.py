@@ -55,16 +55,18 @@ class Fleet:
         """Return the server's estimates at the start of a run; they learn, so each run needs its own."""
         return self.estimates.build(self.n_clients, rng)
 
-    def describe(self, examples_processed: npt.ArrayLike, size_bytes: float) -> list[dict[str, Any]]:
+    def describe(
+        self, examples_processed: npt.ArrayLike, size_bytes: float, upload_bytes: float | None = None
+    ) -> list[dict[str, Any]]:
         """Return one row per client: mean times of a visit and its parts, seconds; rates, bit/s; position, metres.
 
-        examples_processed: as in `ClientSpeed.mean_s`. size_bytes: size of the model. Columns that do not apply to the
-        kind of link are left out.
+        examples_processed: as in `ClientSpeed.mean_s`. size_bytes: size of a download, and of an upload unless
+        `upload_bytes` is given. Columns that do not apply to the kind of link are left out.
         """
         rows = []
         for client, compute_s in enumerate(self.speed.mean_s(examples_processed).tolist()):
             download_s = self.links.download_s(client, size_bytes)
-            upload_s = self.links.upload_s(client, size_bytes)
+            upload_s = self.links.upload_s(client, size_bytes if upload_bytes is None else upload_bytes)
             row = {
                 "client": client,
                 "download_s": download_s,

@@ -1,4 +1,4 @@
-"""What a client keeps between its visits: its values of local parameters, and the tensors of a strategy."""
+"""What a client keeps between its visits: local parameters, a strategy's tensors, and what its uploads left out."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from torch import Tensor
 
 from fedtempo.errors import RunError
 
-_LOCAL, _TENSOR = "local", "state."
+_LOCAL, _RESIDUAL, _TENSOR = "local", "residual", "state."
 
 
 @dataclass
 class Kept:
-    """What one client keeps. local: values of the model's local section; None: the first values. tensors: by name."""
+    """What one client keeps.
+
+    local: values of the model's local section; None: the first values. tensors: a strategy's, by name. residual: what
+    its compressed uploads have left out so far (error feedback).
+    """
 
     local: Tensor | None = None
     tensors: dict[str, Tensor] = field(default_factory=dict)
+    residual: Tensor | None = None
 
     def encoded(self) -> bytes | None:
         """Return this as bytes (safetensors), which are equal for equal content; None if there is nothing to keep."""
@@ -25,6 +30,8 @@ class Kept:
         named = {_TENSOR + name: tensor for name, tensor in self.tensors.items()}
         if self.local is not None and self.local.numel():
             named[_LOCAL] = self.local
+        if self.residual is not None:
+            named[_RESIDUAL] = self.residual
         if not named:
             return None
         return bytes(save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in named.items()}))
@@ -41,7 +48,7 @@ class Kept:
             named = load(data)
         except (SafetensorError, ValueError) as error:
             raise RunError(f"a client's state is damaged: {error}") from error
-        local = named.pop(_LOCAL, None)
+        local, residual = named.pop(_LOCAL, None), named.pop(_RESIDUAL, None)
         if (0 if local is None else local.numel()) != n_local:
             raise RunError(f"a client's state is damaged: it does not hold the model's {n_local} local values")
-        return cls(local, {name.removeprefix(_TENSOR): tensor for name, tensor in named.items()})
+        return cls(local, {name.removeprefix(_TENSOR): tensor for name, tensor in named.items()}, residual)

@@ -26,6 +26,7 @@ from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import user_code
 
 Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
+Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
     "scaffold": "fedtempo.learning.scaffold:from_steps",
@@ -133,12 +134,14 @@ def make_visit(
     payload: Sequence[Vector] = (),
     returns: int = 0,
     augment: Augmentation | None = None,
+    upload: Upload | None = None,
 ) -> tuple[dict[str, float], list[Vector], bytes | None]:
     """Make a visit of a client that keeps something; the model to send is `model.sent` then.
 
     state: what the client has kept so far, encoded. procedure: a name in `PROCEDURES` or "module:function" (default:
     training as configured). payload: the vectors that the server sent along. returns: how many it expects in return.
-    augment: changes each training batch.
+    augment: changes each training batch. upload: is called with the change of the trainable parameters and with what
+    earlier uploads left out; returns what this one leaves out.
 
     Returns the statistics, the vectors to send along, each (sections.moving,), and what the client keeps now: as before
     if the training has left the finite numbers.
@@ -159,9 +162,21 @@ def make_visit(
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
     finally:
         model.local = None
-    if all(torch.isfinite(part).all() for part in (model.sent, model.kept, *kept.tensors.values())):
-        state = Kept(model.kept, kept.tensors).encoded()
+    parts = [model.sent, model.kept, *kept.tensors.values()]
+    if upload is not None:
+        kept.residual = _uploaded(upload, model, received, kept.residual)
+        parts += [] if kept.residual is None else [kept.residual]
+    if all(torch.isfinite(part).all() for part in parts):
+        state = Kept(model.kept, kept.tensors, kept.residual).encoded()
     return statistics, [_completed(vector, received, sections.trainable) for vector in sent], state
+
+
+def _uploaded(upload: Upload, model: FlatModel, received: Vector, residual: Tensor | None) -> Tensor | None:
+    trainable = model.sections.trainable
+    with np.errstate(over="ignore", invalid="ignore"):  # training may have diverged
+        change = model.sent[:trainable].numpy() - received[:trainable]
+    left_out = upload(change, None if residual is None else residual.numpy())
+    return None if left_out is None else torch.from_numpy(left_out)
 
 
 def _called(name: str, visit: ClientVisit) -> Sequence[Tensor]:

@@ -377,6 +377,7 @@ REGISTRIES: Registry[Mapping[str, type]] = Registry(
         "availability": "fedtempo.fleet.availability:AVAILABILITY",
         "estimates": "fedtempo.fleet.estimates:ESTIMATES",
         "schedules": "fedtempo.learning.schedules:SCHEDULES",
+        "compressions": "fedtempo.learning.compression:COMPRESSIONS",
     }
 )
 """Parts by name, as `fedtempo list` shows them."""

@@ -9,15 +9,23 @@ import numpy as np
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import Config
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.version import __version__
 
 
 def facts_of(
-    config: Config, dataset: Dataset, training: Training, *, n_clients: int, n_train: int, n_test: int, size_bytes: int
+    config: Config,
+    dataset: Dataset,
+    training: Training,
+    *,
+    n_clients: int,
+    n_train: int,
+    n_test: int,
+    sizes: TransferSizes,
 ) -> dict[str, Any]:
     """Return the facts that every run records.
 
-    n_train, n_test: numbers of training examples at all clients and of test examples. size_bytes: of one model.
+    n_train, n_test: numbers of training examples at all clients and of test examples. sizes: of transfers.
     """
     return {
         "strategy": config.strategy_name,
@@ -41,6 +49,7 @@ def facts_of(
             "outputs": dataset.n_classes,
         },
         "version": __version__,
-        "size_bytes": size_bytes,
+        "size_bytes": sizes.model,
+        **({} if config.server.compression is None else {"download_bytes": sizes.down, "upload_bytes": sizes.up}),
         "label_prior": training.prior or None,
     }

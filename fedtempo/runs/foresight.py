@@ -61,15 +61,18 @@ def schedule_only(config: Config) -> Config:
     return config.with_changes(changes, label=config.label)
 
 
-def visit_times(world: World, training: Training, size_bytes: int) -> VisitTimes:
-    """Return mean visit times by the fleet's description, without waiting for others."""
+def visit_times(world: World, training: Training, down_bytes: int, up_bytes: int) -> VisitTimes:
+    """Return mean visit times by the fleet's description, without waiting for others.
+
+    down_bytes, up_bytes: of a download and an upload.
+    """
     links, step = world.fleet.links, -(-len(world.clients) // _MOST_CLIENTS)
     looked_at = world.clients[::step]
     examples = [max(1, training.examples_per_visit(client.num_examples)) for client in looked_at]
     seconds = [
-        links.download_s(client.id, size_bytes)
+        links.download_s(client.id, down_bytes)
         + world.fleet.speed.client_mean_s(client.id, processed)
-        + links.upload_s(client.id, size_bytes)
+        + links.upload_s(client.id, up_bytes)
         for client, processed in zip(looked_at, examples)
     ]
     return VisitTimes(min(seconds), float(np.mean(seconds)), max(seconds))

@@ -32,6 +32,7 @@ from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.runner import Driven, simulate
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.verify import Verified
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def play(
         for name, value in _facts(config, world, training, executor).items():
             recorder.fact(name, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
-        times = visit_times(world, training, executor.size_bytes if config.model_bytes is None else config.model_bytes)
+        sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
+        times = visit_times(world, training, sizes.down, sizes.up)
         recorder.health.expect(times.shortest_s, times.longest_s)
         if journal is None or not journal.resumed:
             job = partial(make_job, config, world) if executor.trains else None
@@ -228,13 +230,15 @@ def make_job(config: Config, world: World) -> Job:
         evaluation_batch=config.run.evaluation_batch,
         initial=None if config.executor.kind == "none" else config.initial.read(),
         exchange=config.exchange,
+        compression=config.server.compression,
     )
 
 
 def make_executor(config: Config, world: World) -> Executor:
     """Return the executor that the configuration names; without training and with a known size it needs no PyTorch."""
     settings = config.executor
-    if settings.kind == "none" and config.model_bytes is not None:
+    compressed = config.server.compression is not None
+    if settings.kind == "none" and config.model_bytes is not None and not compressed:
         return NoTraining(config.model_bytes)
     job = make_job(config, world)
     if settings.kind == "none":
@@ -277,7 +281,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             n_clients=len(world.clients),
             n_train=sum(map(len, world.owned)),
             n_test=len(world.test),
-            size_bytes=executor.size_bytes if config.model_bytes is None else config.model_bytes,
+            sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
         ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,

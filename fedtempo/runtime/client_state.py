@@ -75,17 +75,19 @@ class ClientState:
         client: Client,
         fleet: Fleet,
         training: Training,
-        size_bytes: int,
+        down_bytes: int,
+        up_bytes: int,
         rng: Callable[[str, int], np.random.Generator],
     ) -> None:
+        """down_bytes, up_bytes: of a model in each direction."""
         self.client = client
         self.turns = FairLock()
         self.visits = 0
         self.has_base = False
         self.kept: Any = None
         self._delivered: set[Model] | None = None
-        self.download_s = fleet.links.download_s(client.id, size_bytes)
-        self.upload_s = fleet.links.upload_s(client.id, size_bytes)
+        self.download_s = fleet.links.download_s(client.id, down_bytes)
+        self.upload_s = fleet.links.upload_s(client.id, up_bytes)
         self._fleet, self._rng = fleet, rng
         self._failures: np.random.Generator | None = None
         self._configured = max(1, training.examples_per_visit(client.num_examples))

@@ -1,4 +1,4 @@
-"""The `[server]` table: time at the server, deadlines, averages and privacy."""
+"""The `[server]` table: time at the server, deadlines, averages, privacy and compression."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
+from fedtempo.learning.compressed import CompressionSettings
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.robust import Aggregation
 from fedtempo.parts.component import made
@@ -16,6 +17,10 @@ from fedtempo.parts.fields import STRICT, Doc, Ge, Lt, NonNegative, Positive
 
 def _privacy_from(value: object) -> object:
     return made(Privacy, value, "privacy") if isinstance(value, Mapping) else value
+
+
+def _compression_from(value: object) -> object:
+    return made(CompressionSettings, value, "compression") if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,6 +58,11 @@ class ServerSettings:
         Privacy | None,
         BeforeValidator(_privacy_from),
         Doc("client-level differential privacy of averages: {clip_norm, noise_multiplier, delta}"),
+    ] = None
+    compression: Annotated[
+        CompressionSettings | None,
+        BeforeValidator(_compression_from),
+        Doc("compression of the models that are sent: {up, down}, each {kind, ...} (default: none)"),
     ] = None
 
     def __post_init__(self) -> None:

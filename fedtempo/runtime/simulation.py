@@ -33,6 +33,7 @@ from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.visits import UNLIMITED, Visits
 from fedtempo.runtime.work import resolve
 
@@ -61,7 +62,7 @@ class Simulation(Central):
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends.
 
-        size_bytes: size of a model when it is sent (default: that of what travels). examples: the examples that
+        size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
         clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
         """
         loop = asyncio.get_running_loop()
@@ -78,12 +79,13 @@ class Simulation(Central):
         self._limits = Limits(server, fleet.faults, self.rng)
         self._bad_updates = BadUpdates(server.max_bad_updates)
         self._examples, self._server_visits = examples, 0
-        self._size_bytes = executor.size_bytes if size_bytes is None else size_bytes
-        self._base_bytes = executor.base_bytes if size_bytes is None else 0
-        self._vector_bytes = executor.vector_bytes if size_bytes is None else size_bytes
-        self._keeps = executor.sections.local > 0
+        self._compression = server.compression
+        sizes = TransferSizes.of(executor, size_bytes, server.compression)
+        self._down_bytes, self._up_bytes = sizes.down, sizes.up
+        self._base_bytes, self._vector_bytes = sizes.base, sizes.vector
+        self._keeps = executor.sections.local > 0 or (server.compression is not None and server.compression.keeps)
         generators = ClientGenerators(seed, len(clients))
-        self._states = [ClientState(client, fleet, training, self._size_bytes, generators) for client in clients]
+        self._states = [ClientState(client, fleet, training, sizes.down, sizes.up, generators) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         uplink, downlink = fleet.links.channels, fleet.links.download_channels
         self._uplink = asyncio.Semaphore(uplink) if uplink else None
@@ -93,7 +95,7 @@ class Simulation(Central):
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
-        if self._keeps and evaluate_clients:
+        if executor.sections.local and evaluate_clients:
             evaluations.use_parts_of(self._drawn(evaluate_clients))
         self._undisturbed = (
             self._visits.undisturbed
@@ -173,14 +175,14 @@ class Simulation(Central):
         for visit in visits:  # observe the time on the client's link, although it waits for the slowest
             owner, state = self._states[visit.client.id], visit.state
             state.download_s = owner.download_s * state.link_factor
-            extra_s = self._extra_s(self._fleet.links.download_s, visit, base) if base else 0.0
+            extra_s = self._extra_s(self._fleet.links.download_s, visit, self._down_bytes, base) if base else 0.0
             if extra_s and self._limits.deadlines:
                 self._limits.wait(visit, self.estimate, extra_s=extra_s)
             seconds.append(state.download_s + extra_s)
         slowest_s = max(seconds, default=0.0)
         async with self._downlink or UNLIMITED:
             if visits:
-                self._recorder.traffic(down=self._size_bytes + base)
+                self._recorder.traffic(down=self._down_bytes + base)
             return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
@@ -276,7 +278,7 @@ class Simulation(Central):
         state.work = work
         if not owner.takes_delivered(visit.received):
             state.download_s = owner.download_s * state.link_factor
-            self._recorder.traffic(down=self._size_bytes)
+            self._recorder.traffic(down=self._down_bytes)
         extra_s = self._download_extra(visit, work)
         if self._limits.deadlines:
             self._limits.wait(visit, self.estimate, extra_s=extra_s)
@@ -302,11 +304,11 @@ class Simulation(Central):
         if not extra:
             return 0.0
         self._recorder.traffic(down=extra)
-        return self._extra_s(self._fleet.links.download_s, visit, extra)
+        return self._extra_s(self._fleet.links.download_s, visit, self._down_bytes, extra)
 
-    def _extra_s(self, seconds: Callable[[int, int], float], visit: Visit, extra_bytes: int) -> float:
-        """Return how much longer a transfer takes with more bytes. seconds: (client, bytes) of the transfer."""
-        client, size = visit.client.id, self._size_bytes
+    def _extra_s(self, seconds: Callable[[int, int], float], visit: Visit, size: int, extra_bytes: int) -> float:
+        """Return how much longer a transfer of `size` bytes takes with more of them. seconds: (client, bytes) of it."""
+        client = visit.client.id
         factor: float = visit.state.link_factor
         return (seconds(client, size + extra_bytes) - seconds(client, size)) * factor
 
@@ -382,12 +384,13 @@ class Simulation(Central):
             raise RunError(f"client {client.id}: upload before compute")
         state.upload_s = seconds = self._states[client.id].upload_s * state.link_factor
         if state.work is not None and state.work.returns:
-            extra_s = self._extra_s(self._fleet.links.upload_s, visit, state.work.returns * self._vector_bytes)
+            along = state.work.returns * self._vector_bytes
+            extra_s = self._extra_s(self._fleet.links.upload_s, visit, self._up_bytes, along)
             if self._limits.deadlines:
                 self._limits.wait(visit, self.estimate, extra_s=extra_s)
             seconds += extra_s
-        elif to is not None:
-            neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._size_bytes)
+        elif to is not None and self._compression is None:  # a change means nothing to a client without its base
+            neighbour, direct = self._states[to.id], self._fleet.links.peer_s(client.id, to.id, self._up_bytes)
             if direct is not None and direct <= seconds + neighbour.download_s:
                 state.neighbour = neighbour  # else the server relays the model
                 return self._visits.phase(visit, direct, "sending", None)
@@ -404,7 +407,7 @@ class Simulation(Central):
         owner = self._states[client.id]
         if not owner.takes_delivered(visit.received):
             state.download_s = owner.download_s * state.link_factor
-            self._recorder.traffic(self._size_bytes)
+            self._recorder.traffic(self._down_bytes)
         download_s = state.download_s + self._download_extra(visit, work)
         examples, mean_s = owner.planned(training)
         seconds = mean_s * self._compute_factors.next(client.id)
@@ -413,7 +416,8 @@ class Simulation(Central):
         upload_s = state.upload_s
         if work is not None and work.returns:
             state.work = work
-            upload_s += self._extra_s(self._fleet.links.upload_s, visit, work.returns * self._vector_bytes)
+            along = work.returns * self._vector_bytes
+            upload_s += self._extra_s(self._fleet.links.upload_s, visit, self._up_bytes, along)
         owner.visits += 1
         owner.has_base = True
         computed = self._visits.pass_all(visit, download_s, seconds, upload_s)
@@ -426,9 +430,9 @@ class Simulation(Central):
         trained = state.training.result()
         if state.neighbour is None:
             along = 0 if state.work is None else state.work.returns * self._vector_bytes
-            self._recorder.traffic(up=self._size_bytes, along=along)
+            self._recorder.traffic(up=self._up_bytes, along=along)
         else:
-            self._recorder.traffic(relay=self._size_bytes)
+            self._recorder.traffic(relay=self._up_bytes)
         self._estimator.observe(client.id, state.download_s, state.compute_s, state.upload_s)
         if (flaw := trained.flaw or state.flaw) is not None:
             self._refuse(visit, flaw)

@@ -82,7 +82,7 @@ class Verified(Recorder):
         super().traffic(down, up, relay, examples, along)
 
     def fact(self, name: str, value: Any) -> None:
-        if name == "size_bytes":
+        if name in ("size_bytes", "upload_bytes"):  # the latter follows if updates are compressed
             self._model_bytes = value
         super().fact(name, value)
 
@@ -98,7 +98,7 @@ class Verified(Recorder):
             return  # downloads cannot be distinguished from uploads
         if len(arrived) != 1 or (trains and self._model_bytes is not None and arrived[0] != self._model_bytes):
             self._impossible(
-                f"visit {number} has ended after transfers of {arrived} bytes; a model has {self._model_bytes}"
+                f"visit {number} has ended after transfers of {arrived} bytes; an update has {self._model_bytes}"
             )
 
     def _time(self, time: float, what: str) -> None:

@@ -15,6 +15,7 @@ from fedtempo.runs.config import Config, toml_value
 from fedtempo.runs.foresight import schedule_only
 from fedtempo.runs.launch import make_executor
 from fedtempo.runs.world import World, build_world
+from fedtempo.runtime.transfers import TransferSizes
 
 FORMATS = (".csv", ".parquet", ".json", ".toml")
 DAY_S = 86_400.0
@@ -29,9 +30,9 @@ def describe_fleet(config: Config, world: World | None = None) -> Rows:
     without a horizon) in which it is available."""
     world = build_world(config) if world is None else world
     with make_executor(schedule_only(config), world) as executor:
-        size_bytes = executor.size_bytes if config.model_bytes is None else config.model_bytes
+        sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
     held = [client.num_examples for client in world.clients]
-    rows = world.fleet.describe([config.training.examples_per_visit(n) for n in held], size_bytes)
+    rows = world.fleet.describe([config.training.examples_per_visit(n) for n in held], sizes.down, sizes.up)
     until_s = config.run.horizon or DAY_S
     if any(client.name for client in world.clients):
         rows = [{"client": row["client"], "name": client.name} | row for row, client in zip(rows, world.clients)]

@@ -76,7 +76,7 @@ def checked(changes: dict[str, Any]) -> list[str]:
     said: list[str] = []
     config = parse(TABLES).with_changes(changes)
     world = build_world(config)
-    times = visit_times(world, config.training, 1000)
+    times = visit_times(world, config.training, 1000, 1000)
     check_length(
         config,
         world,
@@ -136,7 +136,7 @@ def test_visit_times_are_predicted() -> None:
             "fleet.link": {"kind": "fixed", "download_s": 0.5, "upload_s": 0.5},
         }
     )
-    assert visit_times(build_world(config), config.training, 10) == VisitTimes(2.0, 6.5, 11.0)
+    assert visit_times(build_world(config), config.training, 10, 10) == VisitTimes(2.0, 6.5, 11.0)
 
 
 @pytest.mark.parametrize(

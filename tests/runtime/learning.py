@@ -23,6 +23,7 @@ from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.runner import simulate
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.simulation import Simulation
+from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.verify import Verified
 from tests.runtime.world import Script
 
@@ -71,7 +72,8 @@ def learn(
     rows = np.split(np.arange(ends[-1]), ends[:-1])
     x, y = (np.concatenate([each[part] for each in data]) for part in (0, 1))
     test_x, test_y = test or (x, y)
-    job = Job(network, n_outputs, x, y, rows, test_x, test_y, seed=1, exchange=exchange)
+    rules = ServerSettings(**(server or {}))
+    job = Job(network, n_outputs, x, y, rows, test_x, test_y, seed=1, exchange=exchange, compression=rules.compression)
     speed = {"unit": "s/visit", "speed": compute}
     plan = FleetPlan(compute=speed, link=link, availability=availability, estimates="exact")
     fleet = plan.build(len(data), lambda purpose, *keys: keyed_generator(1, purpose, *keys))
@@ -86,7 +88,7 @@ def learn(
             training=training,
             recorder=recorder,
             seed=1,
-            server=ServerSettings(**(server or {})),
+            server=rules,
             evaluate_clients=evaluate_clients,
             **settings,
         )
@@ -96,6 +98,7 @@ def learn(
     with Inline(job) as executor:
         settings = RunSettings(seed=1, max_commits=commits, evaluate="commit")
         recorder.fact("size_bytes", executor.size_bytes)
+        recorder.fact("upload_bytes", TransferSizes.of(executor, compression=rules.compression).up)
         strategy = strategy if hasattr(strategy, "run") else Script(strategy)
         outcome = simulate(strategy, settings, executor, make, recorder)
         assert outcome.model is not None

@@ -20,8 +20,11 @@ import torch
 from fedtempo.deploy.client.memory import Memory
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
+from fedtempo.deploy.live.packing import packed, unpacked
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.augmentation import Augmentation
+from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
+from fedtempo.learning.compression import COMPRESSIONS
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.local import train
@@ -35,6 +38,7 @@ from fedtempo.parts.construct import construct
 from fedtempo.parts.inputs import input_shape, is_several
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.transfers import transfers_of
 from fedtempo.version import PROTOCOL
 
 log = logging.getLogger("fedtempo.client")
@@ -217,6 +221,9 @@ class Answers:
             raise Refusal(f"the visit would process {processed} examples; limits.examples = {limits.examples}")
         built = self._build(job)
         sections = built.model.sections
+        transfers = self._transfers(content, sections.trainable)
+        if transfers is not None:
+            received = _opened(received, sections.statistics, transfers)
         self._check_arrays((received,), sections.moving)
         payload = self._with_base(built, received, more) if content.get("base") else more
         self._check_arrays(payload, sections.moving)
@@ -227,14 +234,14 @@ class Answers:
             raise Refusal(f"the call has {len(payload)} arrays too many")
         if procedure is not None and procedure not in (*PROCEDURES, *self._settings.training):
             raise Refusal(f"{procedure!r} is neither fedtempo's nor among `training` in this client's TOML")
-        keeps = bool(sections.local) or procedure is not None
+        keeps = bool(sections.local) or procedure is not None or (transfers is not None and transfers.keeps)
         memory = self._memory.of(built.run) if keeps else None
         sent: list[Vector] = []
         rng = keyed_generator(int(job["seed"]), "training", int(content["client"]), int(content["visit"]))
         began = time.perf_counter()
         with fixed_numerics(), _threads(limits.threads), _no_longer_than(limits.visit_s):
             with network_code(built.network):
-                if memory is None:
+                if memory is None and transfers is None:
                     statistics = train(built.model, built.examples, training, rng, received, augment=augment)
                 else:
                     statistics, sent, state = make_visit(
@@ -244,18 +251,32 @@ class Answers:
                         rng,
                         received,
                         np.arange(len(self._y)),
-                        state=memory.before(visit),
+                        state=None if memory is None else memory.before(visit),
                         procedure=procedure,
                         payload=payload,
                         returns=int(content.get("returns", 0)),
                         augment=augment,
+                        upload=None if transfers is None else transfers.upload,
                     )
-                    memory.keep(visit, state)
+                    if memory is not None:
+                        memory.keep(visit, state)
             pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
-        return (built.model.sent.numpy().copy(), *sent), result
+        model = built.model.sent.numpy()
+        own = model.copy() if transfers is None else packed(transfers.message, model[sections.trainable :])
+        return (own, *sent), result
+
+    def _transfers(self, content: Mapping[str, Any], parameters: int) -> CompressedTransfers | None:
+        """Return the call's compressed transfers. Raises Refusal for a compression that this client does not know."""
+        job = content["job"]
+        if (table := job.get("compression")) is None:
+            return None
+        for name in {part["kind"] for part in table.values()} - COMPRESSIONS.keys():
+            self._must_agree_to(name)
+        settings = construct(CompressionSettings, dict(table), "server.compression")
+        return transfers_of(settings, parameters, int(job["seed"]), int(content["client"]), int(content["visit"]))
 
     def _with_base(self, built: _Built, received: Vector, more: Arrays) -> Arrays:
         """Give the model what does not travel, which comes first in `more`, and keep it; return the rest."""
@@ -370,6 +391,14 @@ def limit_memory(limits_mb: float | None) -> None:
             ) from error
         size = int(limits_mb * 1e6)
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def _opened(array: Any, statistics: int, transfers: CompressedTransfers) -> Vector:
+    """Return the model that the server sent compressed. Raises Refusal."""
+    try:
+        return unpacked(array, statistics, transfers.downloaded)
+    except ValueError as error:
+        raise Refusal(f"the compressed model is {error}") from error
 
 
 def _some(arrays: Arrays) -> tuple[Vector, Arrays]:

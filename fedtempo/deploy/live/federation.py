@@ -15,6 +15,7 @@ from fedtempo.deploy.live.joining import LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import Reply, TrainingResult, nothing, read_training, read_update, read_vectors
 from fedtempo.deploy.live.operations import Operations
+from fedtempo.deploy.live.packing import packed
 from fedtempo.deploy.live.requests import Request, Requests
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.transport import Transport
@@ -23,15 +24,20 @@ from fedtempo.deploy.live.visits import LiveVisits
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.compressed import CompressedTransfers
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
+from fedtempo.runs.config import toml_value
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.transfers import TransferSizes, transfers_of
 from fedtempo.runtime.work import resolve
 
 if TYPE_CHECKING:
@@ -85,7 +91,9 @@ class LiveFederation(Central):
         self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
         self._averaging = Averaging(rules, recorder, self.rng, server.sections)
-        self._states = [ClientState(client, fleet, training, server.size_bytes, self.rng) for client in clients]
+        self._compression = rules.compression
+        self._sizes = sizes = TransferSizes.of(server, compression=rules.compression)
+        self._states = [ClientState(client, fleet, training, sizes.down, sizes.up, self.rng) for client in clients]
         self._estimator = fleet.estimator(self.rng("estimates"))
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
@@ -95,6 +103,8 @@ class LiveFederation(Central):
         if server.augment is not None:
             self._job["augment"] = server.augment
         self._job |= {"run": run, **({"exchange": dict(exchange)} if exchange else {})}
+        if rules.compression is not None:
+            self._job["compression"] = toml_value(rules.compression)
         self._has_base: dict[int, int] = {}
         """The node to which each client's base, what does not travel, has been sent, by client id."""
         self._roster = Roster(clients, nodes)
@@ -135,22 +145,31 @@ class LiveFederation(Central):
         visit = await self._visits.begin(client, model, group)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
-        base, along = self._needs_base(visit), self._server.vector_bytes / max(1, self._server.size_bytes)
-        more = base * self._server.base_bytes / max(1, self._server.size_bytes) + len(payload) * along
-        expected_s = expected.download_s * (1 + more) + expected_compute_s + expected.upload_s * (1 + returns * along)
+        base, sizes = self._needs_base(visit), self._sizes
+        more = (base * sizes.base + len(payload) * sizes.vector) / max(1, sizes.down)
+        more_up = self._along(returns)
+        expected_s = expected.download_s * (1 + more) + expected_compute_s + expected.upload_s * (1 + more_up)
         self._count_download(base, len(payload))
-        check = partial(read_update, num_examples=client.num_examples, sections=self._server.sections, returns=returns)
-        request = Request("train", {**content, "base": base}, check, expected_s, visit.received, base, payload)
+        transfers = self._transfers(visit, self._states[client.id].visits)
+        check = partial(
+            read_update,
+            num_examples=client.num_examples,
+            sections=self._server.sections,
+            returns=returns,
+            decode=None if transfers is None else transfers.uploaded,
+        )
+        pack = self._pack(transfers)
+        request = Request("train", {**content, "base": base}, check, expected_s, visit.received, base, payload, pack)
         result, took_s = await self._send(visit, request)
         self._note_training(visit, result, took_s, work)
         state = visit.state
-        transfer_s = (took_s - state.compute_s) / (
-            2 + more + returns * along
-        )  # both directions carry the same bytes and cannot be told apart
+        # Both directions count with the same time per byte, since they cannot be told apart.
+        upload_share = sizes.up / sizes.down if sizes.down else 1.0
+        transfer_s = (took_s - state.compute_s) / (1 + more + upload_share * (1 + more_up))
         state.download_s = transfer_s
         state.received_at = visit.started + transfer_s
         visit.computed = state.received_at + state.compute_s
-        return self._done(visit, result, transfer_s)
+        return self._done(visit, result, transfer_s * upload_share)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -186,15 +205,18 @@ class LiveFederation(Central):
         if visit.computed is None:
             raise RunError(f"client {visit.client.id}: upload before compute")
         returns = visit.state.returns
-        expected_s = self.estimate(visit.client).upload_s * (1 + returns)
+        more = 1 + self._along(returns)
+        expected_s = self.estimate(visit.client).upload_s * more
+        transfers = self._transfers(visit, self._states[visit.client.id].visits)
+        decode = None if transfers is None else transfers.uploaded
 
         def check(reply: Reply) -> TrainingResult:
-            model, *sent = read_vectors(reply, self._server.sections, returns)
+            model, *sent = read_vectors(reply, self._server.sections, returns, decode)
             return TrainingResult({}, 0.0, model, tuple(sent))
 
         request = Request("send", {"stay": visit.state.number}, check, expected_s)
         result, took_s = await self._requests.send(visit, request)
-        return self._done(visit, result, took_s / (1 + returns))
+        return self._done(visit, result, took_s / more)
 
     async def upload_examples(
         self, client: Client, per_class: Sequence[int], *, until: float | None = None, group: int | None = None
@@ -227,7 +249,7 @@ class LiveFederation(Central):
         return Model(model.version, await self._server.train_on(model.location, x, y, self._server_visits, training))
 
     def estimate_example_s(self, client: Client) -> float:
-        return self.estimate(client).upload_s * self._server.example_bytes / self._server.size_bytes
+        return self.estimate(client).upload_s * self._server.example_bytes / self._sizes.up
 
     async def sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))
@@ -282,10 +304,12 @@ class LiveFederation(Central):
     async def _receive(self, visit: Visit) -> None:
         state = visit.state
         state.base = base = self._needs_base(visit)
-        more = 1 + base * self._server.base_bytes / max(1, self._server.size_bytes)
+        more = 1 + base * self._sizes.base / max(1, self._sizes.down)
         self._count_download(base, 0)
         expected_s = self.estimate(visit.client).download_s * more
-        request = Request("receive", {"stay": state.number}, nothing, expected_s, visit.received, base)
+        pack = self._pack(self._transfers(visit, self._states[visit.client.id].visits + 1))
+        content = {"stay": state.number}
+        request = Request("receive", content, nothing, expected_s, visit.received, base, pack=pack)
         _, took_s = await self._requests.send(visit, request)
         state.download_s = took_s / more
         state.received_at = self.now
@@ -295,8 +319,33 @@ class LiveFederation(Central):
         return bool(self._server.sections.fixed) and self._has_base.get(visit.client.id) != visit.state.node
 
     def _count_download(self, base: bool, payload: int) -> None:
-        server = self._server
-        self._recorder.traffic(down=server.size_bytes + base * server.base_bytes + payload * server.vector_bytes)
+        sizes = self._sizes
+        self._recorder.traffic(down=sizes.down + base * sizes.base + payload * sizes.vector)
+
+    def _along(self, vectors: int) -> float:
+        """Return the size of vectors that a client sends besides its model, relative to the latter."""
+        return vectors * self._sizes.vector / max(1, self._sizes.up)
+
+    def _transfers(self, visit: Visit, number: int) -> CompressedTransfers | None:
+        """Return the compressed transfers of a client's visit `number`, if they are compressed."""
+        if self._compression is None:
+            return None
+        parameters = self._server.sections.trainable
+        return transfers_of(self._compression, parameters, self._seed, visit.client.id, number)
+
+    def _pack(self, transfers: CompressedTransfers | None) -> Callable[[Vector], Any] | None:
+        if transfers is None:
+            return None
+        parameters = self._server.sections.trainable
+        return lambda model: packed(transfers.download(model[:parameters]), model[parameters:])
+
+    def _placed(self, received: Model, result: TrainingResult) -> Any:
+        """Return the location of the model that a client sent, or whose change from `received` it sent."""
+        location = self._server.place(result.model)
+        if self._compression is None:
+            return location
+        own_statistics = Statistics([location], _first) if self._server.sections.statistics else None
+        return self._server.apply(_changed, [received.location, location], own_statistics)
 
     async def _send(self, visit: Visit, request: Request) -> tuple[TrainingResult, float]:
         """Send a request to train. Whatever goes wrong, the client's next visit brings what does not travel again."""
@@ -334,11 +383,12 @@ class LiveFederation(Central):
         """End a visit that returned a model. upload_s: time of the model's upload alone."""
         client, state, computed = visit.client, visit.state, visit.computed
         assert computed is not None
-        self._recorder.traffic(up=self._server.size_bytes, along=len(result.sent) * self._server.vector_bytes)
+        self._recorder.traffic(up=self._sizes.up, along=len(result.sent) * self._sizes.vector)
         compute_s = self._states[client.id].as_configured_s(state.compute_s, state.examples)
         self._estimator.observe(client.id, state.download_s, compute_s, upload_s)
         version = visit.received.version
-        model, *sent = (Model(version, self._server.place(received)) for received in (result.model, *result.sent))
+        model = Model(version, self._placed(visit.received, result))
+        sent = [Model(version, self._server.place(received)) for received in result.sent]
         for arrived in (model, *sent):
             self._averaging.arrived(arrived, client)
         statistics = self._averaging.statistics(state.statistics)
@@ -355,6 +405,14 @@ class LiveFederation(Central):
         except FedtempoError as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
+
+
+def _changed(model: Vector, change: Vector) -> Vector:
+    return model + change
+
+
+def _first(statistics: Sequence[Vector]) -> Vector:
+    return statistics[0]
 
 
 def _plain(training: Training) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from fedtempo.deploy.live.packing import unpacked
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.learning.sections import Sections
 from fedtempo.runtime.executors import Vector
@@ -128,6 +129,10 @@ class TrainingResult:
 
 
 _MAX_STATISTICS, _MAX_NAME_CHARS = 100, 100
+_MAX_CHANGE = 1e38
+"""Largest entry of a change: the sum with a model stays finite."""
+
+Decode = Callable[[bytes], Vector]
 
 
 def nothing(reply: Reply) -> None:
@@ -155,21 +160,26 @@ def read_training(reply: Reply, num_examples: int) -> TrainingResult:
     return TrainingResult({str(name): float(value) for name, value in statistics.items()}, max(0.0, float(compute_s)))
 
 
-def read_update(reply: Reply, num_examples: int, sections: Sections, returns: int) -> TrainingResult:
+def read_update(
+    reply: Reply, num_examples: int, sections: Sections, returns: int, decode: Decode | None = None
+) -> TrainingResult:
     """Read the result of a client's training and what it sent, see `read_vectors`. Raises BadUpdate."""
-    model, *sent = read_vectors(reply, sections, returns)
+    model, *sent = read_vectors(reply, sections, returns, decode)
     return replace(read_training(reply, num_examples), model=model, sent=tuple(sent))
 
 
-def read_vectors(reply: Reply, sections: Sections, returns: int) -> list[Vector]:
+def read_vectors(reply: Reply, sections: Sections, returns: int, decode: Decode | None = None) -> list[Vector]:
     """Read the model that a client sent and the vectors that came with it. Raises BadUpdate.
 
-    returns: number of these vectors.
+    returns: number of these vectors. decode: if updates are compressed, returns the change that bytes stand for, which
+    comes in place of the model, with the client's running statistics.
     """
     if len(reply.arrays) != 1 + returns:
         raise BadUpdate(f"it has {len(reply.arrays)} arrays instead of {1 + returns}")
-    size = sections.moving
-    for number, array in enumerate(reply.arrays):
+    size, arrays = sections.moving, list(reply.arrays)
+    if decode is not None:
+        arrays[0] = _read_change(arrays[0], sections, decode)
+    for number, array in enumerate(arrays):
         what = "its model" if number == 0 else "a vector that it sends along"
         if array.dtype != np.float32 or array.shape != (size,):
             raise BadUpdate(f"{what} is {array.dtype} of shape {array.shape}, not float32 of shape ({size},)")
@@ -177,4 +187,14 @@ def read_vectors(reply: Reply, sections: Sections, returns: int) -> list[Vector]
             raise BadUpdate(f"{what} is {NOT_FINITE}")
         if sections.has_negative_variance(array):
             raise BadUpdate(NEGATIVE_VARIANCE)
-    return list(reply.arrays)
+    return arrays
+
+
+def _read_change(array: Any, sections: Sections, decode: Decode) -> Vector:
+    try:
+        change = unpacked(array, sections.statistics, decode)
+    except ValueError as error:
+        raise BadUpdate(f"its change of the model is {error}") from error
+    if np.isfinite(change).all() and np.abs(change).max(initial=0.0) > _MAX_CHANGE:
+        raise BadUpdate(f"its change of the model has entries above {_MAX_CHANGE:.1g}")
+    return change

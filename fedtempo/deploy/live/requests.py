@@ -30,6 +30,7 @@ class Request:
 
     content: JSON values. check: see Call. expected_s: seconds that the answer is expected to take. model: whose
     parameters to attach. base: whether to attach what does not travel, too. payload: models to attach after these.
+    pack: makes what is sent of the model's vector, if it is compressed.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Request:
     model: Model | None = None
     base: bool = False
     payload: tuple[Model, ...] = ()
+    pack: Callable[[Vector], Any] | None = None
 
 
 class Requests:
@@ -102,6 +104,8 @@ class Requests:
 
     def _arrays(self, request: Request) -> Arrays:
         model, *payload = (self._exchanged(each.location) for each in (request.model, *request.payload) if each)
+        if request.pack is not None:
+            model = request.pack(model)
         return (model, *([self._base] if request.base else []), *payload)
 
     async def _answer(self, visit: Visit[LiveVisitState], call: Call) -> Answer:

@@ -147,6 +147,8 @@ class OnDevice:
     ) -> None:
         if streams < 1:
             raise ConfigError(f"executor.streams = {streams}: must be at least 1")
+        if job.compression is not None:
+            raise ConfigError(f"executor.device = {device!r}: server.compression works on a CPU only; use 'cpu'")
         self._device = find_device(device)
         self._make_stream = make_stream or self._new_stream
         self.failure = job.failure

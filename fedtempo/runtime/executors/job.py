@@ -12,6 +12,7 @@ import torch
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
+from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
 from fedtempo.learning.evaluation import BATCH, evaluate_part, parts
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.exchange import EVERYTHING, Exchange
@@ -28,6 +29,7 @@ from fedtempo.parts.user_code import described
 from fedtempo.runtime.executors import Rows, Vector
 from fedtempo.runtime.executors.screening import NOT_FINITE, flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.transfers import transfers_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Answer = tuple[dict[str, float], str | None]
@@ -42,7 +44,7 @@ class Job:
     numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
     draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
     `Augmentation`. evaluation_batch: test examples that are evaluated at once. initial: the initial model's state, or
-    part of it; the rest is random. exchange: which part of the network travels.
+    part of it; the rest is random. exchange: which part of the network travels. compression: of transfers.
     """
 
     network: Network
@@ -58,6 +60,7 @@ class Job:
     evaluation_batch: int = BATCH
     initial: InitialState | None = None
     exchange: Exchange = EVERYTHING
+    compression: CompressionSettings | None = None
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
@@ -95,6 +98,12 @@ class Job:
     def server_rng(self, visit: int) -> np.random.Generator:
         """Return the generator for one of the server's own trainings."""
         return keyed_generator(self.seed, "server training", visit)
+
+    def transfers(self, client: int, visit: int, parameters: int) -> CompressedTransfers | None:
+        """Return a visit's compressed transfers, if they are compressed. parameters: those that travel."""
+        if self.compression is None:
+            return None
+        return transfers_of(self.compression, parameters, self.seed, client, visit)
 
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
@@ -165,6 +174,9 @@ class Trainer:
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
         """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
         job, rows = self._job, self._job.clients[client]
+        if job.compression is not None:
+            options: Any = {"state": None, "procedure": None, "payload": (), "sent": ()}
+            return self.train_carried(received, out, client, visit, training, **options)[0]
         statistics = self._train(received, out, rows, job.visit_rng(client, visit), training)
         return statistics, self._flaw(out, client, visit, statistics)
 
@@ -187,20 +199,28 @@ class Trainer:
         besides the model.
         """
         rows, rng = self._job.clients[client], self._job.visit_rng(client, visit)
+        parameters = self.model.sections.trainable
+        transfers = self._job.transfers(client, visit, parameters)
+        start = received if transfers is None else transfers.simulated_download(received)
         statistics, vectors, state = make_visit(
             self.model,
             self._examples,
             training,
             rng,
-            received,
+            start,
             rows,
             state=state,
             procedure=procedure,
             payload=payload,
             returns=len(sent),
             augment=self._augment,
+            upload=None if transfers is None else transfers.upload,
         )
         np.copyto(out, self.model.sent.numpy())
+        if transfers is not None:
+            np.add(
+                received[:parameters], transfers.uploaded(transfers.message), out=out[:parameters], casting="same_kind"
+            )
         for place, vector in zip(sent, vectors):
             np.copyto(place, vector)
         flaw = self._flaw(out, client, visit, statistics)
