@@ -17,7 +17,6 @@ from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Exhibit, source_names
 from fedtempo.studies.papers.verdicts import Verdict
 
-
 _STALE = """\
 > **These numbers are of an earlier version.** Code or settings that decide them have changed since. `fedtempo reproduce
 > all --results docs/results` computes them again."""
