@@ -41,24 +41,25 @@ def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
 def is_stale(result: Mapping[str, Any]) -> bool:
     """Return whether what decided a result has changed since; True if the result does not say what did."""
     before = result.get("decided_by")
-    if not isinstance(before, dict):
-        return True
-    try:
-        return decided_by(before["module"], before["settings"]) != before
-    except (OSError, KeyError):  # a module or a file of settings is gone
-        return True
+    return not isinstance(before, dict) or _today(before) != before
 
 
-def only_code_changed(result: Mapping[str, Any]) -> bool:
-    """Return whether a stale result has the settings and the study of today, so that only its runs may have changed."""
+def after_code_change(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return today's hashes of a stale result of which only the code of runs has changed; None for any other result."""
     before = result.get("decided_by")
-    if not isinstance(before, dict) or not is_stale(result):
-        return False
+    if not isinstance(before, dict):
+        return None
+    now = _today(before)
+    changed_only_code = now is not None and now != before and {**before, "code": now["code"]} == now
+    return now if changed_only_code else None
+
+
+def _today(before: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return today's hashes of what decided a result; None if its module or a file of settings is gone."""
     try:
-        now = decided_by(before["module"], before["settings"])
+        return decided_by(before["module"], before["settings"])
     except (OSError, KeyError):
-        return False
-    return {**before, "code": now["code"]} == now
+        return None
 
 
 @cache

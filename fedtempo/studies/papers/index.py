@@ -17,6 +17,10 @@ from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import Exhibit, source_names
 from fedtempo.studies.papers.verdicts import Verdict
 
+_STALE = """\
+> **These numbers are of an earlier version.** Code or settings that decide them have changed since. `fedtempo reproduce
+> all --results docs/results` computes them again."""
+
 
 def write_index(folder: Path) -> Path:
     """Write `index.md` over every `result.json` below a folder, and the pages of contests that were run.
@@ -32,13 +36,18 @@ def write_index(folder: Path) -> Path:
 
 
 def contest_page(exhibit: Exhibit, folder: Path) -> str:
-    """Return the page of a contest as Markdown, from its results below a folder.
+    """Return the page of a contest as Markdown, from its results below a folder, with a warning if they are stale.
 
     Raises ConfigError if a file is not as the contest wrote it.
     """
     assert exhibit.page is not None
     results = read_results(folder / exhibit.name / f"{exhibit.stem}.json")
-    return exhibit.page(results, read_result(folder / exhibit.name / RESULT)["command"])
+    result = read_result(folder / exhibit.name / RESULT)
+    page = exhibit.page(results, result["command"])
+    if not is_stale(result):
+        return page
+    heading, rest = page.split("\n", 1)
+    return f"{heading}\n\n{_STALE}\n{rest}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fedtempo.record import default_name, write_json
 from fedtempo.record.folder import environment, unused
 from fedtempo.report.rendering import notebook_html
 from fedtempo.studies.compare import new_folder
-from fedtempo.studies.papers.freshness import decided_by, is_stale, only_code_changed
+from fedtempo.studies.papers.freshness import after_code_change, is_stale
 from fedtempo.studies.papers.output import RESULT, in_place_of, read_result, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
@@ -131,12 +131,12 @@ def check_all(results: Path | str) -> Iterator[Check]:
         for name in EXHIBITS:
             result = read_result(folder / name / RESULT)
             witnesses = read_witnesses(folder / name)
-            if not witnesses or not only_code_changed(result):
+            now = after_code_change(result)
+            if not witnesses or now is None:
                 continue
             changed = changed_witnesses(witnesses)
             if not changed:
-                before = result["decided_by"]
-                result["decided_by"] = decided_by(before["module"], before["settings"])
+                result["decided_by"] = now
                 result["checked"] = {"runs": len(witnesses), "environment": environment(None)}
                 write_json(folder / name / RESULT, result)
             yield Check(name, len(witnesses), changed)

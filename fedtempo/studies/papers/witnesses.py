@@ -30,18 +30,20 @@ class Witness:
 
 def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
     """Write one witness per label: of its runs, the one whose hashed configuration is least. Nothing without runs."""
-    chosen: dict[str, tuple[str, NotedRun]] = {}
+    by_label: dict[str, list[NotedRun]] = {}
     for run in noted:
-        text = json.dumps(run.config.tables, sort_keys=True, default=str)
-        candidate = hashlib.sha256(text.encode()).hexdigest(), run
-        if run.label not in chosen or candidate[0] < chosen[run.label][0]:
-            chosen[run.label] = candidate
+        by_label.setdefault(run.label, []).append(run)
     witnesses = [
-        {"label": label, "configuration": run.config.alone().given, "bits": run.bits}
-        for label, (_, run) in chosen.items()
+        {"label": run.label, "configuration": run.config.alone().given, "bits": run.bits}
+        for run in (min(runs, key=_drawn_by) for runs in by_label.values())
     ]
     if witnesses:
         write_json(folder / WITNESSES, witnesses)
+
+
+def _drawn_by(run: NotedRun) -> str:
+    """Return the hash of a run's configuration, by which witnesses are drawn."""
+    return hashlib.sha256(json.dumps(run.config.tables, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_witnesses(folder: Path) -> list[Witness]:
