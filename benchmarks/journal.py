@@ -18,7 +18,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,7 +122,7 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
     """Of two configurations' runs of the same visits."""
     turns, sizes, visits = Turns(stride), {}, {}
     executor = Inline if configs[0].executor.kind == "inline" else NoTraining
-    train, make, tidy = executor.train, Journalled.__init__, one_run.keep_final_model
+    train, make, tidy = executor.train, Journalled.__init__, one_run.leave_results
 
     def in_turn(self: Any, *arguments: Any) -> Any:
         turns.visit()
@@ -132,9 +132,9 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
         make(self, *arguments, **options)
         turns.knows(self)
 
-    def measured(folder: RunFolder, summary: Any) -> None:
+    def measured(folder: RunFolder, keep: Collection[str]) -> None:
         sizes[folder.path.name] = folder.journal.stat().st_size
-        tidy(folder, summary)
+        tidy(folder, keep)
 
     def whole(number: int, world: World) -> None:
         visits[number] = Run(configs[number], world=world, page=False).complete(
@@ -144,7 +144,7 @@ def costs(place: Path, configs: Sequence[Config], stride: int) -> list[Cost]:
     with (
         mock.patch.object(executor, "train", in_turn),
         mock.patch.object(Journalled, "__init__", known),
-        mock.patch.object(one_run, "keep_final_model", measured),
+        mock.patch.object(one_run, "leave_results", measured),
         ThreadPoolExecutor(2) as threads,
     ):
         worlds = [build_world(config) for config in configs]
