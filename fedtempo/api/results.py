@@ -246,7 +246,19 @@ class Comparison(Pictures):
         means of accuracy, busy ratio, staleness, visits, commits and bytes moved.
         """
         facts = self.facts["strategies"]
-        return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
+        return frames.frame([{"strategy": label, **over_seeds(fields)} for label, fields in facts.items()])
+
+    def format_table(
+        self,
+        to: str = "markdown",
+        rows: str | Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
+        **options: Any,
+    ) -> str:
+        """Return a table for a paper, as LaTeX, Markdown or CSV (`fedtempo table`); see `fedtempo.format_table`."""
+        from fedtempo.api.tables import format_runs, table_runs
+
+        return format_runs(table_runs(self), to, rows, columns, **options)
 
     def curve(self) -> DataFrame:
         """Return one row per evaluation: strategy, seed, time (s), version, accuracy, loss."""
@@ -385,7 +397,7 @@ def _row(result: Result) -> dict[str, Any]:
     return _known(row)
 
 
-def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
+def over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
     time, final, moved = fields["time_to_target_s"], fields["final_accuracy"], fields["bytes"]
     ways = [moved[way]["mean"] for way in ("down", "up", "relay")]
     row = {

@@ -35,6 +35,11 @@ def _configuration(path: Path) -> Path:
     return path
 
 
+def optional_configuration(path: Path | None) -> Path | None:
+    """Do as for a configuration that must be given, if there is one."""
+    return None if path is None else _configuration(path)
+
+
 def _runs(paths: list[Path]) -> list[Path]:
     """Report folders without runs before anything slow is imported."""
     for path in paths:
@@ -55,6 +60,7 @@ Local = Annotated[
         help="number of clients to start on this machine, with a SuperLink (default: join the one in \\[deploy])"
     ),
 ]
+Jobs = Annotated[int, typer.Option(help="number of parallel runs")]
 Seed = Annotated[int | None, typer.Option(help="random seed; same as --set run.seed=N")]
 Track = Annotated[str | None, typer.Option(help="trackers to log to: tensorboard, mlflow, wandb; comma-separated")]
 LogFormat = Annotated[
