@@ -257,6 +257,38 @@ class Experiment:
         placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)
         return Tuning(self, placed, numbers, points)
 
+    def search(
+        self,
+        space: Mapping[str, str | Sequence[Any]],
+        strategies: str | Iterable[str] | None = None,
+        *,
+        trials: int = 20,
+        seeds: int | Iterable[int] = (101, 102),
+        workers: int = 1,
+        begins: Callable[[int, int], None] | None = None,
+    ) -> Tuning:
+        """Tune any keys with Optuna, with the same number of trials for each strategy (`fedtempo tune --over`).
+
+        space: by dotted key a range, "0.001:0.3:log" or "5:20" (whole numbers), or a list of values; a key
+        compare.<label>.<key> is for that strategy alone. trials: settings for each strategy, chosen by Optuna's TPE;
+        each is run with all seeds to the horizon, or to the target. seeds: others than run.seed and those of the
+        comparison. workers: as in `tune`; results do not depend on it. begins: called before each few trials with the
+        number done and the number of all, per strategy.
+
+        Raises ConfigError, before anything runs, for keys and values that are not usable, or if Optuna is not installed
+        (extra `tune`).
+        """
+        from fedtempo.studies.search import Choice, parse_values_of, search
+
+        labels, numbers = competitors(strategies or [self._config.label], self._config), whole_seeds(seeds)
+        wanted = {
+            key: parse_values_of(f"{key}={each}", each) if isinstance(each, str) else Choice(tuple(each))
+            for key, each in space.items()
+        }
+        options = {} if begins is None else {"begins": begins}
+        placed = search(self._config, labels, wanted, numbers, trials, workers=workers, **options)
+        return Tuning(self, placed, numbers)
+
     def advise(
         self,
         strategies: str | Iterable[str] | None = None,

@@ -58,7 +58,7 @@ def default_quantities(runs: Sequence[TableRun]) -> list[str]:
 
 def unknown(name: str, runs: Sequence[TableRun], keys: Sequence[str]) -> ConfigError:
     """Return the error for a name that is neither a quantity nor a key in which runs differ."""
-    return ConfigError(f"{name}: nothing that a table can show{nearest(name, [*keys, *known(runs), *leaves(runs)])}")
+    return ConfigError(f"{name}: nothing that a table can show{nearest(name, {*keys, *known(runs), *leaves(runs)})}")
 
 
 def known(runs: Sequence[TableRun]) -> dict[str, Quantity]:

@@ -122,8 +122,9 @@ def check_one_setting(group: Sequence[TableRun], where: str, hint: str) -> None:
             values = [value_text(each.settings.get(key)) for each in (first, run)]
             if values[0] != values[1]:
                 raise ConfigError(f"{both} are {where} but differ in {key} ({' and '.join(values)}): {hint}")
-        if (same := seeds.setdefault(run.seed, run)) is not run:
+        if (same := seeds.get(run.seed)) is not None:
             raise ConfigError(f"{same.place} and {run.place} are {where}, but are the same run twice (seed {run.seed})")
+        seeds[run.seed] = run
 
 
 def _names_a_part(key: str) -> bool:

@@ -160,9 +160,15 @@ def _latex(table: PaperTable, caption: str | None, label: str | None) -> str:
     head = [r"% needs \usepackage{booktabs}"]
     if caption is None:
         return "\n".join([*head, f"% {note}", *lines]) + "\n"
-    caption_line = rf"\caption{{{' '.join(filter(None, [LATEX.given(caption), note]))}}}"
+    caption_line = rf"\caption{{{LATEX.given(_ended(caption))}{note}}}"
     labels = [] if label is None else [rf"\label{{{label}}}"]
     return "\n".join([*head, r"\begin{table}", r"\centering", caption_line, *labels, *lines, r"\end{table}"]) + "\n"
+
+
+def _ended(caption: str) -> str:
+    """Return a caption that another sentence can follow."""
+    text = caption.strip()
+    return f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} " if text else ""
 
 
 def _latex_head(laid: _Laid) -> Iterator[str]:
