@@ -52,7 +52,7 @@ test-docker: $(READY)
 	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
 
 test-ray: .venv-ray/.ready
-	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py tests/studies/test_sweep_on_ray.py
 
 test-transformers: .venv-transformers/.ready
 	.venv-transformers/bin/python -m pytest -rs -m transformers tests

@@ -60,7 +60,7 @@ def look_of(width: float | str | None, height: float | str | None, style: str | 
     if width is None and height is None and not styles:
         return SCREEN
     sizes = [length_in(size) if isinstance(size, str) else size for size in (width, height)]
-    return Look(*sizes, styles=styles, paper=True)
+    return Look(sizes[0], sizes[1], styles=styles, paper=True)
 
 
 FIGURES = tuple(_matplotlib({}, None, SCREEN))

@@ -140,8 +140,19 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+_COMPLETION = {"install_completion": "Install completion of the shell.", "show_completion": "Show it, to copy it."}
+"""Help of Typer's options in fewer lines."""
+
+
 class Group(TyperGroup):
     """A group of commands that suggests the right name for a wrong one, once, with any version of Typer and Click."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        for param in params:
+            if param.name in _COMPLETION:
+                param.help = _COMPLETION[param.name]  # type: ignore[attr-defined]
+        return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:

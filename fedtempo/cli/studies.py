@@ -32,18 +32,18 @@ def tune(
         list[str],
         typer.Option(
             "--over",
-            help="tune this key instead, with Optuna: KEY=low:high, low:high:log or value,value; can be repeated",
+            help="key to tune by Optuna: KEY=low:high\\[:log] or KEY=value,value; can be repeated",
         ),
     ] = [],  # noqa: B006
-    trials: Annotated[int, typer.Option(help="with --over: number of settings to try for each strategy")] = 20,
+    trials: Annotated[int, typer.Option(help="with --over: settings per strategy")] = 20,
     workers: Annotated[
         int | None, typer.Option(help="number of parallel runs (default: number of usable CPUs)")
     ] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Find each strategy's learning rate, or any settings, with the same budget.
+    """Tune each strategy's settings with the same budget.
 
-    By successive halving on one grid of learning rates; with --over, by Optuna over any keys.
+    Successive halving over learning rates, or Optuna over any keys (--over).
     """
     if over:
         _tune_over(over, config, strategies, trials, parse_seeds(seeds), workers, set_)

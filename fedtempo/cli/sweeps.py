@@ -38,13 +38,11 @@ def sweep(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="folder, new or with this sweep (default: one under runs/ that the same command finds again)"
-        ),
+        typer.Option(help="folder, new or with this sweep (default: under runs/, found by the same command)"),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(help="number of parallel runs, or of Slurm's tasks at a time (default: CPUs; with Ray, its room)"),
+        typer.Option(help="parallel runs, or Slurm's tasks at a time (default: CPUs, or Ray's room)"),
     ] = None,
     slurm: Annotated[bool, typer.Option("--slurm", help="write a script for sbatch instead of running")] = False,
     collect: Annotated[

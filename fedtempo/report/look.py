@@ -99,7 +99,7 @@ class Look:
         from cycler import cycler
         from matplotlib import rc_context, style
 
-        settings = {**_SCREEN, **(_PAPER if self.paper else {}), "axes.prop_cycle": cycler(color=VIBRANT)}
+        settings: Any = {**_SCREEN, **(_PAPER if self.paper else {}), "axes.prop_cycle": cycler(color=VIBRANT)}
         with rc_context(settings):
             try:
                 style.use(list(self.styles))
@@ -180,7 +180,8 @@ def add_legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], mo
     """Put a legend above a figure, in as many columns as fit, at most `most`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    renderer, width = FigureCanvasAgg(figure).get_renderer(), figure.get_figwidth() * figure.dpi
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer, width = canvas.get_renderer(), figure.get_figwidth() * figure.dpi
     for columns in range(min(most, len(labels)), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns)
         if columns == 1 or legend.get_window_extent(renderer).width <= width:

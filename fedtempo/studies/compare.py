@@ -197,10 +197,9 @@ def complete(folder: Path, plan: Plan, runs: Sequence[PlannedRun], *, force: boo
             raise Interrupted(f"the {what} in {folder} was interrupted; `fedtempo resume {folder}` continues it")
     if failed:
         run, error = failed[0]
-        others = f", and {len(failed) - 1} others" if len(failed) > 1 else ""
         raise RunError(
-            f"{len(failed)} of {len(runs)} runs failed: {folder / run.name}{others}: {error}; `fedtempo resume "
-            f"{folder}` repeats them"
+            f"{len(failed)} of {len(runs)} runs failed, first {folder / run.name}: {error}; `fedtempo resume {folder}` "
+            "repeats them"
         ) from error
 
 

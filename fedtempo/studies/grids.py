@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -21,6 +22,9 @@ _GIVEN_ELSEWHERE = {
     "run.target_accuracy": "all runs of a sweep aim at the same target, so that their times can be compared",
 }
 _WITHOUT_INFLUENCE = ("executor", "deploy", "compare")
+_MOST = 100_000
+"""Largest number of combinations."""
+
 _LONGEST_NAME = 120
 """Characters of a run's folder name before its seed."""
 
@@ -106,6 +110,8 @@ def checked_grid(grid: Mapping[str, Any]) -> dict[str, list[Any]]:
         if len(set(texts)) < len(texts):
             raise ConfigError(f"grid {key} = {', '.join(texts)}: duplicate value {duplicate(texts)}")
         checked[str(key)] = list(values)
+    if (count := math.prod(map(len, checked.values()))) > _MOST:
+        raise ConfigError(f"grid: {count:,} combinations; at most {_MOST:,} are possible")
     return checked
 
 

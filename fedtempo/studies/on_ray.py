@@ -42,7 +42,8 @@ def on_ray(folder: Path, runs: Sequence[PlannedRun], force: bool, jobs: int) -> 
             scheduling_strategy="SPREAD",
         )(_complete_on_node)
         plan, ours, folders = (folder / PLAN).read_text(encoding="utf-8"), computing_versions(), search_path()[::-1]
-        waiting, begun = deque(runs), {}
+        waiting = deque(runs)
+        begun: dict[Any, PlannedRun] = {}
         while waiting or begun:
             while waiting and len(begun) < (room if jobs == BY_CLUSTER else jobs):
                 run = waiting.popleft()

@@ -64,8 +64,8 @@ def complete_alone(run: PlannedRun, target: Path, force: bool) -> Outcome:
         config = config.with_changes({"executor.kind": "inline"}, label=config.label)
     try:
         with HIDDEN.observing(config, target) as observers:
-            run = Run(config, _worlds.of(config), observers, page=False, quiet=True)
-            return _attempted(run, target, force)
+            alone = Run(config, _worlds.of(config), observers, page=False, quiet=True)
+            return _attempted(alone, target, force)
     except FedtempoError as error:
         return _portable(error)
 
