@@ -135,8 +135,8 @@ def search(
     """Try settings that Optuna's TPE chooses for each strategy; return those of each, best first.
 
     Every strategy gets `n_trials` trials, each with all seeds and to the horizon, or to the target if there is one. A
-    setting is better as in `successive_halving`. The configuration's own setting is tried first if it lies in the
-    space. begins: called before each few trials with the number done and the number of all, per strategy.
+    setting is better as in `successive_halving`. The configuration's own values are tried first, as far as they lie in
+    the space. begins: called before each few trials with the number done and the number of all, per strategy.
 
     Raises ConfigError, before anything runs, if Optuna is not installed, for a key or value that is not usable, a
     strategy without a key, or a seed of the configuration.
@@ -175,9 +175,11 @@ class _Tries:
         self._new: list[str] = []
         self._known: dict[str, Trial] = {}
         settings = {key: _at(config.tables, key) for key in space}
-        if all(each.has(settings[key]) for key, each in space.items()):
-            shown = {key: value_text(v) if isinstance(space[key], Choice) else v for key, v in settings.items()}
-            self._study.enqueue_trial(shown)
+        own = {key: value for key, value in settings.items() if space[key].has(value)}
+        if own:
+            self._study.enqueue_trial(
+                {key: value_text(value) if isinstance(space[key], Choice) else value for key, value in own.items()}
+            )
 
     @property
     def trials(self) -> list[Trial]:
