@@ -62,7 +62,7 @@ def save_figures(
     shown = compared((Result.of(load_run(folder)) for folder in _run_folders(given)), labels)
     for label, own in shown.results.items():
         check_one_setting(table_runs(own), f"{label} in the figure", "draw them in figures of their own")
-    look = {"width": width, "height": height, "style": style}
+    look: dict[str, Any] = {"width": width, "height": height, "style": style}
     if name != "all":
         return [shown.save_figure(name, out or f"{name}.pdf", **look)]
     folder = Path(out or "figures")

@@ -47,7 +47,7 @@ def format_table(
     Raises ConfigError, with a list, for a name that cannot be shown, and if runs in one cell differ in more than seeds.
     """
     runs = read_runs(path_list("folders", folders))
-    options = {"where": where, "best": best, "spread": spread, "digits": digits, "names": names}
+    options: dict[str, Any] = {"where": where, "best": best, "spread": spread, "digits": digits, "names": names}
     return format_runs(runs, to, rows, columns, **options, caption=caption, label=label)
 
 

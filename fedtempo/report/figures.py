@@ -305,8 +305,7 @@ def _stacked(look: Look, count: int, each: float, around: float) -> tuple[Figure
     """Return a figure of panels below each other, inside `Look.styled`; each, around: inches on a screen."""
     width, _ = look.size(_WIDTH, _HEIGHT)
     figure = new_figure(width, look.height or look.scaled(count * each + around))
-    all_axes: Sequence[Axes] = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    return figure, all_axes
+    return figure, list(figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0])
 
 
 def _stack(axes: Axes, counts: npt.NDArray[np.int64], names: Sequence[str]) -> None:
@@ -314,8 +313,15 @@ def _stack(axes: Axes, counts: npt.NDArray[np.int64], names: Sequence[str]) -> N
     below = np.zeros(len(counts))
     for label, name in enumerate(names):
         colour = category_colour(label)
-        bars = {"label": name} if name else {}
-        axes.bar(np.arange(len(counts)), counts[:, label], bottom=below, width=1.0, color=colour, linewidth=0, **bars)
+        axes.bar(
+            np.arange(len(counts)),
+            counts[:, label],
+            bottom=below,
+            width=1.0,
+            color=colour,
+            linewidth=0,
+            label=name or None,
+        )
         below += counts[:, label]
     axes.margins(x=0)
 

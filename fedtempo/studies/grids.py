@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from fedtempo.errors import ConfigError, duplicate
 from fedtempo.report.words import ABSENT
 from fedtempo.runs.config import SECTIONS, assignment
-from fedtempo.studies.tuning.trials import Changes, Grid, grid_points
+from fedtempo.studies.tuning.trials import Changes, grid_points
+from fedtempo.studies.tuning.trials import Grid as Grid
 
 NO_GRID: Grid = MappingProxyType({})
 

@@ -33,28 +33,35 @@ def spread(
     jobs: number of parallel runs, each in a process of its own that trains alone. With more than one (or `BY_CLUSTER`)
     and the executor "ray", each run is a task of the cluster.
     """
-    ended = [run for run in runs if has_ended(folder / run.name, run.config)]
-    for run in ended:
-        yield run, _attempted(Run(run.config, page=False), folder / run.name, force)
-    left = [run for run in runs if run not in ended]
+    left = []
+    for run in runs:
+        if _has_ended(folder / run.name, run.config):
+            yield run, _attempted(Run(run.config, page=False), folder / run.name, force)
+        else:
+            left.append(run)
+    if not left:
+        return
     if jobs == 1 or (len(left) < 2 and jobs != BY_CLUSTER):
         yield from _one_after_another(folder, left, force, display)
         return
-    if left and left[0].config.executor.kind == "ray":
+    if left[0].config.executor.kind == "ray":
         from fedtempo.studies.on_ray import on_ray
 
         outcomes = on_ray(folder, left, force, jobs)
     else:
         outcomes = _in_processes(folder, left, force, jobs)
-    for number, (run, outcome) in enumerate(outcomes, start=len(ended) + 1):
+    for number, (run, outcome) in enumerate(outcomes, start=len(runs) - len(left) + 1):
         display.say(f"{number} of {len(runs)} runs: {run.name}")
         yield run, outcome
 
 
-def has_ended(target: Path, config: Config) -> bool:
+def _has_ended(target: Path, config: Config) -> bool:
     """Return whether a folder holds a finished run that this configuration does not continue to a later end."""
     folder = RunFolder(target)
-    return folder.finished and not extends(load(folder.config, own=False).run, config.run)
+    try:
+        return folder.finished and not extends(load(folder.config, own=False).run, config.run)
+    except ConfigError:  # what cannot be read is an error when the run is completed
+        return False
 
 
 def complete_alone(run: PlannedRun, target: Path, force: bool) -> Outcome:
