@@ -320,7 +320,7 @@ def _stack(axes: Axes, counts: npt.NDArray[np.int64], names: Sequence[str]) -> N
             width=1.0,
             color=colour,
             linewidth=0,
-            label=name or None,
+            label=name,
         )
         below += counts[:, label]
     axes.margins(x=0)
