@@ -26,6 +26,7 @@ from fedtempo.runs.models import TrainedModel, TrainedModels, model_path, read_m
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
 from fedtempo.studies.plan_explained import clients_in_order, explain_plan
+from fedtempo.studies.tables.runs import plan_competitors
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -365,7 +366,7 @@ def open_comparison(folder: Path | str) -> Comparison:
     found = [open_run(path.parent) for path in sorted(folder.glob("*/run.sqlite")) if not path.parent.is_symlink()]
     if not found:
         raise ConfigError(f"{folder} holds no run folders")
-    return compared(found, _asked_order(folder))
+    return compared(found, [each.label for each in plan_competitors(folder)])
 
 
 def compared(results: Iterable[Result], labels: Sequence[str] = ()) -> Comparison:
@@ -375,16 +376,6 @@ def compared(results: Iterable[Result], labels: Sequence[str] = ()) -> Compariso
     for result in sorted(results, key=lambda run: (order.get(run.label, len(order)), run.label, run.seed)):
         grouped.setdefault(result.label, []).append(result)
     return Comparison(grouped)
-
-
-def _asked_order(folder: Path) -> list[str]:
-    """Return the labels of a comparison's strategies in order; empty if the folder does not record them."""
-    import tomllib
-
-    from fedtempo.record.reading import read_table
-
-    labels = (read_table(folder, PLAN, tomllib.loads) or {}).get("strategies", [])
-    return list(map(str, labels)) if isinstance(labels, list) else []
 
 
 def _row(result: Result) -> dict[str, Any]:

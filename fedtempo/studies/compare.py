@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,7 +49,7 @@ class Plan:
     seeds: Sequence[int]
     grid: Grid = field(default_factory=dict)
 
-    @property
+    @cached_property
     def competitors(self) -> list[Competitor]:
         return competitors_of(self.labels, self.grid)
 
@@ -57,8 +58,12 @@ class Plan:
         """The number of runs."""
         return len(self.competitors) * len(self.seeds)
 
+    @cached_property
     def checked(self) -> list[PlannedRun]:
-        """Return all runs. Raises ConfigError if one is not usable, or if they do different work in the same time."""
+        """All runs, as by `runs`.
+
+        Raises ConfigError if one is not usable, or if they do different work in the same time.
+        """
         runs = list(self.runs())
         check_same_work((run.config.label, run.config.tables) for run in runs[: len(self.competitors)])
         return runs
@@ -111,7 +116,7 @@ def runs_of(
 ) -> Iterator[tuple[Config, World]]:
     """Yield every run of a comparison, seed by seed; competitors with the same data and fleet share them."""
     worlds = Worlds()
-    for run in Plan(base, labels, seeds, grid).checked():
+    for run in Plan(base, labels, seeds, grid).checked:
         yield run.config, worlds.of(run.config)
 
 
@@ -142,7 +147,7 @@ def begin(
     Interrupted after Ctrl-C.
     """
     plan = Plan(base, labels, seeds)
-    runs = plan.checked()
+    runs = plan.checked
     new_folder(folder)
     lock = claim(folder)
     try:
@@ -165,7 +170,7 @@ def resume(
     lock = _claimed(folder)
     try:
         plan = replace(before, base=before.base.with_changes(dict(map(assignment, sets))))
-        runs = plan.checked()
+        runs = plan.checked
         if extends(before.base.run, plan.base.run):
             for run in runs:
                 target = folder / run.name
@@ -187,14 +192,18 @@ def complete(folder: Path, plan: Plan, runs: Sequence[PlannedRun], *, force: boo
     from fedtempo.studies.spreading import spread
 
     failed: list[tuple[PlannedRun, FedtempoError]] = []
-    for run, outcome in spread(folder, runs, force=force, display=display, jobs=jobs):
-        if isinstance(outcome, FedtempoError):
-            if not plan.grid:
-                raise outcome
-            failed.append((run, outcome))
-        elif outcome["ended"] == "interrupted":
-            what = "sweep" if plan.grid else "comparison"
-            raise Interrupted(f"the {what} in {folder} was interrupted; `fedtempo resume {folder}` continues it")
+    what = "sweep" if plan.grid else "comparison"
+    interrupted = Interrupted(f"the {what} in {folder} was interrupted; `fedtempo resume {folder}` continues it")
+    try:
+        for run, outcome in spread(folder, runs, force=force, display=display, jobs=jobs):
+            if isinstance(outcome, FedtempoError):
+                if not plan.grid:
+                    raise outcome
+                failed.append((run, outcome))
+            elif outcome["ended"] == "interrupted":
+                raise interrupted
+    except KeyboardInterrupt as error:
+        raise interrupted from error
     if failed:
         run, error = failed[0]
         raise RunError(

@@ -53,7 +53,7 @@ def plan_sweep(
     if not grid:
         raise ConfigError("grid: give at least one key with its values, such as training.lr=0.1,0.3")
     plan = Plan(base, competitors(strategies or [base.label], base), whole_seeds(seeds), checked_grid(grid))
-    plan.checked()
+    _ = plan.checked
     return plan
 
 
@@ -85,7 +85,7 @@ def run_sweep(folder: Path, plan: Plan, display: Display = HIDDEN, jobs: int = 1
     lock, failure = claim(folder), None
     try:
         try:
-            complete(folder, plan, plan.checked(), force=False, display=display, jobs=jobs)
+            complete(folder, plan, plan.checked, force=False, display=display, jobs=jobs)
         except Interrupted:
             raise
         except FedtempoError as error:
@@ -114,8 +114,10 @@ def run_task(folder: Path, number: int, display: Display = HIDDEN) -> dict[str, 
     """
     run = read_plan(folder).run(number)
     config, target = run.config, folder / run.name
-    if config.executor.kind == "ray":  # the queue has given CPUs of this node only
-        config = config.with_changes({"executor.kind": "processes"}, label=config.label)
+    if config.executor.kind in ("processes", "ray") and config.executor.device == "cpu":
+        cpus = usable_cpus()  # what the queue has given, which may not be what the script asked for
+        changes = {"executor.kind": "processes" if cpus > 1 else "inline", "executor.workers": cpus}
+        config = config.with_changes(changes, label=config.label)
     with display.observing(config, target) as observers, display.watching(config) as watch:
         return Run(config, None, observers, watch, page=False).complete(target)
 
