@@ -117,6 +117,8 @@ def pivot(
     if not runs:
         raise ConfigError("a table needs at least one run")
     runs = _selected(runs, where or {})
+    if unfinished := [run.place for run in runs if run.summary.get("ended") == "interrupted"]:
+        raise ConfigError(f"{unfinished[0]}: the run has not finished; resume it, or leave it out with where")
     row_names, column_names = _names(runs, rows, columns)
     row_keys, row_quantities = _split(row_names, runs)
     column_keys, column_quantities = _split(column_names, runs)

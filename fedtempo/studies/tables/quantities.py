@@ -13,6 +13,7 @@ from fedtempo.studies.tables.runs import TableRun
 
 Summary = Mapping[str, Any]
 
+_SCORES = ("final_accuracy", "best_accuracy")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -40,9 +41,15 @@ class Quantity:
 
 
 def quantity(name: str, runs: Sequence[TableRun]) -> Quantity | None:
-    """Return the quantity of a name: one of `known`, or any number of the runs' summaries by its dotted path."""
+    """Return the quantity of a name: one of `known`, or any number of the runs' summaries by its dotted path.
+
+    Raises ConfigError for a score if the runs have different ones, as those of classes and numbers.
+    """
     if name in (listed := known(runs)):
         found = listed[name]
+        measures = sorted({measure_of(run.summary.get("data")).name for run in runs})
+        if name in _SCORES and len(measures) > 1:
+            raise ConfigError(f"{name}: the runs measure {words.listed(measures)}; choose runs of one kind with where")
         return _sized(found, runs) if found.unit == "B" else found
     if name in leaves(runs):
         return Quantity(name, name.replace("_", " ").replace(".", " "), lambda summary: _at(summary, name))

@@ -53,7 +53,7 @@ def read_runs(folders: Iterable[Path], only: Sequence[Path] | None = None) -> li
     """Read runs, one at a time; a folder without a run stands for the runs directly in it (only: some of them).
 
     The folders may come from anybody: nothing in them is executed or imported. Raises ConfigError if a folder holds no
-    run, or one that has not ended.
+    run.
     """
     runs = []
     for folder in folders:

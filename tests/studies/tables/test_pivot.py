@@ -234,6 +234,15 @@ def test_mistakes_get_one_line(options: dict[str, Any], message: str | None) -> 
     assert "\n" not in str(raised.value)
 
 
+def test_runs_that_a_mean_must_not_hide() -> None:
+    with pytest.raises(ConfigError, match=r"runs/y-seed2: the run has not finished; resume it, or leave it out"):
+        pivot([run("y", 1), run("y", 2, ended="interrupted")])
+    numbers = run("y", 1, data={"task": "numbers"})
+    with pytest.raises(ConfigError, match=r"final_accuracy: the runs measure R² and accuracy; choose runs of one kind"):
+        pivot([run("x", 1), numbers], columns=["final_accuracy"])
+    assert cells(pivot([run("x", 1), numbers], columns=["bytes"])) == [[("1.50", None, False)]] * 2
+
+
 def test_the_same_run_twice_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"are the same run twice \(seed 1\)"):
         pivot([TWO[0], TWO[0]])
