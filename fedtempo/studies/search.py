@@ -108,17 +108,17 @@ def parse_values_of(text: str, values: str) -> Range | Choice:
     """Return the range or choice of "0.001:0.3:log" or "sgd,adam"; text: what the user wrote, for errors."""
     parts = split_outside(values, ":")
     if len(parts) == 1 or len(split_outside(values)) > 1:
-        return Choice(tuple(parse_values(text, values, "--over")))
-    ends = [parse_values(text, part, "--over")[0] for part in parts[:2]]
+        return Choice(tuple(parse_values(text, values, "over")))
+    ends = [parse_values(text, part, "over")[0] for part in parts[:2]]
     numeric = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
     if not numeric or len(parts) > 3 or (len(parts) == 3 and parts[2].strip() != "log"):
-        raise ConfigError(f"--over {text}: write a range as low:high or low:high:log, such as 0.001:0.3:log")
+        raise ConfigError(f"over {text}: write a range as low:high or low:high:log, such as 0.001:0.3:log")
     low, high = ends
     log = len(parts) == 3
     if not low < high or not all(map(math.isfinite, ends)):
-        raise ConfigError(f"--over {text}: {low:g} must be below {high:g}")
+        raise ConfigError(f"over {text}: {low:g} must be below {high:g}")
     if log and low <= 0:
-        raise ConfigError(f"--over {text}: a logarithmic range must be above 0")
+        raise ConfigError(f"over {text}: a logarithmic range must be above 0")
     return Range(low, high, log)
 
 

@@ -72,6 +72,8 @@ def take_folder(folder: Path, plan: Plan) -> None:
     if (folder / PLAN).exists():
         grown(folder, plan)
     else:
+        for path in folder.glob(f".{PLAN}.*"):  # half written by a command that was killed
+            path.unlink()
         new_folder(folder)
     write_plan(folder, plan)
 
@@ -130,10 +132,10 @@ def collect(folder: Path) -> tuple[list[TableRun], list[str]]:
     """
     plan = read_plan(folder)
     names = plan.names()
-    finished = [folder / name for name in names if RunFolder(folder / name).finished]
+    finished = {name: folder / name for name in names if RunFolder(folder / name).finished}
     if not finished:
         raise ConfigError(f"{folder}: none of the {len(names)} runs has finished")
-    runs = read_runs([folder], only=finished)
+    runs = read_runs([folder], only=list(finished.values()))
     compared = comparison_of(runs)
     write_json(folder / "comparison.json", compared)
     table = pivot(runs)
@@ -143,5 +145,5 @@ def collect(folder: Path) -> tuple[list[TableRun], list[str]]:
         from fedtempo.record import load_run
         from fedtempo.report.html import write_report
 
-        write_report(folder / "report.html", [load_run(path) for path in finished], compared)
-    return runs, [name for name in names if folder / name not in finished]
+        write_report(folder / "report.html", [load_run(path) for path in finished.values()], compared)
+    return runs, [name for name in names if name not in finished]
