@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record.compare import failure
+from fedtempo.report.words import ABSENT
 from fedtempo.studies.grids import value_text
 from fedtempo.studies.tables.quantities import Quantity, default_quantities, quantity, unknown
 from fedtempo.studies.tables.runs import STRATEGY, TableRun, check_one_setting, varying
@@ -349,8 +350,10 @@ def _note(cells: Sequence[Cell], spread: str) -> str:
             sentences.append(
                 "Times are medians, in which a seed that misses the target counts as later than all others."
             )
-    if any(cell.measured < cell.seeds for cell in cells) and counts != [1]:
+    if any(0 < cell.measured < cell.seeds for cell in cells):
         sentences.append("(k of n): k of n seeds have a value.")
+    if any(cell.measured == 0 for cell in cells):
+        sentences.append(f"{ABSENT}: no run has a value.")
     if any(cell.diverged for cell in cells):
         sentences.append("†: runs diverged.")
     if any(cell.best for cell in cells):

@@ -129,13 +129,13 @@ class _Texts:
         return self.row(part)
 
     def cell(self, cell: Cell | None) -> str:
-        if cell is None or cell.text is None:
+        if cell is None:
             return self._style.escape(ABSENT)
-        shown = cell.text if cell.spread_text is None else f"{cell.text} ± {cell.spread_text}"
-        shown = self._style.escape(shown)
+        center = cell.text or ABSENT
+        shown = self._style.escape(center if cell.spread_text is None else f"{center} ± {cell.spread_text}")
         shown = self._style.bold(shown) if cell.best else shown
         more = "†" if cell.diverged else ""
-        more += f" ({cell.measured} of {cell.seeds})" if cell.measured < cell.seeds and cell.seeds > 1 else ""
+        more += f" ({cell.measured} of {cell.seeds})" if 0 < cell.measured < cell.seeds else ""
         return shown + self._style.escape(more)
 
     def _quantity(self, shown: Quantity) -> str:

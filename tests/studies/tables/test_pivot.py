@@ -100,7 +100,9 @@ def test_times_are_medians_once_a_run_misses_the_target() -> None:
     ]
     text = typeset(table, "markdown")
     assert "| mostly | 130 (2 of 3) |" in text
-    assert "| slow | – |" in text
+    assert "| slow | – (1 of 2) |" in text
+    assert "| never | – |" in text
+    assert "–: no run has a value." in text
     assert "Times are medians, in which a seed that misses the target counts as later than all others." in text
     assert "over 2 to 3 seeds" in text
 
