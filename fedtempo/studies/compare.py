@@ -202,8 +202,8 @@ def complete(folder: Path, plan: Plan, runs: Sequence[PlannedRun], *, force: boo
                 failed.append((run, outcome))
             elif outcome["ended"] == "interrupted":
                 raise interrupted
-    except KeyboardInterrupt as error:
-        raise interrupted from error
+    except KeyboardInterrupt as stopped:
+        raise interrupted from stopped
     if failed:
         run, error = failed[0]
         raise RunError(
