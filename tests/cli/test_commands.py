@@ -53,7 +53,7 @@ strategy.clusters = "labels"
 strategy.clusters = "labels"
 [compare.momentum]
 strategy.name = "fedavg"
-strategy.server_momentum = 0.5
+server.optimizer = { kind = "sgd", momentum = 0.5 }
 """
 
 
