@@ -44,6 +44,36 @@ def test_clients_change_their_batches(tmp_path: Path) -> None:
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
 
 
+DROPOUT = {"network": "cnn", "channels": [4], "pool_after": [1], "hidden": [8], "dropout": 0.5, "batch_norm": True}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "dropout": {},
+    "schedule": {"training.schedule": {"kind": "cosine", "over": 3, "warmup": 1}},
+    "augmentation": {"data.augment": AUGMENT},
+    "compression": {"server.compression": {"up": {"kind": "top-k", "share": 0.1}, "down": {"kind": "quantized"}}},
+    "local": {"model.local": ["2.*"]},
+    "accumulation": {"training.accumulate": 2, "training.optimizer": "adam"},
+}
+TOGETHER = {name: value for changes in SETTINGS.values() for name, value in changes.items()}
+
+
+@pytest.mark.parametrize("changes", [*SETTINGS.values(), TOGETHER], ids=[*SETTINGS, "together"])
+@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd"])
+def test_each_setting_gives_the_bits_of_a_simulation_with_dropout(
+    strategy: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    if strategy == "scaffold":
+        changes = {name: value for name, value in changes.items() if name != "training.optimizer"}
+    tables = {**TABLES, "model": DROPOUT, "strategy": {"name": strategy}}
+    settings = parse(tables).with_changes({"run.evaluate_clients": 0, "run.horizon": 600.0, **changes})
+    with closing(Loopback(digits_clients(3, training=[AUGMENT]), one_thread=True)) as grid:
+        deployed = deploy_to_folder(settings, tmp_path / "run", grid)
+    simulated = run(settings)[0]
+    assert deployed["commits"] == simulated["commits"] == 3
+    assert deployed["model_sha256"] == simulated["model_sha256"]
+    assert deployed["final_loss"] == simulated["final_loss"]
+    assert deployed["bytes"]["up"] == simulated["bytes"]["up"]
+
+
 def test_clients_train_on_several_inputs(tmp_path: Path) -> None:
     network = "tests.learning.own_models:Masked"
     source = {"source": "tests.learning.own_models:text_data", "clients": 3}
