@@ -37,7 +37,9 @@ def build_network(
 
     network: as `model.network` in a configuration (`fedtempo list networks`). input_shape: of one example, without the
     batch; if it has several inputs, a dict or a tuple of shapes. outputs: number of classes, tokens or predicted
-    numbers. seed: of the initial weights. options: further keys of `[model]`, such as `hidden=[64]`. Raises ConfigError for an unknown network or option.
+    numbers. seed: of the initial weights. options: further keys of `[model]`, such as `hidden=[64]`.
+
+    Raises ConfigError for an unknown network or option.
     """
     return _built(network, input_shape, outputs, seed, options)
 
