@@ -16,6 +16,7 @@ from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import TABLES, config
 from tests.deploy.live.loopback import Loopback, digits_clients
+from tests.runtime.everything import AUGMENT, DROPOUT, SETTINGS, TOGETHER
 
 
 @pytest.mark.parametrize(
@@ -33,9 +34,6 @@ def test_the_server_schedules_the_clients_rates(schedule: dict[str, Any], tmp_pa
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
 
 
-AUGMENT = "tests.learning.own_training:noise"
-
-
 def test_clients_change_their_batches(tmp_path: Path) -> None:
     settings = config(data__augment=AUGMENT)
     with closing(Loopback(digits_clients(3, training=[AUGMENT]))) as agreed:
@@ -44,25 +42,11 @@ def test_clients_change_their_batches(tmp_path: Path) -> None:
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
 
 
-DROPOUT = {"network": "cnn", "channels": [4], "pool_after": [1], "hidden": [8], "dropout": 0.5, "batch_norm": True}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "dropout": {},
-    "schedule": {"training.schedule": {"kind": "cosine", "over": 3, "warmup": 1}},
-    "augmentation": {"data.augment": AUGMENT},
-    "compression": {"server.compression": {"up": {"kind": "top-k", "share": 0.1}, "down": {"kind": "quantized"}}},
-    "local": {"model.local": ["2.*"]},
-    "accumulation": {"training.accumulate": 2, "training.optimizer": "adam"},
-}
-TOGETHER = {name: value for changes in SETTINGS.values() for name, value in changes.items()}
-
-
 @pytest.mark.parametrize("changes", [*SETTINGS.values(), TOGETHER], ids=[*SETTINGS, "together"])
 @pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd"])
 def test_each_setting_gives_the_bits_of_a_simulation_with_dropout(
     strategy: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    if strategy == "scaffold":
-        changes = {name: value for name, value in changes.items() if name != "training.optimizer"}
     tables = {**TABLES, "model": DROPOUT, "strategy": {"name": strategy}}
     settings = parse(tables).with_changes({"run.evaluate_clients": 0, "run.horizon": 600.0, **changes})
     with closing(Loopback(digits_clients(3, training=[AUGMENT]), one_thread=True)) as grid:
