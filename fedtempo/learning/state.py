@@ -29,7 +29,8 @@ class FlatModel:
     what never changes: `sections`. Receiving a model is one copy into the start of `vector`, sending it one copy out;
     updates in place change both. Weights of two-dimensional convolutions are channels last if the module accepts
     channels-last images, which is faster on CPUs. Tied parameters occur once. Integer and complex buffers (counters of
-    batch normalisation, rotations) are not sent: `load` resets them to their first values, so that a visit does not depend on earlier ones.
+    batch normalisation, rotations) are not sent: `load` resets them to their first values, so that a visit does not
+    depend on earlier ones.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
     example. dtype: of parameters and floating-point buffers; others keep theirs. device: where they are; the layout of
