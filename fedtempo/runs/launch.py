@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
@@ -103,6 +105,8 @@ def play(
         sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
         times = visit_times(world, training, sizes.down, sizes.up)
         recorder.health.expect(times.shortest_s, times.longest_s)
+        if isinstance(there := world.fleet.availability, Scheduled) and there.last_s < (config.run.horizon or math.inf):
+            recorder.health.absent_from(there.last_s)
         if journal is None or not journal.resumed:
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
