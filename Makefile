@@ -17,7 +17,7 @@ NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet te
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-transformers lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -52,10 +52,13 @@ test-docker: $(READY)
 	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
 
 test-ray: .venv-ray/.ready
-	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py tests/studies/test_sweep_on_ray.py
 
 test-transformers: .venv-transformers/.ready
 	.venv-transformers/bin/python -m pytest -rs -m transformers tests
+
+test-tune: .venv-tune/.ready
+	.venv-tune/bin/python -m pytest -rs -m tune tests/studies tests/cli tests/docs
 
 # Build the site in site/ from docs/ and the code. --strict makes broken links an error. The notebooks run in a Jupyter kernel,
 # as a reader would run them.
@@ -83,7 +86,7 @@ lint:
 AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
-	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-transformers.lock requirements-docs.lock
+	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-transformers.lock requirements-tune.lock requirements-docs.lock
 
 # If a peer cannot be installed, its figure has no value.
 bench: $(READY)
@@ -105,7 +108,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 	@echo "The environment is ready."
 
-# Flower needs older versions of some packages, Ray takes 250 MB, transformers 100 MB, and only the docs need MkDocs. So each has an environment on
+# Flower needs older versions of some packages, Ray takes 250 MB, transformers 100 MB, Optuna a database library, and only the docs need MkDocs. So each has an environment on
 # top of the main one.
 .venv-%/.ready: requirements-%.lock $(READY)
 	@echo "Making the environment $(@D) over $(VENV): $$(grep -c == $<) packages, once. The output of pip follows."
@@ -117,4 +120,4 @@ $(READY): requirements.lock pyproject.toml
 	@echo "The environment $(@D) is ready."
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-ray .venv-transformers .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-ray .venv-transformers .venv-tune .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

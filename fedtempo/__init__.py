@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from fedtempo.api.installation import Finding, examine_installation
     from fedtempo.api.models import build_network
     from fedtempo.api.new import config_text, new_config, new_part
-    from fedtempo.api.reports import compare_with_deployment, report_runs, watch
+    from fedtempo.api.reports import compare_with_deployment, report_runs, save_figures, watch
     from fedtempo.api.results import Comparison, Plan, Result, open_comparison, open_run
+    from fedtempo.api.sweeps import Sweep, collect_sweep, run_sweep_task
+    from fedtempo.api.tables import format_table
     from fedtempo.api.tuning import Tuning
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
@@ -62,14 +64,17 @@ _LATER = {
     "Plan": "fedtempo.api.results",
     "Reproduction": "fedtempo.studies.papers.reproduce",
     "Result": "fedtempo.api.results",
+    "Sweep": "fedtempo.api.sweeps",
     "Tuning": "fedtempo.api.tuning",
     "build_network": "fedtempo.api.models",
     "catalogue": "fedtempo.api.catalogue",
+    "collect_sweep": "fedtempo.api.sweeps",
     "compare_with_deployment": "fedtempo.api.reports",
     "config_text": "fedtempo.api.new",
     "describe": "fedtempo.api.catalogue",
     "examine_installation": "fedtempo.api.installation",
     "fit_distribution": "fedtempo.api.fleets",
+    "format_table": "fedtempo.api.tables",
     "import_fleet": "fedtempo.api.fleets",
     "index_results": "fedtempo.studies.papers.reproduce",
     "make_keys": "fedtempo.api.clients",
@@ -82,6 +87,8 @@ _LATER = {
     "reproduce": "fedtempo.studies.papers.reproduce",
     "reproducible": "fedtempo.studies.papers.reproduce",
     "resume": "fedtempo.api.experiment",
+    "run_sweep_task": "fedtempo.api.sweeps",
+    "save_figures": "fedtempo.api.reports",
     "serve_client": "fedtempo.api.clients",
     "watch": "fedtempo.api.reports",
 }
@@ -121,6 +128,7 @@ __all__ = [
     "RunError",
     "Strategy",
     "StrategyError",
+    "Sweep",
     "Tuning",
     "Update",
     "UserCodeError",
@@ -129,11 +137,13 @@ __all__ = [
     "WorkerError",
     "build_network",
     "catalogue",
+    "collect_sweep",
     "compare_with_deployment",
     "config_text",
     "describe",
     "examine_installation",
     "fit_distribution",
+    "format_table",
     "import_fleet",
     "index_results",
     "make_keys",
@@ -146,6 +156,8 @@ __all__ = [
     "reproduce",
     "reproducible",
     "resume",
+    "run_sweep_task",
+    "save_figures",
     "serve_client",
     "watch",
 ]

@@ -23,6 +23,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("transformers") and not all(map(find_spec, ("transformers", "peft"))):
         pytest.skip("needs transformers and peft: pip install 'fedtempo[transformers]', or `make test-transformers`")
+    if item.get_closest_marker("tune") and find_spec("optuna") is None:
+        pytest.skip("needs Optuna: pip install 'fedtempo[tune]', or `make test-tune`")
     if item.get_closest_marker("fashion_mnist") and not (folder := data_folder("fashion-mnist")).is_dir():
         pytest.skip(f"needs Fashion-MNIST ({folder} does not exist): `apt-get install dataset-fashion-mnist`")
 

@@ -42,6 +42,9 @@ from fedtempo.report.html import write_report
 from fedtempo.runs.client_layers import ClientLayers, layers_path
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.models import read_model
+from fedtempo.studies.compare import PLAN
+from fedtempo.studies.tables.pivot import pivot
+from fedtempo.studies.tables.runs import plan_competitors, table_run
 from tests.data.test_idx import encode
 from tests.report.fake_runs import fake_run
 
@@ -55,6 +58,14 @@ FLEET = b"""[fleet]
 estimates = "exact"
 compute = { unit = "s/example", speed = [0.1, 0.2], watts = 3.0 }
 link = { kind = "rates", download_bps = [1e6, 2e6], upload_bps = 5e5, watts = { kind = "exponential", mean = 2.0 } }
+"""
+PLANNED = b"""strategies = ["fedavg", "m:S"]
+seeds = [1, 2]
+[grid]
+"training.lr" = [0.1, 0.3]
+"data.partition" = [{ kind = "dirichlet", alpha = 0.1 }, "iid"]
+[configuration.run]
+horizon = 9.0
 """
 TABLE = b"x,kind,who\n" + b"".join(b"%d.5,%s,%d\n" % (i, b"ab"[i % 2 :][:1], i % 4) for i in range(40))
 IDX = encode(np.arange(4 * 5 * 6).reshape(4, 5, 6))
@@ -155,6 +166,11 @@ def read_initial(content: bytes, folder: Path) -> None:
             read_tensors(str(folder / name))
 
 
+def read_plan(content: bytes, folder: Path) -> None:
+    (folder / PLAN).write_bytes(content)
+    plan_competitors(folder)
+
+
 def read_images(content: bytes, folder: Path) -> None:
     path = folder / "images-idx3-ubyte"
     path.write_bytes(content)
@@ -250,7 +266,7 @@ class RunFolders:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numbers may have any value
             run = load_run(self.folder)
-            summarise(run)
+            pivot([table_run(run.label, run.config, summarise(run), str(self.folder))])
             export(run, "csv", self.folder / "tables")
             if report:
                 self.reports += 1
@@ -275,6 +291,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "model": (read_model_file, [model_file()]),
     "layers of clients": (read_layers, [layers_file()]),
     "initial model": (read_initial, [model_file(), saved_state()]),
+    "plan": (read_plan, [PLANNED]),
     "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),
     "parquet table": (read_parquet, [parquet()]),

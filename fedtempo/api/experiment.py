@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.api.results import Comparison, Plan, Result, compared
+from fedtempo.api.sweeps import Sweep, collect_sweep
 from fedtempo.api.tuning import Tuning
 from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError, Interrupted, nearest
@@ -25,9 +26,11 @@ from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, name_
 from fedtempo.runs.run import Run, configuration
 from fedtempo.runs.shipped import config_names, config_path
 from fedtempo.studies import compare as comparison
+from fedtempo.studies import sweep as sweeping
 from fedtempo.studies.competitors import competitors, configured, whole_seeds
 from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.plan import predict
+from fedtempo.studies.sweep import jobs_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -147,17 +150,22 @@ class Experiment:
         seeds: int | Iterable[int] = 1,
         folder: Path | str | None = None,
         *,
+        jobs: int | None = 1,
         display: Display = HIDDEN,
     ) -> Comparison:
         """Run several strategies on the same data, fleet and seeds, in memory or in a new folder (`fedtempo compare`).
 
-        strategies: names, labels of `compare` tables, "all"; or one text with commas. display: as in `run`. Raises
-        ConfigError as `run`, Interrupted after Ctrl-C; `resume` continues a comparison in a folder.
+        strategies: names, labels of `compare` tables, "all"; or one text with commas. jobs: number of parallel runs, in
+        a folder only; as in `sweep`. display: as in `run`. Raises ConfigError as `run`, Interrupted after Ctrl-C;
+        `resume` continues a comparison in a folder.
         """
         labels, numbers = competitors(strategies, self._config), whole_seeds(seeds)
         if folder is not None:
-            runs = comparison.begin(Path(folder), self._config, labels, numbers, display)
+            parallel = jobs_for(self._config, jobs)
+            runs = comparison.begin(Path(folder), self._config, labels, numbers, display, parallel)
             return compared(map(Result.of, runs), labels)
+        if jobs != 1:
+            raise ConfigError(f"jobs = {jobs}: parallel runs need a folder; name one")
         _untracked(self._config)
         results: dict[str, list[Result]] = {label: [] for label in labels}
         for config, world in comparison.runs_of(self._config, labels, numbers):
@@ -166,6 +174,48 @@ class Experiment:
                 raise Interrupted(f"{config.label}, seed {config.run.seed}: interrupted")
             results[config.label].append(result)
         return Comparison(results)
+
+    def sweep(
+        self,
+        grid: Mapping[str, Sequence[Any]],
+        folder: Path | str | None = None,
+        *,
+        strategies: str | Iterable[str] | None = None,
+        seeds: int | Iterable[int] = 1,
+        jobs: int | None = 1,
+        display: Display = HIDDEN,
+    ) -> Sweep:
+        """Run every combination of settings in a folder, which is new or holds this sweep already (`fedtempo sweep`).
+
+        grid: values by dotted key, {"training.lr": [0.1, 0.3]}. folder: by default one below runs/ whose name depends
+        on the sweep, so that the same call finds it. strategies: as in `compare`; the experiment's own if None. The
+        same call continues a sweep; with more values, seeds or strategies it adds their runs. jobs: number of parallel
+        runs, each in a process of its own or, with `executor.kind = "ray"`, a task of the cluster; None for as many as
+        there are CPUs or room. With more than one, a script guards its start with `if __name__ == "__main__"`.
+
+        Raises ConfigError before anything runs for keys and values that are not usable, or a folder that holds anything
+        else; Interrupted after Ctrl-C; RunError at the end if runs failed, which the same call repeats.
+        """
+        plan, parallel = sweeping.plan_sweep(self._config, grid, strategies, seeds), jobs_for(self._config, jobs)
+        path = sweeping.default_folder(plan) if folder is None else Path(folder)
+        return Sweep(path, *sweeping.run_sweep(path, plan, display, parallel))
+
+    def slurm_sweep(
+        self,
+        grid: Mapping[str, Sequence[Any]],
+        folder: Path | str | None = None,
+        *,
+        strategies: str | Iterable[str] | None = None,
+        seeds: int | Iterable[int] = 1,
+        jobs: int | None = None,
+    ) -> Path:
+        """Prepare a sweep for Slurm; return the script for `sbatch` (`fedtempo sweep --slurm`).
+
+        The script has one task for each run that has not finished. jobs: number of tasks at the same time (no limit if
+        None). Others as in `sweep`; `collect_sweep` reads the results. Raises ConfigError if all runs have finished.
+        """
+        plan = sweeping.plan_sweep(self._config, grid, strategies, seeds)
+        return sweeping.slurm_script(sweeping.default_folder(plan) if folder is None else Path(folder), plan, jobs)
 
     def plan(self, strategies: str | Iterable[str] | None = None, *, display: Display = HIDDEN) -> Plan:
         """Predict schedules in seconds, without training: how busy clients are, groups alive, visits (`fedtempo plan`).
@@ -206,6 +256,38 @@ class Experiment:
         options = {} if begins is None else {"begins": begins}
         placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)
         return Tuning(self, placed, numbers, points)
+
+    def search(
+        self,
+        space: Mapping[str, str | Sequence[Any]],
+        strategies: str | Iterable[str] | None = None,
+        *,
+        trials: int = 20,
+        seeds: int | Iterable[int] = (101, 102),
+        workers: int = 1,
+        begins: Callable[[int, int], None] | None = None,
+    ) -> Tuning:
+        """Tune any keys with Optuna, with the same number of trials for each strategy (`fedtempo tune --over`).
+
+        space: by dotted key a range, "0.001:0.3:log" or "5:20" (whole numbers), or a list of values; a key
+        compare.<label>.<key> is for that strategy alone. trials: settings for each strategy, chosen by Optuna's TPE;
+        each is run with all seeds to the horizon, or to the target. seeds: others than run.seed and those of the
+        comparison. workers: as in `tune`; results do not depend on it. begins: called before each few trials with the
+        number done and the number of all, per strategy.
+
+        Raises ConfigError, before anything runs, for keys and values that are not usable, or if Optuna is not installed
+        (extra `tune`).
+        """
+        from fedtempo.studies.search import Choice, parse_values_of, search
+
+        labels, numbers = competitors(strategies or [self._config.label], self._config), whole_seeds(seeds)
+        wanted = {
+            key: parse_values_of(f"{key}={each}", each) if isinstance(each, str) else Choice(tuple(each))
+            for key, each in space.items()
+        }
+        options = {} if begins is None else {"begins": begins}
+        placed = search(self._config, labels, wanted, numbers, trials, workers=workers, **options)
+        return Tuning(self, placed, numbers)
 
     def advise(
         self,
@@ -305,20 +387,30 @@ class Experiment:
 
 
 def resume(
-    folder: Path | str, *, force: bool = False, sets: Iterable[str] = (), display: Display = HIDDEN
-) -> Result | Comparison:
-    """Continue the run, deployment or comparison in a folder.
+    folder: Path | str,
+    *,
+    force: bool = False,
+    sets: Iterable[str] = (),
+    jobs: int | None = 1,
+    display: Display = HIDDEN,
+) -> Result | Comparison | Sweep:
+    """Continue the run, deployment, comparison or sweep in a folder.
 
     A simulation ends with the same result as without the interruption, bit for bit. A finished simulation goes on if
     `sets` give it a later end (run.horizon=2000, run.max_commits, run.target_accuracy), and equals the longer run.
 
-    sets: "section.key=value" changes of its end, or of what no result depends on, such as executor.workers=4. Raises
-    ConfigError if there is nothing to resume, if a finished run cannot go on, or if what a result depends on has
-    changed (force: except versions and code); Interrupted if a comparison is interrupted again.
+    sets: "section.key=value" changes of its end, or of what no result depends on, such as executor.workers=4. jobs: of
+    a comparison or sweep, as in `Experiment.sweep`. Raises ConfigError if there is nothing to resume, if a finished run
+    cannot go on, or if what a result depends on has changed (force: except versions and code); Interrupted if it is
+    interrupted again.
     """
     folder = Path(folder)
     if (folder / comparison.PLAN).exists():
-        runs = comparison.resume(folder, sets, force=force, display=display)
+        planned = comparison.read_plan(folder)
+        parallel = jobs_for(planned.base, jobs)
+        runs = comparison.resume(folder, sets, force=force, display=display, jobs=parallel)
+        if planned.grid:
+            return collect_sweep(folder)
         return compared(map(Result.of, runs), list(dict.fromkeys(run.label for run in runs)))
     read: list[RecordedRun] = []
     if (deployment := remembered(folder)) is not None:

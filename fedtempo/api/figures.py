@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records
 from fedtempo.record.strict_json import write_text
+from fedtempo.report.look import SCREEN, Look, length_in
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -33,15 +34,37 @@ def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _matplotlib(runs: Runs, target: float | None) -> dict[str, Callable[[Path], None]]:
+def _matplotlib(runs: Runs, target: float | None, look: Look) -> dict[str, Callable[[Path], None]]:
     from fedtempo.report import figures
 
     return {
-        "accuracy": lambda path: figures.accuracy(runs, path, target=target),
-        "busy": lambda path: figures.busy(runs, path),
-        "alive": lambda path: figures.alive(runs, path),
-        "calendars": lambda path: figures.calendars(runs, path),
+        "accuracy": lambda path: figures.accuracy(runs, path, target=target, look=look),
+        "loss": lambda path: figures.loss(runs, path, look=look),
+        "busy": lambda path: figures.busy(runs, path, look=look),
+        "alive": lambda path: figures.alive(runs, path, look=look),
+        "staleness": lambda path: figures.staleness(runs, path, look=look),
+        "participation": lambda path: figures.who_takes_part(runs, path, look=look),
+        "calendars": lambda path: figures.calendars(runs, path, look=look),
+        "places": lambda path: figures.places(runs, path, look=look),
+        "labels": lambda path: figures.labels(runs, path, look=look),
     }
+
+
+def look_of(width: float | str | None, height: float | str | None, style: str | Iterable[str]) -> Look:
+    """Return the look of a paper's figure, or that of a screen if nothing is asked for.
+
+    width, height: "column", "page", a length such as "84mm", or inches. style: one style sheet or several, by name or
+    file.
+    """
+    styles = (style,) if isinstance(style, str) else tuple(style)
+    if width is None and height is None and not styles:
+        return SCREEN
+    sizes = [length_in(size) if isinstance(size, str) else size for size in (width, height)]
+    return Look(sizes[0], sizes[1], styles=styles, paper=True)
+
+
+FIGURES = tuple(_matplotlib({}, None, SCREEN))
+"""Names of figures, as on the page of a run."""
 
 
 class Pictures(abc.ABC):
@@ -76,17 +99,32 @@ class Pictures(abc.ABC):
         drawn.update_layout(template="plotly_white", showlegend=len(self.shown_runs) > 1 and bool(named))
         return drawn
 
-    def save_figure(self, name: str, path: Path | str) -> Path:
-        """Write a figure to a file: an interactive page for .html, otherwise PNG, SVG or PDF.
+    def save_figure(
+        self,
+        name: str,
+        path: Path | str,
+        *,
+        width: float | str | None = None,
+        height: float | str | None = None,
+        style: str | Iterable[str] = (),
+    ) -> Path:
+        """Write a figure to a file: an interactive page for .html, otherwise PDF with embedded fonts, SVG, EPS or PNG.
 
-        Papers' pictures there are of accuracy, busy, alive and calendars. Raises ConfigError for another name, RunError
-        where the file cannot be written. Returns the path.
+        name: as in `figure`. width, height: "column" (3.5 inches), "page" (7.16 inches), a length with a unit of in,
+        cm, mm or pt, such as "84mm", or inches. style: one of Matplotlib's style sheets or several, by name, file or
+        package. With any of these, the figure has small type and thin lines, as journals ask for; and without a width,
+        the style sheet's `figure.figsize`, or else a column's width.
+
+        Raises ConfigError for another name, a length or a style sheet that does not exist, or if the runs have nothing
+        to draw, RunError if the file cannot be written. Returns the path.
         """
-        path = Path(path)
+        path, look = Path(path), look_of(width, height, style)
         if path.suffix == ".html":
+            if look != SCREEN:
+                raise ConfigError(f"{path}: width, height and style are for PDF, SVG, EPS and PNG")
             write_text(path, self.figure(name).to_html(include_plotlyjs=True))
         else:
-            self._drawn(name, _matplotlib(self.shown_runs, self.shown_target))(path)
+            self._drawn(name, _matplotlib(self.shown_runs, self.shown_target, look))(path)
         return path
 
     @staticmethod

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.api.paths import Paths, path_list
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import load_run
+from fedtempo.report.look import NothingToDraw
 from fedtempo.studies.same_work import check_same_work
 
 if TYPE_CHECKING:
+    from fedtempo.api.results import Comparison
     from fedtempo.record.prediction import Predicted
 
 
@@ -30,6 +32,53 @@ def report_runs(folders: Paths, out: Path | str | None = None) -> Path:
     page = Path(out) if out is not None else given[0] / "report.html"
     write_report(page, runs)
     return page
+
+
+def save_figures(
+    name: str,
+    folders: Paths,
+    out: Path | str | None = None,
+    *,
+    width: float | str | None = "column",
+    height: float | str | None = None,
+    style: str | Iterable[str] = (),
+) -> list[Path]:
+    """Draw a figure of runs for a paper, or all figures that they have; return the files (`fedtempo figure`).
+
+    name: as in `Comparison.save_figure`, or "all". folders: of runs; any other folder stands for the runs directly in
+    it. out: the file, or the folder if name is "all" (default: `<name>.pdf`, figures). width, height, style: as in
+    `Comparison.save_figure`. Raises ConfigError, with a list, for another name, if runs with the same label differ in
+    more than their seeds, or if there is nothing to draw.
+    """
+    from fedtempo.api.figures import FIGURES
+    from fedtempo.api.results import Result, compared
+    from fedtempo.api.tables import table_runs
+    from fedtempo.studies.tables.runs import check_one_setting, plan_competitors
+
+    if name not in (*FIGURES, "all"):
+        raise ConfigError(f"figure {name!r}: no such figure{nearest(name, [*FIGURES, 'all'])}")
+    given = path_list("folders", folders)
+    labels = [each.label for folder in given for each in plan_competitors(folder)]
+    shown = compared((Result.of(load_run(folder)) for folder in _run_folders(given)), labels)
+    for label, own in shown.results.items():
+        check_one_setting(table_runs(own), f"{label} in the figure", "draw them in figures of their own")
+    look: dict[str, Any] = {"width": width, "height": height, "style": style}
+    if name != "all":
+        return [shown.save_figure(name, out or f"{name}.pdf", **look)]
+    folder = Path(out or "figures")
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [path for each in FIGURES if (path := _drawn(shown, each, folder / f"{each}.pdf", look)) is not None]
+    if not drawn:
+        raise ConfigError("figure 'all': the runs have nothing to draw")
+    return drawn
+
+
+def _drawn(shown: Comparison, name: str, path: Path, look: dict[str, Any]) -> Path | None:
+    """Return the file of a figure; None if the runs have nothing to draw there."""
+    try:
+        return shown.save_figure(name, path, **look)
+    except NothingToDraw:
+        return None
 
 
 def compare_with_deployment(simulated: Path | str, deployed: Path | str) -> list[Predicted]:

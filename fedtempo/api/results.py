@@ -27,6 +27,7 @@ from fedtempo.runs.models import TrainedModel, TrainedModels, model_path, read_m
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
 from fedtempo.studies.plan_explained import clients_in_order, explain_plan
+from fedtempo.studies.tables.runs import plan_competitors
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -278,7 +279,19 @@ class Comparison(Pictures):
         means of accuracy, busy ratio, staleness, visits, commits and bytes moved.
         """
         facts = self.facts["strategies"]
-        return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
+        return frames.frame([{"strategy": label, **over_seeds(fields)} for label, fields in facts.items()])
+
+    def format_table(
+        self,
+        to: str = "markdown",
+        rows: str | Iterable[str] | None = None,
+        columns: str | Iterable[str] | None = None,
+        **options: Any,
+    ) -> str:
+        """Return a table for a paper, as LaTeX, Markdown or CSV (`fedtempo table`); see `fedtempo.format_table`."""
+        from fedtempo.api.tables import format_runs, table_runs
+
+        return format_runs(table_runs(self), to, rows, columns, **options)
 
     def curve(self) -> DataFrame:
         """Return one row per evaluation: strategy, seed, time (s), version, accuracy, loss."""
@@ -385,7 +398,7 @@ def open_comparison(folder: Path | str) -> Comparison:
     found = [open_run(path.parent) for path in sorted(folder.glob("*/run.sqlite")) if not path.parent.is_symlink()]
     if not found:
         raise ConfigError(f"{folder} holds no run folders")
-    return compared(found, _asked_order(folder))
+    return compared(found, [each.label for each in plan_competitors(folder)])
 
 
 def compared(results: Iterable[Result], labels: Sequence[str] = ()) -> Comparison:
@@ -395,16 +408,6 @@ def compared(results: Iterable[Result], labels: Sequence[str] = ()) -> Compariso
     for result in sorted(results, key=lambda run: (order.get(run.label, len(order)), run.label, run.seed)):
         grouped.setdefault(result.label, []).append(result)
     return Comparison(grouped)
-
-
-def _asked_order(folder: Path) -> list[str]:
-    """Return the labels of a comparison's strategies in order; empty if the folder does not record them."""
-    import tomllib
-
-    from fedtempo.record.reading import read_table
-
-    labels = (read_table(folder, PLAN, tomllib.loads) or {}).get("strategies", [])
-    return list(map(str, labels)) if isinstance(labels, list) else []
 
 
 def _row(result: Result) -> dict[str, Any]:
@@ -417,7 +420,7 @@ def _row(result: Result) -> dict[str, Any]:
     return _known(row)
 
 
-def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
+def over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
     time, final, moved = fields["time_to_target_s"], fields["final_accuracy"], fields["bytes"]
     ways = [moved[way]["mean"] for way in ("down", "up", "relay")]
     row = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.report import frames
 from fedtempo.runs.config import flat
+from fedtempo.studies.grids import short_keys
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Tuning:
     """What tuning found.
 
-    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid.
+    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid of `tune`.
     """
 
     base: Experiment
@@ -60,13 +61,14 @@ class Tuning:
         return "\n".join(comparison_lines(self.base.config, each, self.best[each]) for each in labels)
 
     def table(self) -> DataFrame:
-        """Return one row per setting, each strategy's best first: strategy, lr, how long it was tried (s), median time
-        to target (s; infinite if most seeds did not reach it), mean of the best accuracies, runs that diverged."""
+        """Return one row per setting, each strategy's best first: strategy, its values, how long it was tried (s),
+        median time to target (s; infinite if most seeds did not reach it), mean of the best accuracies, runs that
+        diverged."""
         return frames.frame(
             [
                 {
                     "strategy": label,
-                    "lr": place.trial.changes["training.lr"],
+                    **{short_keys(list(place.trial.changes))[key]: v for key, v in place.trial.changes.items()},
                     "tried_s": place.horizon_s,
                     "time_to_target_s": place.trial.median_s,
                     "best_accuracy": statistics.fmean(place.trial.accuracies),

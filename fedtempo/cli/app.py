@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedtempo.cli import catalogue, deploy, doctor, records, reproduce, runs, studies
+from fedtempo.cli import catalogue, deploy, doctor, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
@@ -54,10 +54,13 @@ for _command, _arguments in (
     (runs.run, "run configs/fedhusky.toml --set strategy.pace=0.9 --seed 7"),
     (runs.resume, "resume runs/20260102-101500-fedhusky-seed1"),
     (runs.compare, "compare configs/fedhusky.toml --strategies fedhusky,fedavg --seeds 1-3"),
+    (sweeps.sweep, "sweep configs/fedavg.toml --grid training.lr=0.1,0.3 --seeds 1-5"),
     (studies.tune, "tune configs/psfl.toml --strategies psfl,fedavg --lr 0.3:0.01"),
     (studies.plan, "plan configs/fedhusky.toml --strategies fedhusky,hybrid --out pictures"),
     (studies.advise, "advise configs/fedhusky.toml --budget 80"),
     (records.report, "report runs/first runs/second --out both.html"),
+    (papers.table, "table runs/first --to latex --columns time_to_target,final_accuracy"),
+    (papers.figure, "figure accuracy runs/first --out accuracy.pdf --width 84mm"),
     (records.watch, "watch runs/first"),
     (records.export, "export runs/first --to csv"),
     (runs.check, "check configs/fedhusky.toml --set run.horizon=50"),

@@ -35,6 +35,11 @@ def _configuration(path: Path) -> Path:
     return path
 
 
+def optional_configuration(path: Path | None) -> Path | None:
+    """Do as for a configuration that must be given, if there is one."""
+    return None if path is None else _configuration(path)
+
+
 def _runs(paths: list[Path]) -> list[Path]:
     """Report folders without runs before anything slow is imported."""
     for path in paths:
@@ -55,6 +60,7 @@ Local = Annotated[
         help="number of clients to start on this machine, with a SuperLink (default: join the one in \\[deploy])"
     ),
 ]
+Jobs = Annotated[int, typer.Option(help="number of parallel runs")]
 Seed = Annotated[int | None, typer.Option(help="random seed; same as --set run.seed=N")]
 Track = Annotated[str | None, typer.Option(help="trackers to log to: tensorboard, mlflow, wandb; comma-separated")]
 LogFormat = Annotated[
@@ -134,8 +140,19 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
+_COMPLETION = {"install_completion": "Install completion of the shell.", "show_completion": "Show it, to copy it."}
+"""Help of Typer's options in fewer lines."""
+
+
 class Group(TyperGroup):
     """A group of commands that suggests the right name for a wrong one, once, with any version of Typer and Click."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        for param in params:
+            if param.name in _COMPLETION:
+                param.help = _COMPLETION[param.name]  # type: ignore[attr-defined]
+        return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:

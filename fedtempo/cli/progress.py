@@ -84,6 +84,18 @@ def terminal(console: Console, log_format: logs.Format | None = None, deployed: 
 
 
 @contextlib.contextmanager
+def following(jobs: int | None, display: Display) -> Iterator[Display]:
+    """Yield how runs are followed: by `display` one after another, by their number if they are parallel."""
+    if jobs == 1:
+        yield display
+        return
+    from fedtempo.studies.display import Display
+
+    with Console(stderr=True, emoji=False).status("starting") as status:
+        yield Display(say=status.update)
+
+
+@contextlib.contextmanager
 def _observed(config: Config, folder: Path, log_format: logs.Format | None) -> Iterator[tuple[Observer, ...]]:
     """Yield the observers of a run in a folder: its trackers, and the log if it has a format."""
     from fedtempo.report.trackers.tracking import tracked

@@ -11,6 +11,7 @@ from fedtempo.cli.options import OneRun, Runs, console
 
 if TYPE_CHECKING:
     from fedtempo.api.results import Comparison, Result
+    from fedtempo.api.sweeps import Sweep
 
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C has ended."""
@@ -116,3 +117,18 @@ def show_comparison(folder: Path, compared: Comparison) -> None:
 
     console.print(comparison_table(compared.facts, console.width))
     console.print(f"{folder}/report.html", style="cyan", soft_wrap=True)
+
+
+def show_sweep(swept: Sweep) -> None:
+    """Show the finished runs of a sweep, and say which are missing."""
+    from fedtempo.report.table import comparison_table
+    from fedtempo.studies.sweep import TABLES
+
+    console.print(comparison_table(swept.facts, console.width))
+    for name in [*TABLES, "report.html"]:
+        if (swept.folder / name).exists():
+            console.print(f"{swept.folder / name}", style="cyan", soft_wrap=True)
+    if swept.missing:
+        some = ", ".join(swept.missing[:3]) + (", ..." if len(swept.missing) > 3 else "")
+        of = len(swept.missing) + len(swept.runs)
+        console.print(f"{len(swept.missing)} of {of} runs have not finished: {some}", style="yellow", soft_wrap=True)

@@ -10,6 +10,7 @@ import typer
 
 from fedtempo.cli.options import (
     ConfigFile,
+    Jobs,
     LogFormat,
     Out,
     Seed,
@@ -22,7 +23,7 @@ from fedtempo.cli.options import (
     parse_seeds,
     tracker_sets,
 )
-from fedtempo.cli.records import show_comparison, show_result
+from fedtempo.cli.records import show_comparison, show_result, show_sweep
 
 
 def demo(
@@ -68,7 +69,9 @@ def run(
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(help="folder of a run, deployment or comparison", show_default=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="folder of a run, deployment, comparison or sweep", show_default=False)
+    ],
     set_: Annotated[
         list[str],
         typer.Option(
@@ -78,23 +81,30 @@ def resume(
         ),
     ] = [],  # noqa: B006
     force: Annotated[bool, typer.Option("--force", help="resume even if versions or code have changed")] = False,
+    jobs: Jobs = 1,
     log_format: LogFormat = None,
 ) -> None:
-    """Continue an interrupted run, comparison or deployment.
+    """Continue an interrupted run, comparison, sweep or deployment.
 
     A simulation ends with the same result as without the interruption, bit for bit. With a later end (--set
     run.horizon=2000), a finished run continues, too.
     """
     from fedtempo.api.experiment import resume
     from fedtempo.api.results import Result
-    from fedtempo.cli.progress import sigterm_interrupts, terminal
+    from fedtempo.api.sweeps import Sweep
+    from fedtempo.cli.progress import following, sigterm_interrupts, terminal
     from fedtempo.deploy.run import remembered
 
     deployed = remembered(folder) is not None
-    with sigterm_interrupts() if deployed else contextlib.nullcontext():
-        resumed = resume(folder, force=force, sets=set_, display=terminal(console, log_format, deployed))
+    with (
+        sigterm_interrupts() if deployed else contextlib.nullcontext(),
+        following(jobs, terminal(console, log_format, deployed)) as display,
+    ):
+        resumed = resume(folder, force=force, sets=set_, jobs=jobs, display=display)
     if isinstance(resumed, Result):
         show_result(resumed)
+    elif isinstance(resumed, Sweep):
+        show_sweep(resumed)
     else:
         show_comparison(folder, resumed)
 
@@ -104,6 +114,7 @@ def compare(
     strategies: Strategies,
     seeds: Annotated[str, typer.Option(help="seeds, such as 1-5 or 1,3,7")] = "1",
     out: Out = None,
+    jobs: Jobs = 1,
     set_: Sets = [],  # noqa: B006
     track: Track = None,
     log_format: LogFormat = None,
@@ -114,12 +125,14 @@ def compare(
     """
     numbers = parse_seeds(seeds)
     experiment = experiment_of(config, [*set_, *tracker_sets(track)], strategies=strategies)
-    from fedtempo.cli.progress import terminal
+    from fedtempo.cli.progress import following, terminal
     from fedtempo.report.trackers import make_trackers
 
     make_trackers(experiment.config.run.track)  # what is not installed is reported before anything runs
     folder = new_run_folder(out, "compare", numbers[0])
-    show_comparison(folder, experiment.compare(strategies, numbers, folder, display=terminal(console, log_format)))
+    with following(jobs, terminal(console, log_format)) as display:
+        compared = experiment.compare(strategies, numbers, folder, jobs=jobs, display=display)
+    show_comparison(folder, compared)
 
 
 def check(config: ConfigFile, set_: Sets = []) -> None:  # noqa: B006

@@ -28,15 +28,26 @@ def tune(
         float | None,
         typer.Option(help="budget per strategy and seed, in horizons (default: 2/3 of the number of learning rates)"),
     ] = None,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            "--over",
+            help="key to tune by Optuna: KEY=low:high\\[:log] or KEY=value,value; can be repeated",
+        ),
+    ] = [],  # noqa: B006
+    trials: Annotated[int, typer.Option(help="with --over: settings per strategy")] = 20,
     workers: Annotated[
         int | None, typer.Option(help="number of parallel runs (default: number of usable CPUs)")
     ] = None,
     set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Find each strategy's learning rate with the same budget.
+    """Tune each strategy's settings with the same budget.
 
-    By successive halving on one grid.
+    Successive halving over learning rates, or Optuna over any keys (--over).
     """
+    if over:
+        _tune_over(over, config, strategies, trials, parse_seeds(seeds), workers, set_)
+        return
     numbers, grid = parse_seeds(seeds), _range(lr)
     experiment = experiment_of(config, set_, strategies=strategies)
     from fedtempo.parts.machine import usable_cpus
@@ -61,6 +72,41 @@ def tune(
             begins=begins,
         )
     _show_tuning(tuning)
+
+
+def _tune_over(
+    over: list[str],
+    config: Path,
+    strategies: str,
+    trials: int,
+    seeds: list[int],
+    workers: int | None,
+    sets: list[str],
+) -> None:
+    from fedtempo.studies.search import at_ends, parse_space, search_table
+
+    space = parse_space(over)
+    experiment = experiment_of(config, sets, strategies=strategies)
+    from fedtempo.parts.machine import usable_cpus
+
+    with console.status("starting") as status:
+        tuning = experiment.search(
+            {text.partition("=")[0].strip(): text.partition("=")[2].strip() for text in over},
+            strategies,
+            trials=trials,
+            seeds=seeds,
+            workers=workers or usable_cpus(),
+            begins=lambda done, of: status.update(f"{done} of {of} settings tried for each strategy"),
+        )
+    for label, places in tuning.placed.items():
+        console.print(search_table(label, places, seeds))
+    console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
+    for label, places in tuning.placed.items():
+        if places[0].trial.diverged:
+            console.print(f"# {label}: runs diverged with every setting; try other ranges", style="yellow")
+        console.print(tuning.toml(label), markup=False, highlight=False, soft_wrap=True)
+        for key in at_ends(space, label, places[0].trial.changes):
+            console.print(f"# {label}: the best {key} is at the end of its range; try a wider one", style="yellow")
 
 
 def plan(

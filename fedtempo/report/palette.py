@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_VIBRANT = ("#0077BB", "#EE7733", "#009988", "#EE3377", "#33BBEE", "#CC3311", "#999999")
+VIBRANT = ("#0077BB", "#EE7733", "#009988", "#EE3377", "#33BBEE", "#CC3311", "#999999")
 _MUTED = (
     "#332288",
     "#88CCEE",
@@ -22,12 +22,12 @@ _DASHES = ("solid", "dash", "dot", "dashdot")
 
 def strategy_colours(labels: Sequence[str]) -> dict[str, str]:
     """Return a colour for each strategy in the given order; colours repeat after seven."""
-    return {label: _VIBRANT[i % len(_VIBRANT)] for i, label in enumerate(labels)}
+    return {label: VIBRANT[i % len(VIBRANT)] for i, label in enumerate(labels)}
 
 
 def strategy_dashes(labels: Sequence[str]) -> dict[str, str]:
     """Return a line style for each strategy, which distinguishes strategies with the same colour."""
-    return {label: _DASHES[i // len(_VIBRANT) % len(_DASHES)] for i, label in enumerate(labels)}
+    return {label: _DASHES[i // len(VIBRANT) % len(_DASHES)] for i, label in enumerate(labels)}
 
 
 def category_colour(index: int) -> str:

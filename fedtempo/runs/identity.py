@@ -14,7 +14,7 @@ from fedtempo.record.folder import versions
 from fedtempo.record.strict_json import plain
 from fedtempo.runs.config import Config
 
-_FREE = {
+FREE = {
     "run": ("checkpoint_every", "keep", "record", "track", "verify"),
     "deploy": (
         "superlink",
@@ -52,7 +52,7 @@ def identity(config: Config, data_sha256: str) -> dict[str, Any]:
 def settings(config: Config) -> dict[str, Any]:
     """Return the tables of a configuration that results depend on, as JSON values."""
     tables = {name: table for name, table in config.tables.items() if name not in ("compare", "executor")}
-    for name, free in _FREE.items():
+    for name, free in FREE.items():
         if name in tables:
             tables[name] = {key: value for key, value in tables[name].items() if key not in free}
     if (sha256 := config.initial.sha256()) is not None:  # the file may move

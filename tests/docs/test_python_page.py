@@ -11,11 +11,18 @@ import pytest
 import typer.main
 
 import fedtempo
-from fedtempo import Comparison, Experiment, Plan, Result, Tuning
+from fedtempo import Comparison, Experiment, Plan, Result, Sweep, Tuning
 from fedtempo.cli import app
 from tests.docs.blocks import ROOT
 
-OBJECTS = {"experiment": Experiment, "result": Result, "comparison": Comparison, "plan": Plan, "tuning": Tuning}
+OBJECTS = {
+    "experiment": Experiment,
+    "result": Result,
+    "comparison": Comparison,
+    "sweep": Sweep,
+    "plan": Plan,
+    "tuning": Tuning,
+}
 REFERENCE = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
 
 

@@ -1,9 +1,13 @@
 """Figures for papers are written in the requested format."""
 
+import re
+
 import pytest
 
+from fedtempo.api.figures import FIGURES, _matplotlib, _plotly
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.report import figures
+from fedtempo.report.look import PAPER, Look, length_in
 
 
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
@@ -35,3 +39,67 @@ def test_figures_without_content_are_rejected(fakes, by_strategy, tmp_path):
         figures.calendars({}, tmp_path / "a.png")
     with pytest.raises(RunError, match=r"a\.png could not be written"):
         figures.alive(by_strategy, tmp_path / "missing" / "a.png")
+
+
+def pdf_width_points(path):
+    box = re.search(rb"/MediaBox \[ ?([\d. ]+)\]", path.read_bytes())
+    return float(box[1].split()[2])
+
+
+def test_every_figure_of_the_page_can_be_drawn_for_a_paper(by_strategy, tmp_path):
+    group = {label: runs[:2] for label, runs in by_strategy.items()}
+    assert list(_matplotlib(group, 0.8, PAPER)) == list(_plotly(group, 0.8)) == list(FIGURES)
+    for name, draw in _matplotlib(group, 0.8, PAPER).items():
+        path = tmp_path / f"{name}.pdf"
+        draw(path)
+        content = path.read_bytes()
+        assert pdf_width_points(path) == pytest.approx(3.5 * 72)
+        assert b"/FontFile2" in content, name  # TrueType, which is what Type 42 embeds
+        assert b"/Type3" not in content
+        assert b"/CreationDate" not in content
+
+
+def test_widths_have_units():
+    assert length_in("column") == 3.5
+    assert length_in("84mm") == pytest.approx(3.307, abs=1e-3)
+    assert length_in("8.4cm") == pytest.approx(length_in("84mm"))
+    assert length_in("252pt") == pytest.approx(3.487, abs=1e-3)  # LaTeX's points, 72.27 to an inch
+    for text in ("84", "84px", "wide", "mm", "0mm", "9999mm"):
+        with pytest.raises(ConfigError, match=f"width or height {text}: "):
+            length_in(text)
+
+
+def test_style_sheets_decide_colours_sizes_and_fonts(by_strategy, tmp_path):
+    from matplotlib import rcParams
+
+    before = dict(rcParams)
+    sheet = tmp_path / "mine.mplstyle"
+    sheet.write_text("figure.figsize: 3.3, 2.5\naxes.prop_cycle: cycler('color', ['123456', '654321'])\n")
+    group = {label: by_strategy[label][:1] for label in ("fedhusky", "hybrid", "fedavg")}
+    figures.accuracy(group, tmp_path / "styled.svg", look=Look(styles=(str(sheet),), paper=True))
+    text = (tmp_path / "styled.svg").read_text()
+    assert 'width="237.6pt" height="180pt"' in text  # the sheet's inches
+    assert text.count("#123456") > text.count("#654321") > 0  # the third strategy has the first colour again,
+    assert "stroke-dasharray" in text  # in dashes
+    figures.accuracy(group, tmp_path / "wide.svg", look=Look(width=6.6, styles=(str(sheet),), paper=True))
+    assert 'width="475.2pt" height="360pt"' in (tmp_path / "wide.svg").read_text()
+    assert dict(rcParams) == before
+    with pytest.raises(ConfigError, match=r"style 'ggplott': neither a file nor one.*did you mean 'ggplot'"):
+        figures.accuracy(group, tmp_path / "a.svg", look=Look(styles=("ggplott",)))
+
+
+def test_legends_fit_the_width(by_strategy, tmp_path):
+    named = {f"a strategy with a long name {i}": by_strategy["fedavg"][:1] for i in range(4)}
+    figures.accuracy(named, tmp_path / "narrow.svg", look=PAPER)
+    figures.accuracy(named, tmp_path / "wide.svg", look=Look(width=14.0, paper=True))
+    heights = [
+        [float(y) for y in re.findall(r'<g id="text_\d+">.*?translate\([\d.]+ ([\d.]+)\)', text, re.DOTALL)]
+        for text in ((tmp_path / name).read_text() for name in ("narrow.svg", "wide.svg"))
+    ]
+    rows = [len({round(y) for y in each[-4:]}) for each in heights]
+    assert rows == [4, 1]
+
+
+def test_a_format_that_does_not_exist_gets_the_list(by_strategy, tmp_path):
+    with pytest.raises(ConfigError, match=r"a\.xyz: no format of a figure.*pdf"):
+        figures.alive(by_strategy, tmp_path / "a.xyz")

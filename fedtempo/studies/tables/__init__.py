@@ -1,0 +1,1 @@
+"""Tables for papers: runs arranged by strategies and settings, as LaTeX, Markdown or CSV."""
