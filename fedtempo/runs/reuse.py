@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import ConfigError
 from fedtempo.record.folder import processor, versions
 from fedtempo.record.result_store import ResultStore
@@ -41,20 +42,21 @@ def reusing(config: Config, world: World, job: Job, make: Callable[[], Executor]
     Raises ConfigError if the store cannot be used, or code that results depend on has no file.
     """
     settings = config.executor
-    folder = default_folder() if settings.reuse_folder is None else Path(settings.reuse_folder).expanduser()
     model = job.model()
     recipes = recipes_of(config, world, model)
     try:
-        store = ResultStore(folder, settings.reuse_bytes)
+        store = ResultStore(_folder(settings.reuse_folder), settings.reuse_bytes)
     except ConfigError as error:
         raise ConfigError(f"executor.reuse_folder: {error}") from error
     return Reusing(make, store, recipes, model)
 
 
-def default_folder() -> Path:
-    """Return the user's folder for results: in $XDG_CACHE_HOME, or ~/.cache."""
-    cache_home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache_home) if os.path.isabs(cache_home) else Path.home() / ".cache") / "fedtempo" / "results"
+def _folder(configured: str | None) -> Path:
+    if configured is not None:
+        return Path(configured).expanduser()
+    if (caches := cache_folder()) is None:
+        raise ConfigError("is missing, and this user has no home folder")
+    return caches / "results"
 
 
 def recipes_of(config: Config, world: World, model: FlatModel) -> Recipes:

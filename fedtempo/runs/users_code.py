@@ -68,7 +68,7 @@ def unchanged(files: Iterable[Path]) -> bytes:
 
 def _is_users(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and not file.startswith(_installed_under())
+    return isinstance(file, str) and os.path.isabs(file) and not file.startswith(_installed_under())
 
 
 @cache

@@ -69,7 +69,7 @@ class ExecutorSettings:
     ] = 10 * 2**30
     reuse_folder: Annotated[
         str | None,
-        Doc("folder of this store, on a local disk (default: fedtempo/results in $XDG_CACHE_HOME, or in ~/.cache)"),
+        Doc("folder of this store, on a local disk (default: results in fedtempo's cache folder, ~/.cache/fedtempo)"),
     ] = None
 
     def __post_init__(self) -> None:

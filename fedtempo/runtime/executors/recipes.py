@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.federation import Model
+from fedtempo.learning.privacy import private_mean
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Carried, Rows
 from fedtempo.runtime.executors.arithmetic import Statistics
@@ -78,7 +79,10 @@ class Recipes:
         """
         try:
             if isinstance(function, ServerCall):
-                what = encoded((function.function, *function.arguments))
+                positional, named = function.arguments
+                if function.function is private_mean:  # its generator is made for this call alone
+                    named = {**named, "rng": named["rng"].bit_generator.state}
+                what = encoded((function.function, positional, named))
             else:
                 what = encoded(function)
             combine = b"" if statistics is None else encoded(statistics.combine)
