@@ -24,9 +24,24 @@ from fedtempo.errors import ConfigError
 log = logging.getLogger("fedtempo")
 
 _INDEX, _CONTENTS, _NEW, _LOCK = "index.sqlite", "contents", "new", ".lock"
-_OWN = {_INDEX, f"{_INDEX}-wal", f"{_INDEX}-shm", _CONTENTS, _NEW, _LOCK}
+_INDEX_FILES = tuple(_INDEX + suffix for suffix in ("", "-wal", "-shm", "-journal"))
+_OWN = {*_INDEX_FILES, _CONTENTS, _NEW, _LOCK}
 _APPLICATION, _FORMAT = 0x46544D50, 1
 """`application_id` and `user_version` of the index."""
+
+_INDEX_ERRORS = sqlite3.Error, UnicodeDecodeError
+"""Errors of queries; the second if SQLite's message quotes damaged names."""
+_PASSING = {
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+}
+"""SQLite's codes of errors that say nothing about the index's content."""
 
 _HASH_BYTES, _CHECK_BYTES = 32, 16
 _INDEX_SHARE = 0.1
@@ -175,11 +190,11 @@ class ResultStore:
             with FileLock(self.folder / _LOCK, timeout=_PATIENCE_S):
                 try:
                     self._connection = self._connected()
-                except sqlite3.OperationalError as error:
-                    raise ConfigError(f"{self.folder / _INDEX} cannot be opened: {error}") from error
-                except sqlite3.DatabaseError as error:
+                except _INDEX_ERRORS as error:
+                    if not _is_damage(error):
+                        raise ConfigError(f"{self.folder / _INDEX} cannot be opened: {error}") from error
                     log.warning("%s is damaged (%s); the store begins anew", self.folder / _INDEX, error)
-                    self._delete_all()
+                    self._delete_index()
                     self._connection = self._connected()
                 self._tidy()
         except Timeout:
@@ -213,7 +228,7 @@ class ResultStore:
             return None
         try:
             return self._connection.execute(query, (key,)).fetchone()
-        except sqlite3.Error as error:
+        except _INDEX_ERRORS as error:
             self._failed(error)
             return None
 
@@ -224,25 +239,25 @@ class ResultStore:
         try:
             with _transaction(connection):
                 change(connection)
-        except (sqlite3.Error, OSError) as error:
+        except (*_INDEX_ERRORS, OSError) as error:
             self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        """Use the store no more; a damaged index is found and replaced when it is opened next."""
+        """Use the store no more; delete a damaged index."""
         log.warning("%s: %s; from now on no results are reused or kept", self.folder, error)
         self._end()
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        if _is_damage(error):
             with contextlib.suppress(OSError):
-                self._delete_all()
+                self._delete_index()
 
     def _end(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(*_INDEX_ERRORS):
                 self._connection.close()
             self._connection = None
 
-    def _delete_all(self) -> None:
-        for name in (_INDEX, f"{_INDEX}-wal", f"{_INDEX}-shm"):
+    def _delete_index(self) -> None:
+        for name in _INDEX_FILES:
             (self.folder / name).unlink(missing_ok=True)
 
     # Files
@@ -298,7 +313,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(*_INDEX_ERRORS):
             connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
@@ -336,5 +351,15 @@ def _read(path: Path, size: int) -> bytes | None:
         return None
     except OSError:  # a link
         return b""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return b""
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(size + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        return file.read(size + 1)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error means that the index is damaged, not that it cannot be used now."""
+    if isinstance(error, OSError):
+        return False
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING

@@ -95,13 +95,8 @@ class Recipes:
         return settings + self.users_code() if names_code else settings
 
     def _key(self, kind: bytes, what: Sequence[bytes], models: Sequence[Key]) -> Key:
-        digest = hashlib.sha256(self.common)
-        for part in (kind, *what):
-            digest.update(b"%d " % len(part))
-            digest.update(part)
-        for model in models:
-            digest.update(model)
-        return digest.digest()
+        parts = [b"%d %b" % (len(part), part) for part in (kind, *what)]
+        return hashlib.sha256(b"".join([self.common, *parts, *models])).digest()
 
 
 @lru_cache(maxsize=4096)

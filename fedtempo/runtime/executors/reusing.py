@@ -173,7 +173,7 @@ class Reusing:
             return lambda: _made_by(pending.result())
 
         if (stored := self._found(what, key)) is not None:
-            statistics, flaw, keeps = decode(json.loads(stored.answer), [])
+            statistics, flaw, keeps = json.loads(stored.answer)
             made = self._from_store(key, stored, inputs, start)
             if keeps:
                 made[1].is_state = True
@@ -183,7 +183,7 @@ class Reusing:
         def finish(trained: Trained) -> Trained:
             keeps = trained.state is not None
             known = [self._known(made, keeps and i == 1) for i, made in enumerate(_made_by(trained))]
-            self._add(key, [encode(trained.statistics, _no_model), trained.flaw, keeps], known)
+            self._add(key, [trained.statistics, trained.flaw, keeps], known)
             state = known[1] if keeps else None
             return Trained(known[0], trained.statistics, trained.flaw, state, tuple(known[2 if keeps else 1 :]))
 
