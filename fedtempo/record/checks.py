@@ -81,9 +81,12 @@ class _Health(_Part):
     warnings: list[Text]
 
 
+_Shape = Annotated[list[Annotated[int, Ge(1)]], MaxLen(10)]
+
+
 class _Network(_Part):
-    input_shape: Annotated[list[Annotated[int, Ge(1)]], MaxLen(10)]
-    inputs: Literal["numbers", "symbols"]
+    input_shape: _Shape | Annotated[list[_Shape], MaxLen(100)] | Annotated[dict[Text, _Shape], MaxLen(100)]
+    inputs: Literal["numbers", "symbols", "several"]
     outputs: Annotated[int, Ge(1)]
 
 
@@ -92,6 +95,11 @@ class _BestModel(_Part):
     time_s: Time
     accuracy: Annotated[float, Interval(ge=-1, le=1)]
     loss: float
+    sha256: Text
+
+
+class _ClientLayers(_Part):
+    clients: Whole
     sha256: Text
 
 
@@ -122,6 +130,7 @@ class Facts(_Part):
     deployment: bool | None = None
     model_sha256: Text | None = None
     best_model: _BestModel | None = None
+    client_layers: _ClientLayers | None = None
     events_sha256: Text | None = None
     wall_s: Time | None = None
     version: Text | None = None

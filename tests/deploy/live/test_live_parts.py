@@ -28,7 +28,7 @@ LOCAL = {"model.local": ["3.*"]}
 def settings(strategy: str = "fedavg", **changes: Any) -> Config:
     tables = {**TABLES, "model": {"network": NETWORK}, "strategy": {"name": strategy}}
     keys = {name.replace("__", "."): value for name, value in changes.items()}
-    return parse(tables).with_changes({"run.max_commits": 4, "run.horizon": 20.0, **LOCAL, **keys})
+    return parse(tables).with_changes({"run.max_commits": 4, "run.horizon": 600.0, **LOCAL, **keys})
 
 
 def clients(folder: Path | None = None, **more: Any) -> list[Answers]:
@@ -62,6 +62,17 @@ def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path: Path, strategy: s
     assert deployed["model_sha256"] == simulated["model_sha256"]
     assert deployed["final_loss"] == simulated["final_loss"]
     assert deployed["bytes"]["up"] == simulated["bytes"]["up"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_steps_at_the_server_are_those_of_a_simulation_even_if_it_was_killed(tmp_path: Path, optimizer: str) -> None:
+    step = {"kind": "sgd", "momentum": 0.9} if optimizer == "sgd" else optimizer
+    config = settings(server__optimizer=step, run__checkpoint_every=0.001)
+    simulated, _, _ = run(config.with_changes({"run.evaluate_clients": 0}))
+    grid = Loopback(clients())
+    killed(config, tmp_path / "run", grid, 5)
+    assert resumed(config, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
+    grid.close()
 
 
 @pytest.mark.parametrize("strategy", ["fedavg", "scaffold"])
