@@ -69,7 +69,7 @@ def code_sha256(config: Config) -> str:
     """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names."""
     modules = {text.partition(":")[0] for text in _texts(config.tables) if ":" in text}
     named = [getattr(sys.modules.get(module), "__file__", None) for module in sorted(modules)]
-    return _sha256([Path(file) for file in named if file is not None], _own_code_sha256())
+    return _sha256([Path(file) for file in named if file is not None], own_code_sha256())
 
 
 def deciding_files() -> list[Path]:
@@ -79,7 +79,8 @@ def deciding_files() -> list[Path]:
 
 
 @lru_cache(maxsize=1)
-def _own_code_sha256() -> str:
+def own_code_sha256() -> str:
+    """Return the hash of fedtempo's `deciding_files`."""
     return _sha256(deciding_files())
 
 

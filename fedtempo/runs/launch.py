@@ -29,6 +29,7 @@ from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_tim
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.executors import Executor
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.executors.none import NoTraining
@@ -255,6 +256,15 @@ def make_executor(config: Config, world: World) -> Executor:
     if settings.kind == "none":
         model = job.model()
         return NoTraining(model.size_bytes, model.base_bytes, model.vector_bytes)
+    if settings.reuse:
+        from fedtempo.runs.reuse import reusing
+
+        return reusing(config, world, job, partial(_training_executor, settings, job))
+    return _training_executor(settings, job)
+
+
+def _training_executor(settings: ExecutorSettings, job: Job) -> Executor:
+    """Return an executor that trains."""
     if settings.device != "cpu":
         from fedtempo.runtime.executors.device import OnDevice
 

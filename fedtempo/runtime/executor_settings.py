@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
 
 
 @dataclass(frozen=True, config=STRICT)
 class ExecutorSettings:
     """The `[executor]` table: where training runs.
 
-    No result depends on `kind` and `workers`. Results on a CUDA device differ from those on processors by rounding.
+    No result depends on `kind`, `workers` and `reuse`. Results on a CUDA device differ from those on processors by
+    rounding.
     """
 
     kind: Annotated[
@@ -55,7 +56,24 @@ class ExecutorSettings:
             "whose forward pass depends on anything besides its input and parameters, such as a counter"
         ),
     ] = True
+    reuse: Annotated[
+        bool,
+        Doc(
+            "take results of visits, averages and evaluations from a store that runs share, and add new ones to it, "
+            "with the same bits as without; no effect with kind = 'none'"
+        ),
+    ] = False
+    reuse_bytes: Annotated[
+        Annotated[int, Ge(2**20)],
+        Doc("size of this store in bytes, at least 2**20; the least recently used results are deleted"),
+    ] = 10 * 2**30
+    reuse_folder: Annotated[
+        str | None,
+        Doc("folder of this store, on a local disk (default: results in fedtempo's cache folder, ~/.cache/fedtempo)"),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.kind == "ray" and self.device != "cpu":
             raise ValueError(f"device = {self.device!r}: Ray actors train on CPUs; remove kind or device")
+        if self.kind == "ray" and self.reuse:
+            raise ValueError("reuse = true: not with kind = 'ray', since nodes may have different processors")

@@ -39,14 +39,14 @@ def split(value: Any, models: list[Model]) -> Fill:
 class ServerCall:
     """A call of `function(*positional, **named)`, to be made with the vectors of its models.
 
-    models: those among the arguments, in order; call this object with as many vectors.
+    models: those among the arguments, in order; call this object with as many vectors. arguments: (positional, named).
     """
 
     def __init__(self, function: Callable[..., Any], positional: Sequence[Any], named: Mapping[str, Any]) -> None:
         self.__qualname__: str = getattr(function, "__qualname__", type(function).__qualname__)
         self.models: list[Model] = []
-        self._function = function
+        self.function, self.arguments = function, (positional, named)
         self._positional, self._named = split(positional, self.models), split(named, self.models)
 
     def __call__(self, *vectors: Any) -> Any:
-        return self._function(*self._positional(vectors), **self._named(vectors))
+        return self.function(*self._positional(vectors), **self._named(vectors))

@@ -89,8 +89,8 @@ def check(config: Config, display: Display = HIDDEN) -> Check:
         kinds += [("ray", workers) for workers in (1, 2)]
     world, ways = build_world(config), []
     for kind, workers in kinds:
-        changes = {"executor.kind": kind, "executor.workers": workers, "executor.device": "cpu"}
-        executed = config.with_changes(changes, label=config.label)
+        changes = {"kind": kind, "workers": workers, "device": "cpu", "reuse": False}
+        executed = config.with_changes({f"executor.{key}": value for key, value in changes.items()}, label=config.label)
         with display.watching(executed) as watch:
             summary, _, _ = run(executed, world=world, watch=watch)
         if summary["ended"] == "interrupted":
