@@ -310,7 +310,7 @@ def resume(
     """Continue the run, deployment or comparison in a folder.
 
     A simulation ends with the same result as without the interruption, bit for bit. A finished simulation goes on if
-    `sets` give it a later end (run.horizon=2000, run.max_commits, run.target_accuracy), and equals the longer run.
+    `sets` give it a later end (run.horizon=2000, run.max_commits, ...), and equals the longer run.
 
     sets: "section.key=value" changes of its end, or of what no result depends on, such as executor.workers=4. Raises
     ConfigError if there is nothing to resume, if a finished run cannot go on, or if what a result depends on has

@@ -304,7 +304,7 @@ def _play(
         )
         if arithmetic:
             arithmetic[0].settle()
-        recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+        recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
         record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)

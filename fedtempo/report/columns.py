@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.record.metric import Measure, measure_of_all
+from fedtempo.record.summary import EARLY
 from fedtempo.report import words
 
 
@@ -37,6 +38,8 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     failed = tuple(", ".join(words.failures(row)) for row in rows)
     if any(failed):
         columns.append(Column("failed", failed))
+    if any(ended in EARLY for row in rows for ended in (row.get("ended") or {}).get("values", ())):
+        columns.append(Column("ended by", tuple(map(words.endings, rows))))
     columns += [
         _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
         _column("groups alive", [row["active_groups"]["mean"] for row in rows]),

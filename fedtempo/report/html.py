@@ -115,6 +115,7 @@ def _page(groups: Groups, comparison: Mapping[str, Any]) -> str:
         about=_about(groups),
         columns=comparison_columns(comparison),
         colours=strategy_colours(list(groups)),
+        endings=_endings(groups),
         warnings=_warnings(groups),
         sections=_sections(groups, comparison),
         meanings=MEANINGS,
@@ -128,6 +129,16 @@ def _page(groups: Groups, comparison: Mapping[str, Any]) -> str:
         plotly=Markup(get_plotlyjs()),  # noqa: S704  a library's file
         script=Markup(REPORT_SCRIPT),  # noqa: S704  files of this package
     )
+
+
+def _endings(groups: Groups) -> dict[str, list[str]]:
+    """Return why runs ended: the reasons, each with the runs that it ended."""
+    reasons: dict[str, list[str]] = {}
+    for group in groups.values():
+        for run in group:
+            if reason := run.facts.get("end_reason"):
+                reasons.setdefault(str(reason), []).append(f"{run.label}, seed {run.facts['seed']}")
+    return reasons
 
 
 def _warnings(groups: Groups) -> list[str]:

@@ -82,7 +82,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
     measure = measure_of(summary["data"])
     rows = {
-        "ended by": summary["ended"],
+        "ended": summary.get("end_reason") or summary["ended"],
         "failed": words.outcome(summary),
         "horizon": words.seconds(summary["horizon_s"]),
         "data": (summary["data"] or {}).get("about"),

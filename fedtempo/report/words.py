@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -165,6 +166,12 @@ def outcome(summary: Mapping[str, Any]) -> str:
     if some := [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in numbers.items() if count]:
         problems.append(f"not finite: {listed(some)}, first at {seconds(counted['first_s'])}")
     return "; ".join(problems)
+
+
+def endings(row: Mapping[str, Any]) -> str:
+    """Return what ended the runs of a strategy: "bytes", or "2 patience, 1 horizon" if it differs between seeds."""
+    counts = Counter(str(ended).replace("_", " ") for ended in row["ended"]["values"])
+    return ", ".join(f"{count} {ended}" for ended, count in counts.items()) if len(counts) > 1 else next(iter(counts))
 
 
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:

@@ -93,7 +93,10 @@ class Config:
         return tables
 
     def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
-        """Return the configuration with dotted keys replaced; label: name of the run (default: its strategy)."""
+        """Return the configuration with dotted keys replaced, or removed if their value is None.
+
+        label: name of the run (default: its strategy).
+        """
         tables = _copied(self.given)
         if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
             tables["strategy"] = {}
@@ -193,6 +196,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
+    _check_ends(run, fleet, server, executor)
     partition = None if partition_table is None else partition_from(partition_table)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
@@ -254,6 +258,20 @@ def _fleet_and_server(fleet_table: Table, server_table: Table) -> tuple[FleetPla
             f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
         )
     return fleet, server
+
+
+def _check_ends(run: RunSettings, fleet: FleetPlan, server: ServerSettings, executor: ExecutorSettings) -> None:
+    """Raise ConfigError if the run may not end by patience or by a budget because nothing measures it."""
+    if run.patience is not None and executor.kind == "none":
+        raise ConfigError("run.patience: executor.kind = 'none' trains nothing, so nothing is evaluated; remove it")
+    if run.budget is None:
+        return
+    if run.budget.watt_hours is not None and fleet.compute.watts is getattr(fleet.link, "watts", None) is None:
+        raise ConfigError(
+            "run.budget.watt_hours: the fleet states no power; set fleet.compute.watts or fleet.link.watts"
+        )
+    if run.budget.epsilon is not None and server.privacy is None:
+        raise ConfigError("run.budget.epsilon: privacy is off; set server.privacy, or remove it")
 
 
 def partition_from(table: Any) -> Partition:
@@ -344,7 +362,7 @@ def _copied(value: Any) -> Any:
 
 
 def _put(tables: Table, key: str, value: Any) -> None:
-    """Set a dotted key and create the tables above it."""
+    """Set a dotted key and create the tables above it; remove it if the value is None."""
     *sections, name = key.split(".")
     if not sections:
         raise ConfigError(f"{key}: write it as section.key, with a section of {', '.join(SECTIONS)}")
@@ -353,7 +371,10 @@ def _put(tables: Table, key: str, value: Any) -> None:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{key}: {section} is no section")
-    table[name] = value
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value
 
 
 def flat(key: str, value: Any) -> Table:

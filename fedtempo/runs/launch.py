@@ -128,7 +128,7 @@ def play(
             recorder.fact("executor", facts)
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(len(simulations[0].in_progress()))
-    recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+    recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
     recorder.fact("reads_horizon", outcome.reads_horizon)
     record_models(recorder, outcome)
     recorder.fact("wall_s", wall_s())
