@@ -66,7 +66,7 @@ class Evaluations:
 
     target: value of `measure` to reach. If `stop` is set, `reached` is called once the mean of three consecutive
     evaluations is at or above it (curves of asynchronous training oscillate, so a single evaluation may be luck). Each
-    evaluation is then waited for immediately. With `patience` it is, too, and `exhausted` is called with the reason once
+    evaluation is then waited for immediately. So it is with `patience`; `exhausted` is called with the reason once
     evaluations no longer improve.
 
     keep_best: whether `best` holds the best model. Models whose evaluations are outstanding then stay in memory, too.

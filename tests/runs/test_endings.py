@@ -44,14 +44,15 @@ def test_patience_ends_a_run_where_its_records_say_so(tmp_path: Path) -> None:
     assert summary["ended"] == "patience"
     assert summary["end_reason"].startswith("loss did not improve by more than 0.02 in the last 3 evaluated versions")
     evaluations = load_run(tmp_path / "run").evaluations
-    best, without, seen, over = float("inf"), 0, -1, []
+    best, without, seen, after = float("inf"), 0, -1, set()
     for version, loss in zip(evaluations["version"].tolist(), evaluations["loss"].tolist(), strict=True):
         if version != seen:
             best, without = (loss, 0) if best - loss > 0.02 else (best, without + 1)
-        over.append(without >= 3)
+        if without >= 3:
+            after.add(version)
         seen = version
-    assert not any(over[:-2])  # the last may be the evaluation of the final model
-    assert any(over)
+    assert seen == summary["commits"]
+    assert len(after) in (1, 2)  # the version that ended the run, and the one committed at that moment
 
 
 @pytest.mark.parametrize("changes", [PATIENCE, BYTES])
