@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedtempo.api.paths import Paths, path_list
 from fedtempo.errors import ConfigError
-from fedtempo.record import load_run
+from fedtempo.record import Run, load_run, summarise
 from fedtempo.studies.same_work import check_same_work
+from fedtempo.studies.significance import compared, resolution_of
 
 if TYPE_CHECKING:
     from fedtempo.record.prediction import Predicted
@@ -28,8 +29,16 @@ def report_runs(folders: Paths, out: Path | str | None = None) -> Path:
     from fedtempo.report.html import write_report
 
     page = Path(out) if out is not None else given[0] / "report.html"
-    write_report(page, runs)
+    write_report(page, runs, _compared(runs))
     return page
+
+
+def _compared(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the comparison of runs by label, as `fedtempo.record.comparison` orders them: as they come."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault(run.label, []).append(summarise(run))
+    return compared(groups, resolution_of([run.config for run in runs]))
 
 
 def compare_with_deployment(simulated: Path | str, deployed: Path | str) -> list[Predicted]:

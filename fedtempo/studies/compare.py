@@ -11,7 +11,7 @@ import tomli_w
 
 from fedtempo.errors import ConfigError, Interrupted
 from fedtempo.record import Run as RecordedRun
-from fedtempo.record import comparison, load_run, write_json
+from fedtempo.record import load_run, write_json
 from fedtempo.record.folder import RunFolder, claim
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, assignment, parse
@@ -20,6 +20,7 @@ from fedtempo.runs.run import Run, may_go_on
 from fedtempo.runs.world import World, build_world
 from fedtempo.studies.competitors import configured
 from fedtempo.studies.display import HIDDEN, Display
+from fedtempo.studies.significance import compared, resolution_of
 
 PLAN = "comparison.toml"
 """File in a comparison's folder that lists its runs."""
@@ -110,10 +111,10 @@ def _complete(
         folders.append(target)
     from fedtempo.report.html import write_report
 
-    compared = comparison(summaries)
-    write_json(folder / "comparison.json", compared)
     runs = [load_run(target) for target in folders]
-    write_report(folder / "report.html", runs, compared)
+    facts = compared(summaries, resolution_of([run.config for run in runs]))
+    write_json(folder / "comparison.json", facts)
+    write_report(folder / "report.html", runs, facts)
     return runs
 
 
