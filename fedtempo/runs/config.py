@@ -195,6 +195,10 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
+    if isinstance(data.examples_per_client, Mapping):
+        from fedtempo.runs.without_data import sizes_from
+
+        sizes_from(data.examples_per_client)
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
     _check_ends(run, fleet, server, executor)
     partition = None if partition_table is None else partition_from(partition_table)

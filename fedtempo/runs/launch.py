@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtempo.errors import FedtempoError
+from fedtempo.data.sources import NOTHING
+from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
@@ -103,7 +104,7 @@ def play(
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
         recorder.flush()  # watchers see the run's facts before its first visit ends
-        if config.data.tell_labels:
+        if config.data.tell_labels and world.histograms is not None:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
         simulations: list[Simulation] = []
 
@@ -150,7 +151,9 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         evaluate_clients=config.run.evaluate_clients,
-        examples=RawExamples(
+        examples=None
+        if world.owned is None
+        else RawExamples(
             labels=[world.dataset.strata[0][rows] for rows in world.owned],
             rows=world.owned,
             example_bytes=numbers_per_example(world.dataset.train_x),
@@ -221,7 +224,7 @@ def make_job(config: Config, world: World) -> Job:
         n_classes=dataset.n_classes,
         x=dataset.train_x,
         y=dataset.train_y,
-        clients=world.owned,
+        clients=world.owned or (),
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
@@ -237,6 +240,8 @@ def make_job(config: Config, world: World) -> Job:
 def make_executor(config: Config, world: World) -> Executor:
     """Return the executor that the configuration names; without training and with a known size it needs no PyTorch."""
     settings = config.executor
+    if config.data.source == NOTHING and config.model_bytes is None:
+        raise ConfigError("model.size_bytes is missing: without data, give the bytes of a model")
     compressed = config.server.compression is not None
     if settings.kind == "none" and config.model_bytes is not None and not compressed:
         return NoTraining(config.model_bytes)
@@ -279,13 +284,13 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             world.dataset,
             training,
             n_clients=len(world.clients),
-            n_train=sum(map(len, world.owned)),
+            n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
         ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
-        "label_histograms": np.array(world.histograms),
+        "label_histograms": None if world.histograms is None else np.array(world.histograms),
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "positions": None if positions is None else positions.tolist(),
         "watts": watts or None,
