@@ -101,7 +101,7 @@ class Recorder:
 
     Facts in use. From the start: strategy, label (if it differs), seed, n_clients, horizon_s (None without one),
     target_accuracy, data (an object: source, train, test, sha256, task, about), network (input_shape of one example,
-    inputs: "numbers" or "symbols", outputs), version, size_bytes (of the model),
+    or of each of its inputs; inputs: "numbers", "symbols" or "several"; outputs), version, size_bytes (of the model),
     label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None without
     noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names,
     positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives

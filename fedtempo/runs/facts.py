@@ -8,6 +8,7 @@ import numpy as np
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import Array, is_several, shape_as_json
 from fedtempo.runs.config import Config
 from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.version import __version__
@@ -44,8 +45,8 @@ def facts_of(
             "warnings": list(dataset.warnings),
         },
         "network": {
-            "input_shape": list(dataset.test_x.shape[1:]),
-            "inputs": "symbols" if dataset.test_x.dtype == np.int64 else "numbers",
+            "input_shape": shape_as_json(dataset.test_x),
+            "inputs": _kind_of_inputs(dataset.test_x),
             "outputs": dataset.n_classes,
         },
         "version": __version__,
@@ -53,3 +54,7 @@ def facts_of(
         **({} if config.server.compression is None else {"download_bytes": sizes.down, "upload_bytes": sizes.up}),
         "label_prior": training.prior or None,
     }
+
+
+def _kind_of_inputs(x: Array) -> str:
+    return "several" if is_several(x) else "symbols" if x.dtype == np.int64 else "numbers"
