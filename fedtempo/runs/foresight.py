@@ -49,7 +49,10 @@ class Pace(NamedTuple):
 
 
 def schedule_only(config: Config) -> Config:
-    """Return the same run without training, to its horizon; clusters come from labels instead of models."""
+    """Return the same run without training, to its horizon; clusters come from labels instead of models.
+
+    Without clusters, or with a single one, it stays so.
+    """
     changes: dict[str, Any] = {
         "executor.kind": "none",
         "data.tell_labels": True,
@@ -57,7 +60,8 @@ def schedule_only(config: Config) -> Config:
         "run.record": "all",
         "run.patience": None,
     }
-    if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
+    clustered = any(field.name == "clusters" for field in dataclasses.fields(config.strategy))  # type: ignore[arg-type]
+    if clustered and config.strategy.clusters not in (1, None):  # type: ignore[attr-defined]
         changes["strategy.clusters"] = "labels"
     return config.with_changes(changes, label=config.label)
 
