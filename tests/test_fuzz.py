@@ -40,6 +40,7 @@ from fedtempo.record.models import model_sha256
 from fedtempo.report.html import write_report
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.models import read_model
+from fedtempo.runs.without_data import Column
 from tests.data.test_idx import encode
 from tests.report.fake_runs import fake_run
 
@@ -112,6 +113,12 @@ def read_trace(content: bytes, folder: Path) -> None:
         availability = Trace(file=str(path), sample=sample).build(5, np.random.default_rng(1))
         for client in range(5):
             availability.available_until(client, availability.next_available(client, 1.0))
+
+
+def read_sizes(content: bytes, folder: Path) -> None:
+    path = folder / "sizes.csv"
+    path.write_bytes(content)
+    Column(file=str(path), column="ms").read()
 
 
 def read_device_json(content: bytes, folder: Path) -> None:
@@ -254,6 +261,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "trace": (read_trace, [TRACE]),
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
+    "numbers of examples": (read_sizes, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
     "model": (read_model_file, [model_file()]),
     "initial model": (read_initial, [model_file(), saved_state()]),

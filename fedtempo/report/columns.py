@@ -85,7 +85,8 @@ def _shown(comparison: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
     See `fedtempo.studies.significance.compared`.
     """
     statistics = comparison.get("statistics") or {}
-    return statistics["strategies"] if statistics.get("measure") == measure else {}
+    shown: Mapping[str, Any] = statistics["strategies"] if statistics.get("measure") == measure else {}
+    return shown
 
 
 def _relations(shown: Mapping[str, Any]) -> Column:

@@ -104,7 +104,7 @@ def play(
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
         recorder.flush()  # watchers see the run's facts before its first visit ends
-        if config.data.tell_labels and world.histograms is not None:
+        if config.data.tell_labels and world.holds_examples:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
         simulations: list[Simulation] = []
 
@@ -151,14 +151,17 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         evaluate_clients=config.run.evaluate_clients,
-        examples=None
-        if world.owned is None
-        else RawExamples(
-            labels=[world.dataset.strata[0][rows] for rows in world.owned],
-            rows=world.owned,
-            example_bytes=numbers_per_example(world.dataset.train_x),
-        ),
+        examples=_raw_examples(world) if world.holds_examples else None,
         **settings,
+    )
+
+
+def _raw_examples(world: World) -> RawExamples:
+    """Return the examples that clients may upload."""
+    return RawExamples(
+        labels=[world.dataset.strata[0][rows] for rows in world.owned],
+        rows=world.owned,
+        example_bytes=numbers_per_example(world.dataset.train_x),
     )
 
 
@@ -224,7 +227,7 @@ def make_job(config: Config, world: World) -> Job:
         n_classes=dataset.n_classes,
         x=dataset.train_x,
         y=dataset.train_y,
-        clients=world.owned or (),
+        clients=world.owned,
         test_x=dataset.test_x[world.test],
         test_y=dataset.test_y[world.test],
         seed=config.run.seed,
@@ -290,7 +293,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
         ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
-        "label_histograms": None if world.histograms is None else np.array(world.histograms),
+        "label_histograms": np.array(world.histograms) if world.holds_examples else None,
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "positions": None if positions is None else positions.tolist(),
         "watts": watts or None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import parent_process
@@ -42,17 +41,22 @@ class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
     owned: the rows of each client's examples. histograms: number of examples of each class at each client. Both are
-    None in a schedule whose clients hold no examples (`fedtempo.runs.without_data`). told: the numbers that clients
+    empty in a schedule whose clients hold no examples (`fedtempo.runs.without_data`). told: the numbers that clients
     report; None if none do.
     """
 
     dataset: Dataset
-    owned: Sequence[npt.NDArray[np.int64]] | None
+    owned: list[npt.NDArray[np.int64]]
     test: npt.NDArray[np.int64]
     clients: tuple[Client, ...]
-    histograms: list[list[int]] | None
+    histograms: list[list[int]]
     told: npt.NDArray[np.float64] | None
     fleet: Fleet
+
+    @property
+    def holds_examples(self) -> bool:
+        """Whether clients hold examples of the data."""
+        return bool(self.owned)
 
 
 @lru_cache(maxsize=4)
@@ -117,13 +121,15 @@ def build_world(config: Config) -> World:
     if (counts := examples_without_data(config, n_clients)) is not None:
         return _without_data(config, dataset, counts)
     labels, n_labels = dataset.strata
+    sizes = data.examples_per_client
+    assert not isinstance(sizes, dict)
     try:
         with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
             owned = partition.assign(
                 labels,
                 n_labels,
                 n_clients,
-                data.examples_per_client,
+                sizes,
                 keyed_generator(seed, "partition"),
                 dataset.train_owners,
             )
@@ -166,7 +172,7 @@ def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64
         for i, (count, agrees) in enumerate(zip(counts.tolist(), consent, strict=True))
     )
     fleet = _fleet(config, list(map(str, range(n_clients))))
-    return World(dataset, None, chosen_test_examples(config, dataset), clients, None, None, fleet)
+    return World(dataset, [], chosen_test_examples(config, dataset), clients, [], None, fleet)
 
 
 def _consent(config: Config, n_clients: int) -> npt.NDArray[np.bool_]:

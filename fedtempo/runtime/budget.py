@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt
 from pydantic import AfterValidator, ByteSize
@@ -10,13 +10,15 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Doc, Positive
 
+Size = int if TYPE_CHECKING else Annotated[ByteSize, Gt(0), AfterValidator(int)]
+
 
 @dataclass(frozen=True, config=STRICT)
 class Budget:
     """The table `run.budget`."""
 
     bytes: Annotated[
-        Annotated[ByteSize, Gt(0), AfterValidator(int)] | None,
+        Size | None,
         Doc("bytes sent in all directions: a number, or text such as '10 GB' (of 10^9 bytes) or '2 GiB'"),
     ] = None
     client_hours: Annotated[Positive | None, Doc("hours that clients are busy, summed over clients")] = None

@@ -34,16 +34,15 @@ def counts(data: dict[str, Any], **changes: Any) -> list[int]:
 
 def test_more_clients_than_the_data_have_examples() -> None:
     world = build_world(config({"clients": 100_000, "examples_per_client": 20}))
-    assert (len(world.clients), world.owned, world.histograms) == (100_000, None, None)
+    assert (len(world.clients), world.owned, world.histograms) == (100_000, [], [])
     assert {client.num_examples for client in world.clients} == {20}
     assert world.dataset.about == "none: 100,000 clients that count 20 examples each"
 
 
 def test_what_the_data_hold_is_dealt_as_before() -> None:
     world = build_world(config({"clients": 70, "examples_per_client": 20}))  # 1,400 of 1,438
-    assert world.owned is not None
     assert [len(rows) for rows in world.owned] == [20] * 70
-    assert build_world(config({"clients": 80, "examples_per_client": 20})).owned is None
+    assert build_world(config({"clients": 80, "examples_per_client": 20})).owned == []
 
 
 def test_visits_take_the_time_of_the_counted_examples() -> None:
