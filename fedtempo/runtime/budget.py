@@ -10,7 +10,10 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Doc, Positive
 
-Size = int if TYPE_CHECKING else Annotated[ByteSize, Gt(0), AfterValidator(int)]
+if TYPE_CHECKING:
+    Size = int
+else:
+    Size = Annotated[ByteSize, Gt(0), AfterValidator(int)]
 
 
 @dataclass(frozen=True, config=STRICT)
