@@ -153,6 +153,8 @@ def _deploy(
             )
     if "state" in config.run.keep:
         raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
+    if "clients" in config.run.keep:
+        raise ConfigError("run.keep: real clients keep their layers in their state_folder; remove 'clients'")
     check_loss(config.training, dataset)
     check_inputs(config.network, dataset)
     settings = config.deploy

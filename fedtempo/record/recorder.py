@@ -105,10 +105,11 @@ class Recorder:
     label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None without
     noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names,
     positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
-    or sends, "link"; either may be missing). At the end: ended, end_reason (the same in words), elapsed_s
-    (time at which the run ended), reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model
-    (if run.keep has "best": version, time_s, accuracy, loss, sha256), wall_s, executor (of worker processes: workers,
-    workers_replaced, peak_models, model_memory_bytes).
+    or sends, "link"; either may be missing). At the end: ended, end_reason (the same in words), elapsed_s (the time
+    then), reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model (if run.keep
+    has "best": version, time_s, accuracy, loss, sha256), client_layers (if it has "clients": clients, the number of
+    those that have trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced, peak_models,
+    model_memory_bytes).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
     statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also
