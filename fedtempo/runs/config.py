@@ -94,10 +94,7 @@ class Config:
         return tables
 
     def with_changes(self, changes: Mapping[str, Any], label: str | None = None) -> Config:
-        """Return the configuration with dotted keys replaced, or removed if their value is None.
-
-        label: name of the run (default: its strategy).
-        """
+        """Return the configuration with dotted keys replaced; label: name of the run (default: its strategy)."""
         tables = _copied(self.given)
         if changes.get("strategy.name", self.strategy_name) != self.strategy_name:
             tables["strategy"] = {}
@@ -369,7 +366,7 @@ def _copied(value: Any) -> Any:
 
 
 def _put(tables: Table, key: str, value: Any) -> None:
-    """Set a dotted key and create the tables above it; remove it if the value is None."""
+    """Set a dotted key and create the tables above it."""
     *sections, name = key.split(".")
     if not sections:
         raise ConfigError(f"{key}: write it as section.key, with a section of {', '.join(SECTIONS)}")
@@ -378,10 +375,7 @@ def _put(tables: Table, key: str, value: Any) -> None:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
             raise ConfigError(f"{key}: {section} is no section")
-    if value is None:
-        table.pop(name, None)
-    else:
-        table[name] = value
+    table[name] = value
 
 
 def flat(key: str, value: Any) -> Table:

@@ -58,8 +58,9 @@ def schedule_only(config: Config) -> Config:
         "data.tell_labels": True,
         "run.stop_at_target": False,
         "run.record": "all",
-        "run.patience": None,
     }
+    if config.run.patience is not None:
+        changes["run.patience"] = None  # nothing is evaluated
     clustered = any(field.name == "clusters" for field in dataclasses.fields(config.strategy))  # type: ignore[arg-type]
     if clustered and config.strategy.clusters not in (1, None):  # type: ignore[attr-defined]
         changes["strategy.clusters"] = "labels"
