@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import clock, figures, flat, journal, memory, overhead, planner, run, solvers, starting, visits
+from benchmarks import clock, figures, flat, journal, memory, overhead, planner, run, scale, solvers, starting, visits
 from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
@@ -267,3 +267,17 @@ def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
     grown = max(watch.memory[6:]) - max(watch.memory[:4])
     assert grown / 3_000 < 10, watch.grew  # bytes per visit
     assert watch.folder[-1] < 5_000_000  # SQLite's log, at most
+
+
+def test_scale_measures_plans_and_their_growth() -> None:
+    row = scale.measured("fedavg", 200, horizon=100.0)
+    assert row["visits"] > 0
+    assert row.keys() == {"strategy", "clients", "visits", "cpu_s", "peak_gib"}
+    assert "error" in scale.measured("hybrid-fl", 200, horizon=100.0)
+    rows = [
+        {"strategy": "a", "clients": clients, "cpu_s": seconds, "peak_gib": 0.5, "visits": 7}
+        for clients, seconds in ((1_000, 0.5), (10_000, 2.0), (100_000, 200.0))
+    ]
+    assert scale.growth(rows) == pytest.approx(2.0)  # a hundred times the time for ten times the clients
+    assert scale.growth(rows[:2]) is None
+    assert scale.table(rows).splitlines()[-1] == "| a | 100,000 | 200.0 | 0.50 | 7 | N^2.00 |"

@@ -42,6 +42,7 @@ from fedtempo.report.html import write_report
 from fedtempo.runs.client_layers import ClientLayers, layers_path
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.models import read_model
+from fedtempo.runs.without_data import Column
 from fedtempo.studies.compare import PLAN
 from fedtempo.studies.tables.pivot import pivot
 from fedtempo.studies.tables.runs import plan_competitors, table_run
@@ -131,6 +132,12 @@ def read_trace(content: bytes, folder: Path) -> None:
         availability = Trace(file=str(path), sample=sample).build(5, np.random.default_rng(1))
         for client in range(5):
             availability.available_until(client, availability.next_available(client, 1.0))
+
+
+def read_sizes(content: bytes, folder: Path) -> None:
+    path = folder / "sizes.csv"
+    path.write_bytes(content)
+    Column(file=str(path), column="ms").read()
 
 
 def read_device_json(content: bytes, folder: Path) -> None:
@@ -287,6 +294,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "trace": (read_trace, [TRACE]),
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
     "devices, CSV": (read_device_csv, [DEVICES]),
+    "numbers of examples": (read_sizes, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
     "model": (read_model_file, [model_file()]),
     "layers of clients": (read_layers, [layers_file()]),

@@ -35,7 +35,9 @@ from fedtempo.parts.fields import STRICT
 from fedtempo.parts.plugins import imported, installed
 from fedtempo.runs.config import REGISTRIES
 from fedtempo.runs.deploy_settings import DeploySettings
+from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.executor_settings import ExecutorSettings
+from fedtempo.runtime.patience import Patience
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.server import ServerSettings
 
@@ -62,6 +64,8 @@ class ModelSettings(InitialWeights, Exchange):
 
 SECTIONS: dict[str, Any] = {
     "[run]": RunSettings,
+    "[run.patience]": Patience,
+    "[run.budget]": Budget,
     "[data]": DataSettings,
     "[model]": ModelSettings,
     "[training]": Training,

@@ -59,7 +59,7 @@ def measure(config: Config, path: Path, local: int | None, visits: int, say: Cal
     from fedtempo.deploy.run import deploy_to_folder
 
     unlimited = config.with_changes({"run.horizon": 1e9, "run.stop_at_target": False, "run.evaluate_every": 1e9})
-    run = dataclasses.replace(unlimited.run, horizon=None, max_commits=1)
+    run = dataclasses.replace(unlimited.run, horizon=None, max_commits=1, patience=None, budget=None)
     measured = dataclasses.replace(unlimited, strategy=Measure(visits), run=run, label="measure")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"

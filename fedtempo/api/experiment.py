@@ -397,7 +397,7 @@ def resume(
     """Continue the run, deployment, comparison or sweep in a folder.
 
     A simulation ends with the same result as without the interruption, bit for bit. A finished simulation goes on if
-    `sets` give it a later end (run.horizon=2000, run.max_commits, run.target_accuracy), and equals the longer run.
+    `sets` give it a later end (run.horizon=2000, run.max_commits, ...), and equals the longer run.
 
     sets: "section.key=value" changes of its end, or of what no result depends on, such as executor.workers=4. jobs: of
     a comparison or sweep, as in `Experiment.sweep`. Raises ConfigError if there is nothing to resume, if a finished run

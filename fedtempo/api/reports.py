@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.api.paths import Paths, path_list
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.record import load_run
+from fedtempo.record import Run, load_run, summarise
 from fedtempo.report.look import NothingToDraw
+from fedtempo.studies import significance
 from fedtempo.studies.same_work import check_same_work
 
 if TYPE_CHECKING:
@@ -30,8 +31,16 @@ def report_runs(folders: Paths, out: Path | str | None = None) -> Path:
     from fedtempo.report.html import write_report
 
     page = Path(out) if out is not None else given[0] / "report.html"
-    write_report(page, runs)
+    write_report(page, runs, _compared(runs))
     return page
+
+
+def _compared(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the comparison of runs by label, as `fedtempo.record.comparison` orders them: as they come."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault(run.label, []).append(summarise(run))
+    return significance.compared(groups, significance.resolution_of([run.config for run in runs]))
 
 
 def save_figures(

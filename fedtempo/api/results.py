@@ -17,13 +17,14 @@ from rich.console import Console
 
 from fedtempo.api.figures import Pictures, Runs
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.record import Records, Run, comparison, load_run, summarise
+from fedtempo.record import Records, Run, load_run, summarise
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
 from fedtempo.runs.client_layers import ClientLayers, client_id
 from fedtempo.runs.models import TrainedModel, TrainedModels, model_path, read_model
+from fedtempo.studies import significance
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
 from fedtempo.studies.plan_explained import clients_in_order, explain_plan
@@ -249,8 +250,9 @@ class Comparison(Pictures):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All strategies side by side, over seeds; see `fedtempo.record.comparison`."""
-        return comparison({label: [result.summary for result in own] for label, own in self.results.items()})
+        """All strategies side by side, and what their seeds show; see `fedtempo.studies.significance.compared`."""
+        summaries = {label: [result.summary for result in own] for label, own in self.results.items()}
+        return significance.compared(summaries, significance.resolution_of([result.config for result in self]))
 
     @property
     def headline(self) -> str:
@@ -276,10 +278,18 @@ class Comparison(Pictures):
         """Return one row per strategy, over its seeds.
 
         Time to target (median, s; NaN if that seed did not reach it), how many seeds reached it, how many diverged,
-        means of accuracy, busy ratio, staleness, visits, commits and bytes moved.
+        means of accuracy, busy ratio, staleness, visits, commits and bytes moved. With several strategies and seeds
+        also what the seeds show (see `facts`): relation to the first, and the ratio of times to those of the strategy
+        named first (or the difference of final accuracies), with the 95 % interval.
         """
-        facts = self.facts["strategies"]
-        return frames.frame([{"strategy": label, **over_seeds(fields)} for label, fields in facts.items()])
+        facts = self.facts
+        shown = (facts["statistics"] or {}).get("strategies", {})
+        return frames.frame(
+            [
+                {"strategy": label, **over_seeds(fields), **(_shown(facts, label) if shown else {})}
+                for label, fields in facts["strategies"].items()
+            ]
+        )
 
     def format_table(
         self,
@@ -440,6 +450,15 @@ def over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "moved_bytes": sum(ways),
     }
     return _known(row)
+
+
+def _shown(facts: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return what the seeds of a comparison show of a strategy."""
+    statistics = facts["statistics"]
+    own, of_times = statistics["strategies"][label], statistics["measure"] == "time_to_target_s"
+    name, to_baseline = "ratio" if of_times else "difference", own["to_baseline"] or {}
+    columns = {f"{name}_{part}": to_baseline.get(part) for part in ("mean", "low", "high")}
+    return {"relation": own["relation"], **_known(columns)}
 
 
 def _known(row: dict[str, Any]) -> dict[str, Any]:

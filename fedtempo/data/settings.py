@@ -54,9 +54,12 @@ class DataSettings:
         ),
     ] = None
     examples_per_client: Annotated[
-        Count | tuple[Count, Count] | None,
+        Count | tuple[Count, Count] | dict[str, Any] | None,
         BeforeValidator(pair),
-        Doc("examples that each client holds, or [smallest, largest] (default: all examples are dealt out)"),
+        Doc(
+            "examples that each client holds, or [smallest, largest] (default: all examples are dealt out); without "
+            "training also more than the data have, a distribution {kind, ...}, or {file, column} of a CSV"
+        ),
     ] = None
     test_examples: Annotated[Count | None, Doc("test examples used in evaluations (default: all)")] = None
     tell_labels: Annotated[bool, Doc("clients report to the server how many examples of each class they hold")] = False

@@ -212,6 +212,16 @@ def _stacked_inputs(name: str, inputs: list[Any]) -> Any:
     return stacked(name, inputs)
 
 
+NOTHING = "none"
+"""Name of the source without examples."""
+
+
+def no_data() -> Dataset:
+    """No data, for schedules without training: set data.examples_per_client and model.size_bytes."""
+    x, y = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
+    return from_arrays(NOTHING, x, y, x, y, 1)
+
+
 SOURCES: dict[str, Callable[..., Dataset]] = {
     "cifar10": cifar10,
     "cifar100": cifar100,
@@ -221,6 +231,7 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "femnist": femnist,
     "ham10000": ham10000,
     "mnist": mnist,
+    NOTHING: no_data,
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.data.dataset import Dataset
+from fedtempo.data.sources import NOTHING
 from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles
 from fedtempo.deploy.live.federation import LiveFederation
 from fedtempo.deploy.live.joining import JoinedClient, wait_for_clients, wait_for_nodes
@@ -141,6 +142,8 @@ def _deploy(
     recorder: Callable[..., Recorder],
     loaded: Loaded | None,
 ) -> dict[str, Any]:
+    if config.data.source == NOTHING:
+        raise ConfigError("data.source = 'none': the server evaluates on test data; name data as clients have them")
     dataset = load_data(config)
     for name, enabled in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
         if enabled and dataset.task != "classes":
@@ -306,7 +309,7 @@ def _play(
         )
         if arithmetic:
             arithmetic[0].settle()
-        recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+        recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
         record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)

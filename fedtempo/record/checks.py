@@ -114,6 +114,7 @@ class Facts(_Part):
     elapsed_s: Time | None = None
     target_accuracy: Share | None = None
     ended: Text | None = None
+    end_reason: Text | None = None
     data: _Data | None = None
     network: _Network | None = None
     bytes: _Moved | None = None

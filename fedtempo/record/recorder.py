@@ -105,11 +105,11 @@ class Recorder:
     label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None without
     noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names,
     positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
-    or sends, "link"; either may be missing). At the end: ended, elapsed_s (time at which the run ended),
-    reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model (if run.keep has "best":
-    version, time_s, accuracy, loss, sha256), client_layers (if it has "clients": clients, the number of those that have
-    trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced,
-    peak_models, model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and computed).
+    or sends, "link"; either may be missing). At the end: ended, end_reason (the same in words), elapsed_s (the time
+    then), reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model (if run.keep
+    has "best": version, time_s, accuracy, loss, sha256), client_layers (if it has "clients": clients, the number of
+    those that have trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced, peak_models,
+    model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and computed).
     Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
     took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
     statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also
@@ -216,6 +216,11 @@ class Recorder:
         for observer in self._observers:
             observer.traffic(down, up, relay)
 
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes sent so far, in all directions."""
+        return self._down + self._up + self._relay
+
     def told(self, statistics: int = 0, histograms: int = 0) -> None:
         """Count numbers that clients sent besides their models: measurements of a visit, counts of examples."""
         self._statistics += statistics
@@ -235,9 +240,13 @@ class Recorder:
         for observer in self._observers:
             observer.fact(name, value)
 
-    def finish(self, ended: str, end_s: float, model: np.ndarray[Any, Any] | None) -> None:
-        """Record the end of the run: how it ended, at what time, and the final model (None without training)."""
+    def finish(self, ended: str, end_s: float, model: np.ndarray[Any, Any] | None, reason: str = "") -> None:
+        """Record the end of the run: how it ended, at what time, and the final model (None without training).
+
+        ended: one of `summary.ENDINGS`. reason: the same in words.
+        """
         self.fact("ended", ended)
+        self.fact("end_reason", reason or ended)
         self.fact("elapsed_s", end_s)
         if ended != "interrupted":
             self.flush()

@@ -16,21 +16,25 @@ from fedtempo.record.running_totals import Totals, totals_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.record.strict_json import plain
 
-# "finished": the strategy returned, in a run without a horizon.
-ENDINGS = ("horizon", "target", "budget", "finished", "interrupted")
+# "budget": of commits, or the strategy returned. "bytes" to "epsilon": of run.budget. "finished": in earlier versions.
+EARLY = ("patience", "bytes", "client_hours", "watt_hours", "epsilon")
+ENDINGS = ("horizon", "target", "budget", *EARLY, "finished", "interrupted")
 
 NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
 COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
-SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "target_accuracy", "bytes", "health"})
+SUMMARY_FACTS = frozenset(
+    {*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "end_reason", "target_accuracy", "bytes", "health"}
+)
 """The facts that a summary uses, besides the tables."""
 
 
 def summarise(records: Records) -> dict[str, Any]:
     """Return one run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
-    "final_accuracy" and "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", or "r2"
-    (the explained share of the variance). Only numbers have a "final_mae". "final" values are those of the last
-    evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite loss.
+    "ended" is one of `ENDINGS`, "end_reason" says it in words, and "elapsed_s" is when. "final_accuracy" and
+    "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", or "r2" (the explained share of
+    the variance). Only numbers have a "final_mae". "final" values are those of the last evaluation, None if its loss is
+    not finite; "best_accuracy" is over the evaluations with a finite loss.
     "diverged" says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the
     final model is not finite), "updates" (the last ten or more updates since the last commit were all rejected as not
     finite), "loss" (the last loss is more than 20 times that of the initial model). "not_finite" counts evaluations and
@@ -70,6 +74,8 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
         "seed": facts["seed"],
         "horizon_s": facts.get("horizon_s"),
         "ended": ended,
+        "elapsed_s": end_s,
+        "end_reason": facts.get("end_reason") or ended,
         **(facts.get("health") or Health.of(evaluations).as_fact()),
         "final_accuracy": accuracies[-1] if accuracies.size else None,
         "best_accuracy": measured.max() if measured.size else None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.record.metric import Measure, measure_of_all
+from fedtempo.record.summary import EARLY
 from fedtempo.report import words
 
 
@@ -22,7 +23,8 @@ class Column:
 def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     """Return the columns of a comparison, most important first, with one row per strategy.
 
-    A time to target is the median over seeds, everything else the mean ± standard deviation.
+    A time to target is the median over seeds, everything else the mean ± standard deviation. With several seeds, ratios
+    are means over paired seeds, with their intervals (`fedtempo.studies.significance`).
     """
     strategies: Mapping[str, Any] = comparison["strategies"]
     rows = list(strategies.values())
@@ -34,9 +36,13 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
         cells = tuple(words.mean_score_over(final, measure) for final in finals)
         of_all = [None if _diverged(row) else row["final_accuracy"]["mean"] for row in rows]
         columns.append(Column(f"final {measure.name}", cells, best(of_all, max)))
+        if shown := _shown(comparison, "final_accuracy"):
+            columns.append(_relations(shown))
     failed = tuple(", ".join(words.failures(row)) for row in rows)
     if any(failed):
         columns.append(Column("failed", failed))
+    if any(ended in EARLY for row in rows for ended in (row.get("ended") or {}).get("values", ())):
+        columns.append(Column("ended by", tuple(map(words.endings, rows))))
     columns += [
         _column("busy ratio", [row["busy_ratio"]["mean"] for row in rows], max, as_share=True),
         _column("groups alive", [row["active_groups"]["mean"] for row in rows]),
@@ -61,10 +67,30 @@ def _target_columns(comparison: Mapping[str, Any], rows: list[Any], measure: Mea
     ]
     if any(time["of"] > 1 for time in times):
         columns.append(Column("reached", tuple(f"{time['reached']} of {time['of']}" for time in times)))
-    if len(rows) > 1:
+    if shown := _shown(comparison, "time_to_target_s"):
+        baseline = comparison["first"]
+        for title, text in ((f"against {baseline}", words.bounded_ratio), ("95% interval", words.interval_of_ratio)):
+            cells = ("" if label == baseline else text(each["to_baseline"]) for label, each in shown.items())
+            columns.append(Column(title, tuple(cells)))
+        columns.append(_relations(shown))
+    elif len(rows) > 1:
         ratios = tuple("" if row is rows[0] else words.ratio(row["time_to_target_s"]["ratio_to_first"]) for row in rows)
         columns.append(Column(f"against {comparison['first']}", ratios))
     return columns
+
+
+def _shown(comparison: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
+    """Return what seeds show of each strategy by `measure`; empty if the statistics are of another or there are none.
+
+    See `fedtempo.studies.significance.compared`.
+    """
+    statistics = comparison.get("statistics") or {}
+    shown: Mapping[str, Any] = statistics["strategies"] if statistics.get("measure") == measure else {}
+    return shown
+
+
+def _relations(shown: Mapping[str, Any]) -> Column:
+    return Column("beside the first", tuple(each["relation"] for each in shown.values()))
 
 
 def _column(

@@ -25,7 +25,10 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
 
     width: characters of the terminal; columns that do not fit are left out, the last first.
     """
-    return fitting_table(words.headline(comparison)[0], comparison_columns(comparison), width)
+    table = fitting_table(words.headline(comparison)[0], comparison_columns(comparison), width)
+    if caption := words.significance(comparison):
+        table.caption, table.caption_justify, table.caption_style = escape(caption), "left", "dim"
+    return table
 
 
 def fitting_table(title: str, columns: Sequence[Column], width: int = 100) -> Table:
@@ -82,7 +85,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     busy, alive, staleness, moved = (summary[name] for name in ("busy_ratio", "active_groups", "staleness", "bytes"))
     measure = measure_of(summary["data"])
     rows = {
-        "ended by": summary["ended"],
+        "ended": summary.get("end_reason") or summary["ended"],
         "failed": words.outcome(summary),
         "horizon": words.seconds(summary["horizon_s"]),
         "data": (summary["data"] or {}).get("about"),

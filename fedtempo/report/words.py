@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -75,6 +76,56 @@ def ratio(value: float | None) -> str:
     if abs(value - 1) < 0.005:
         return "as fast"
     return f"{_factor(value)}× as long" if value > 1 else f"{_factor(1 / value)}× as fast"
+
+
+def bounded_ratio(shown: Mapping[str, Any] | None) -> str:
+    """Return the mean of a ratio in `fedtempo.studies.significance` as "5.9× as long" or "> 5.9× as long"."""
+    return ABSENT if shown is None else f"{_bound(shown)}{ratio(shown['mean'])}"
+
+
+def interval_of_ratio(shown: Mapping[str, Any] | None) -> str:
+    """Return the interval of a ratio as "4.2 to 8.1", of what `bounded_ratio` returns: "as long" or "as fast"."""
+    if shown is None:
+        return ABSENT
+    low, high = shown["low"], shown["high"]
+    if shown["mean"] < 1:
+        low, high = 1 / high, 1 / low
+    return f"{_factor(low)} to {_factor(high)}"
+
+
+def _bound(shown: Mapping[str, Any]) -> str:
+    """Return "> " if a ratio's factor in words is a lower bound, "< " if it is an upper one, else ""."""
+    if not shown["bound"]:
+        return ""
+    return "> " if (shown["bound"] == ">") == (shown["mean"] >= 1) else "< "
+
+
+def significance(comparison: Mapping[str, Any]) -> str:
+    """Return in a few sentences what the seeds of a comparison can show; empty if that is unknown."""
+    shown = comparison.get("statistics")
+    if not shown:
+        return ""
+    seeds, measure = len(shown["seeds"]), measure_of_all(comparison)
+    if seeds == 1:
+        return "One seed: no difference can be told from chance. --seeds 1-5 would give each strategy five."
+    times = shown["measure"] == "time_to_target_s"
+    against = f"{shown['comparisons']} comparisons" if shown["comparisons"] > 1 else "one comparison"
+    worse = "later" if times else "lower"
+    sentences = [
+        f"{seeds} paired seeds, 95% intervals; {worse}: Student's paired test, Holm-corrected for {against}.",
+    ]
+    least, enough = shown["least_shown"], shown["seeds_for_margin"]
+    if least is not None and least - times >= 0.0005:
+        if times:
+            amount = percent(float(f"{least - 1:.2g}"))
+        else:
+            amount = f"{100 * least:.2g} points" if measure.as_share else f"{least:.2g}"
+        sentences.append(f"With {seeds} seeds a difference under {amount} cannot be told.")
+        if enough is not None and enough > seeds:
+            sentences.append(f"{enough:,} would show 10%.")
+    if shown["censored_s"] is not None:
+        sentences.append(f"Runs that missed the target count as reaching it at {seconds(shown['censored_s'])}.")
+    return " ".join(sentences)
 
 
 def privacy(spent: Mapping[str, Any] | None) -> str:
@@ -167,6 +218,12 @@ def outcome(summary: Mapping[str, Any]) -> str:
     return "; ".join(problems)
 
 
+def endings(row: Mapping[str, Any]) -> str:
+    """Return what ended the runs of a strategy: "bytes", or "2 patience, 1 horizon" if it differs between seeds."""
+    counts = Counter(str(ended).replace("_", " ") for ended in row["ended"]["values"])
+    return ", ".join(f"{count} {ended}" for ended, count in counts.items()) if len(counts) > 1 else next(iter(counts))
+
+
 def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return the result of a comparison in one sentence, with the runs that failed, and a list of details."""
     title, details = _result(comparison)
@@ -189,7 +246,7 @@ def _result(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
             title = f"{best} and {second} reach {aim(target, measure)} after {seconds(time)}"
         else:
             title += f", {second} after {seconds(second_time)}"
-            title += f" ({ratio(second_time / time)})" if time and second_time / time >= 1.005 else ""
+            title += f" ({_apart(comparison, second, time, second_time)})" if _later(time, second_time) else ""
     elif len(strategies) > 1:
         title += "; no other strategy does"
     details = [f"{name} needs {seconds(time)}." for time, name in reached[2:]]
@@ -197,6 +254,18 @@ def _result(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     if missed and len(reached) > 1:
         details.append(f"{listed(missed)} {'does' if len(missed) == 1 else 'do'} not reach it.")
     return title, [*details, *_with_some_seeds(strategies)]
+
+
+def _later(time: float, second_time: float) -> bool:
+    return bool(time) and second_time / time >= 1.005
+
+
+def _apart(comparison: Mapping[str, Any], second: str, time: float, second_time: float) -> str:
+    """Return how much later the second is: over paired seeds with the interval, or by its median if that is all."""
+    shown = ((comparison.get("statistics") or {}).get("strategies") or {}).get(second, {}).get("to_first")
+    if shown is None:
+        return ratio(second_time / time)
+    return f"{bounded_ratio(shown)}, {interval_of_ratio(shown)}"
 
 
 def _with_some_seeds(strategies: Mapping[str, Any]) -> list[str]:

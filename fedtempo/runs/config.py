@@ -195,7 +195,12 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if not isinstance(strategy, Strategy):
         raise ConfigError(f"strategy.name = {strategy_name!r}: the class has no coroutine `run(self, fed)`")
 
+    if isinstance(data.examples_per_client, Mapping):
+        from fedtempo.runs.without_data import sizes_from
+
+        sizes_from(data.examples_per_client)
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
+    _check_ends(run, fleet, server, executor)
     partition = None if partition_table is None else partition_from(partition_table)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
@@ -257,6 +262,20 @@ def _fleet_and_server(fleet_table: Table, server_table: Table) -> tuple[FleetPla
             f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
         )
     return fleet, server
+
+
+def _check_ends(run: RunSettings, fleet: FleetPlan, server: ServerSettings, executor: ExecutorSettings) -> None:
+    """Raise ConfigError if the run may not end by patience or by a budget because nothing measures it."""
+    if run.patience is not None and executor.kind == "none":
+        raise ConfigError("run.patience: executor.kind = 'none' trains nothing, so nothing is evaluated; remove it")
+    if run.budget is None:
+        return
+    if run.budget.watt_hours is not None and fleet.compute.watts is getattr(fleet.link, "watts", None) is None:
+        raise ConfigError(
+            "run.budget.watt_hours: the fleet states no power; set fleet.compute.watts or fleet.link.watts"
+        )
+    if run.budget.epsilon is not None and server.privacy is None:
+        raise ConfigError("run.budget.epsilon: privacy is off; set server.privacy, or remove it")
 
 
 def partition_from(table: Any) -> Partition:

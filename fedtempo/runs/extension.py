@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
-from fedtempo.record.measures import time_to_target
+from fedtempo.record.measures import client_seconds, energy_wh, time_to_target
+from fedtempo.record.metric import measure_of
+from fedtempo.record.recorder import EvaluationRow
 from fedtempo.record.run import Run as RecordedRun
+from fedtempo.runtime.budget import KINDS, in_words
+from fedtempo.runtime.patience import Patience, Plateau
 from fedtempo.runtime.run_settings import RunSettings
 
-ENDS = ("horizon", "max_commits", "target_accuracy", "stop_at_target")
+ENDS = ("horizon", "max_commits", "target_accuracy", "stop_at_target", "patience", "budget")
 """Keys of `[run]` that say when a run ends; they may change if a finished run goes on."""
 
 
@@ -55,6 +59,13 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
                 f"run.target_accuracy = {now.target_accuracy:g}: reached after {reached_s:g} s; give a higher one, or "
                 "run.stop_at_target = false"
             )
+    if now.patience is not None and (ran_out_s := _ran_out_s(recorded, now.patience)) is not None:
+        return (
+            f"run.patience: {now.patience.evaluations} evaluated versions did not improve by {ran_out_s:g} s; "
+            "give more, or a smaller min_delta"
+        )
+    if (reason := _used_up(recorded, before, now)) is not None:
+        return reason
     if ended == "horizon" and now.horizon == before.horizon:
         return f"it ended at run.horizon = {before.horizon:g}; give a later one"
     if ended == "budget":
@@ -63,3 +74,39 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
         if now.max_commits == before.max_commits:
             return f"it ended at run.max_commits = {before.max_commits}; give a larger number"
     return None
+
+
+def _ran_out_s(recorded: RecordedRun, patience: Patience) -> float | None:
+    """Return the time (s) at which the recorded evaluations exhaust patience; None if they do not."""
+    plateau = Plateau(patience, measure_of(recorded.facts.get("data")))
+    columns = (recorded.evaluations[name].tolist() for name in EvaluationRow._fields)
+    for row in map(EvaluationRow, *columns):
+        if plateau.add(row.time, row.version, row):
+            return row.time
+    return None
+
+
+def _used_up(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> str | None:
+    """Return why the budget of `now` does not allow what the run has used; None if it does."""
+    for kind in KINDS:
+        earlier, limit = (None if each.budget is None else each.budget.limit(kind) for each in (before, now))
+        if limit is None or (limit == earlier and recorded.facts.get("ended") != kind):
+            continue
+        used = _used(recorded, kind)
+        if limit == earlier or used is None or limit < used:
+            spent = "an unknown amount (its visits were not recorded)" if used is None else in_words(kind, used)
+            return f"run.budget.{kind} = {limit:g}: it has already used {spent}; give more"
+    return None
+
+
+def _used(recorded: RecordedRun, kind: str) -> float | None:
+    """Return how much of a kind of budget the run has used; None if that is unknown."""
+    match kind:
+        case "bytes":
+            return float(sum((recorded.facts.get("bytes") or {}).values()))
+        case "client_hours":
+            return client_seconds(recorded) / 3600
+        case "watt_hours":
+            return energy_wh(recorded)
+        case _:
+            return float((recorded.facts.get("privacy") or {}).get("epsilon", 0.0))

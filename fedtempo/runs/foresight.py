@@ -49,14 +49,20 @@ class Pace(NamedTuple):
 
 
 def schedule_only(config: Config) -> Config:
-    """Return the same run without training, to its horizon; clusters come from labels instead of models."""
+    """Return the same run without training, to its horizon; clusters come from labels instead of models.
+
+    Without clusters, or with a single one, it stays so.
+    """
     changes: dict[str, Any] = {
         "executor.kind": "none",
         "data.tell_labels": True,
         "run.stop_at_target": False,
         "run.record": "all",
     }
-    if any(field.name == "clusters" for field in dataclasses.fields(config.strategy)):  # type: ignore[arg-type]
+    if config.run.patience is not None:
+        changes["run.patience"] = None  # nothing is evaluated
+    clustered = any(field.name == "clusters" for field in dataclasses.fields(config.strategy))  # type: ignore[arg-type]
+    if clustered and config.strategy.clusters not in (1, None):  # type: ignore[attr-defined]
         changes["strategy.clusters"] = "labels"
     return config.with_changes(changes, label=config.label)
 
@@ -121,7 +127,7 @@ def check_length(
         )
         most = MOST_VISITS
     line = f"{', '.join(named) or 'the run'}: {what}; that takes {duration(total_s)} of real time"
-    if run.stop_at_target or (total_s <= ENDLESS_S and length.possible):
+    if run.may_end_early or (total_s <= ENDLESS_S and length.possible):
         say(f"{line}, by a rough estimate")
     elif total_s > ENDLESS_S:
         raise ConfigError(f"{line}; {'evaluate less often' if mostly_rows else 'shorten the run or its visits'}")
@@ -160,7 +166,7 @@ def _longest(config: Config, times: VisitTimes, n_clients: int) -> _Length:
     """Return an upper bound: all clients train all the time, and each commit waits for the slowest."""
     horizon_s, commits = _limits(config)
     if math.isinf(horizon_s) and math.isinf(commits):
-        return _length(config, n_clients, times.longest_s)  # ends at its target, at an unknown time
+        return _length(config, n_clients, times.longest_s)  # ends at an unknown time
     visits = min(n_clients * (horizon_s / times.shortest_s if times.shortest_s else math.inf), commits * n_clients)
     return _length(config, visits, min(horizon_s, commits * times.longest_s))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedtempo.data.sources import NOTHING
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
@@ -112,7 +113,7 @@ def play(
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
         recorder.flush()  # watchers see the run's facts before its first visit ends
-        if config.data.tell_labels:
+        if config.data.tell_labels and world.holds_examples:
             recorder.told(histograms=len(world.clients) * world.dataset.strata[1])
         simulations: list[Simulation] = []
 
@@ -137,7 +138,7 @@ def play(
             recorder.fact("executor", facts)
     if isinstance(recorder, Verified) and outcome.ended != "interrupted":
         recorder.complete(len(simulations[0].in_progress()))
-    recorder.finish(outcome.ended, outcome.end_s, outcome.model)
+    recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
     recorder.fact("reads_horizon", outcome.reads_horizon)
     layers = None
     if keep_clients and outcome.model is not None:
@@ -162,12 +163,17 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         evaluate_clients=config.run.evaluate_clients,
-        examples=RawExamples(
-            labels=[world.dataset.strata[0][rows] for rows in world.owned],
-            rows=world.owned,
-            example_bytes=numbers_per_example(world.dataset.train_x),
-        ),
+        examples=_raw_examples(world) if world.holds_examples else None,
         **settings,
+    )
+
+
+def _raw_examples(world: World) -> RawExamples:
+    """Return the examples that clients may upload."""
+    return RawExamples(
+        labels=[world.dataset.strata[0][rows] for rows in world.owned],
+        rows=world.owned,
+        example_bytes=numbers_per_example(world.dataset.train_x),
     )
 
 
@@ -249,6 +255,8 @@ def make_job(config: Config, world: World) -> Job:
 def make_executor(config: Config, world: World) -> Executor:
     """Return the executor that the configuration names; without training and with a known size it needs no PyTorch."""
     settings = config.executor
+    if config.data.source == NOTHING and config.model_bytes is None:
+        raise ConfigError("model.size_bytes is missing: without data, give the bytes of a model")
     compressed = config.server.compression is not None
     if settings.kind == "none" and config.model_bytes is not None and not compressed:
         return NoTraining(config.model_bytes)
@@ -300,13 +308,13 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             world.dataset,
             training,
             n_clients=len(world.clients),
-            n_train=sum(map(len, world.owned)),
+            n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
         ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,
-        "label_histograms": np.array(world.histograms),
+        "label_histograms": np.array(world.histograms) if world.holds_examples else None,
         "label_noise_epsilon": config.data.label_noise_epsilon,
         "positions": None if positions is None else positions.tolist(),
         "watts": watts or None,

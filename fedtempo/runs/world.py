@@ -27,6 +27,7 @@ from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
+from fedtempo.runs.without_data import clients_of_column, described, examples_beyond_data, examples_without_data
 from fedtempo.runtime.keyed import keyed_generator
 
 log = logging.getLogger("fedtempo")
@@ -39,7 +40,9 @@ _LOOKED_AT = 500
 class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    histograms: number of examples of each class at each client. told: the numbers that it reports; None if none do.
+    owned: the rows of each client's examples. histograms: number of examples of each class at each client. Both are
+    empty in a schedule whose clients hold no examples (`fedtempo.runs.without_data`). told: the numbers that clients
+    report; None if none do.
     """
 
     dataset: Dataset
@@ -49,6 +52,11 @@ class World:
     histograms: list[list[int]]
     told: npt.NDArray[np.float64] | None
     fleet: Fleet
+
+    @property
+    def holds_examples(self) -> bool:
+        """Whether clients hold examples of the data."""
+        return bool(self.owned)
 
 
 @lru_cache(maxsize=4)
@@ -109,21 +117,27 @@ def build_world(config: Config) -> World:
     seed, data = config.run.seed, config.data
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
+    n_clients = clients_of_column(config) or n_clients if data.clients is None else n_clients
+    if (counts := examples_without_data(config, n_clients)) is not None:
+        return _without_data(config, dataset, counts)
     labels, n_labels = dataset.strata
+    sizes = data.examples_per_client
+    assert not isinstance(sizes, dict)
     try:
         with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
             owned = partition.assign(
                 labels,
                 n_labels,
                 n_clients,
-                data.examples_per_client,
+                sizes,
                 keyed_generator(seed, "partition"),
                 dataset.train_owners,
             )
     except UserCodeError:
         raise
     except ConfigError as error:
-        raise ConfigError(f"data: {dataset.name}: {error}") from error
+        named = ConfigError(f"data: {dataset.name}: {error}")
+        return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, named))
     _check_dealt(owned, n_clients, len(labels))
     empty = [i for i, rows in enumerate(owned) if not len(rows)]
     if empty:
@@ -133,7 +147,7 @@ def build_world(config: Config) -> World:
         )
     histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
     told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
-    consent = keyed_generator(seed, "consent").permutation(n_clients) < round(data.share_examples * n_clients)
+    consent = _consent(config, n_clients)
     clients = tuple(
         Client(
             id=i,
@@ -144,10 +158,34 @@ def build_world(config: Config) -> World:
         )
         for i, rows in enumerate(owned)
     )
-    names = [client.name or str(client.id) for client in clients]
-    with user_code("fleet"):
-        fleet = config.fleet.build(n_clients, lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
+    fleet = _fleet(config, [client.name or str(client.id) for client in clients])
     return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
+
+
+def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:
+    """Return a world whose clients count examples that they do not hold."""
+    dataset = described(dataset, counts)
+    n_clients = len(counts)
+    consent = _consent(config, n_clients).tolist()
+    clients = tuple(
+        Client(id=i, num_examples=count, shares_examples=agrees)
+        for i, (count, agrees) in enumerate(zip(counts.tolist(), consent, strict=True))
+    )
+    fleet = _fleet(config, list(map(str, range(n_clients))))
+    return World(dataset, [], chosen_test_examples(config, dataset), clients, [], None, fleet)
+
+
+def _consent(config: Config, n_clients: int) -> npt.NDArray[np.bool_]:
+    """Return which clients agree to upload raw examples."""
+    order = keyed_generator(config.run.seed, "consent").permutation(n_clients)
+    agree: npt.NDArray[np.bool_] = order < round(config.data.share_examples * n_clients)
+    return agree
+
+
+def _fleet(config: Config, names: list[str]) -> Fleet:
+    seed = config.run.seed
+    with user_code("fleet"):
+        return config.fleet.build(len(names), lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
 
 
 def _check_dealt(owned: list[npt.NDArray[np.int64]], n_clients: int, n_examples: int) -> None:

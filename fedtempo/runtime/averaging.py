@@ -17,6 +17,7 @@ from fedtempo.learning.privacy import epsilon, private_mean
 from fedtempo.learning.robust import aggregated, robust_average
 from fedtempo.learning.sections import Sections
 from fedtempo.record.recorder import Recorder
+from fedtempo.runtime.budget import Budget, in_words
 from fedtempo.runtime.server import ServerSettings
 from fedtempo.runtime.server_steps import ServerSteps
 
@@ -38,11 +39,13 @@ class Averaging:
         recorder: Recorder,
         rng: Callable[[str, int], np.random.Generator],
         sections: Sections,
+        budget: Budget | None = None,
     ) -> None:
         """sections: of a model.
 
-        Raises ConfigError if privacy is on but the library that accounts for it is missing, or models have running
-        statistics, which are measured on clients' examples and get no noise.
+        Raises ConfigError if privacy is on but the library that accounts for it is missing, or the budget of epsilon
+        does not suffice for one average, or models have running statistics, which are measured on clients' examples and
+        get no noise.
         """
         if server.privacy is not None and sections.statistics:
             raise ConfigError(
@@ -60,6 +63,25 @@ class Averaging:
         self._averages = 0
         self._took_part: Counter[Client] = Counter()
         self._account()
+        self._most_epsilon = None if budget is None else budget.epsilon
+        if self._most_epsilon is not None and (least := self._epsilon(1)) > self._most_epsilon:
+            raise ConfigError(
+                f"run.budget.epsilon = {self._most_epsilon:g}: the first average would spend {least:.4g}; raise it, or "
+                "server.privacy.noise_multiplier"
+            )
+
+    def excess(self, models: Sequence[Model]) -> str | None:
+        """Return why these models may not be averaged under the budget of epsilon, in words; None if they may."""
+        if self._most_epsilon is None:
+            return None
+        most, clients = max(self._took_part.values(), default=0), self._clients(models)
+        after = max([most, *(self._took_part[client] + 1 for client in clients)])
+        if (would_be := self._epsilon(after)) <= self._most_epsilon:
+            return None
+        return (
+            f"{in_words('epsilon', self._epsilon(most))} spent, and another average would make it {would_be:.4g}; "
+            f"run.budget.epsilon allows {self._most_epsilon:g}"
+        )
 
     def of(
         self, models: Sequence[Model], weights: Sequence[float], current: Model
@@ -79,7 +101,7 @@ class Averaging:
                 {"models": models, "base": current, "clip_norm": server.clip_norm, **options},
                 partial(aggregated, **options),
             )
-        clients = [client for model in models if (client := self._raw.get(model)) is not None]
+        clients = self._clients(models)
         for client, times in Counter(clients).items():
             if times > 1:
                 raise ConfigError(f"server.privacy: client {client.id} is {times} times in one average; it may be once")
@@ -147,11 +169,20 @@ class Averaging:
             )
             raise ConfigError(f"{setting}: this strategy {does}; choose one that trains in rounds and averages them")
 
+    def _clients(self, models: Sequence[Model]) -> list[Client]:
+        """Return the clients that sent these models."""
+        return [client for model in models if (client := self._raw.get(model)) is not None]
+
+    def _epsilon(self, averages: int) -> float:
+        """Return the epsilon of a client in this number of averages; 0 without privacy."""
+        privacy = self._server.privacy
+        return 0.0 if privacy is None else epsilon(privacy.noise_multiplier, averages, privacy.delta)
+
     def _account(self) -> None:
         """Record the privacy spent: that of the client in the most averages."""
         if (privacy := self._server.privacy) is not None:
             most = max(self._took_part.values(), default=0)
-            spent = epsilon(privacy.noise_multiplier, most, privacy.delta)
+            spent = self._epsilon(most)
             self._recorder.fact(
                 "privacy",
                 {

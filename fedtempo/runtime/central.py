@@ -26,18 +26,22 @@ from fedtempo.federation import (
     Work,
 )
 from fedtempo.fleet.estimates import Estimator
+from fedtempo.fleet.fleet import Fleet
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.learning.schedules import Schedule
 from fedtempo.learning.sections import Sections
 from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.gather import at_once, came_back
 from fedtempo.runtime.handles import ServerCall
 from fedtempo.runtime.keyed import keyed_generator
+from fedtempo.runtime.open_visits import OpenVisits
+from fedtempo.runtime.spending import Spending
 from fedtempo.runtime.weights import problem_with
 from fedtempo.runtime.work import resolve
 
@@ -83,6 +87,8 @@ class Central(ABC):
     """Whether the strategy has asked for `horizon`."""
     at_end: Callable[[], None] | None = None
     """Called at the moment when the run ends."""
+    end_reason = ""
+    """Why the run has ended, in words; empty before."""
 
     @property
     def clients(self) -> Sequence[Client]:
@@ -180,6 +186,9 @@ class Central(ABC):
         weights = list(weights)
         self._must_be_weights("average", weights, len(updates))
         models = [update.model if isinstance(update, Update) else update for update in updates]
+        if (excess := self._averaging.excess(models)) is not None:
+            self.end("epsilon", excess)
+            await asyncio.get_running_loop().create_future()  # until the run has ended
         current, steps = self._model, self._averaging.steps
         function, arguments, combine = self._averaging.of(models, weights, current)
         mean: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
@@ -241,7 +250,7 @@ class Central(ABC):
         self._recorder.commit(self._model.version, self.now, staleness)
         self._evaluations.committed(self.now, before, self._model)
         if self._max_commits is not None and self._model.version >= self._max_commits:
-            self.end("budget")
+            self.end("budget", f"{self._max_commits:,} commits made")
         return self._model
 
     def estimate(self, client: Client) -> Durations:
@@ -254,10 +263,11 @@ class Central(ABC):
     def note(self, name: str, value: Any) -> None:
         self._recorder.note(name, value)
 
-    def end(self, why: str) -> None:
-        """End the run now. why: "target", "budget" or "horizon"."""
+    def end(self, why: str, reason: str = "") -> None:
+        """End the run now, see `runner.Outcome`. Does nothing if it has ended."""
         if self._ended.done():
             return
+        self.end_reason = reason
         try:
             if self.at_end is not None:
                 self.at_end()
@@ -269,6 +279,18 @@ class Central(ABC):
     @property
     def ended(self) -> asyncio.Future[str]:
         return self._ended
+
+    def _limit_use(self, budget: Budget, fleet: Fleet, visits: OpenVisits[Any]) -> None:
+        """End the run when its visits have used up the budget."""
+        visits.spending = Spending(
+            budget,
+            n_clients=len(self._clients),
+            compute_watts=fleet.compute_watts,
+            link_watts=fleet.link_watts,
+            moved_bytes=lambda: self._recorder.moved_bytes,
+            in_progress=visits.in_progress,
+            end=self.end,
+        )
 
     def _must_be_weights(self, what: str, weights: Sequence[float], count: int) -> None:
         """Raise StrategyError unless `count` models can be averaged with these weights."""

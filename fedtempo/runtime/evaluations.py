@@ -17,6 +17,7 @@ from fedtempo.record import Recorder, sustained
 from fedtempo.record.metric import Measure
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
+from fedtempo.runtime.patience import Patience, Plateau
 
 _OUTSTANDING = 8
 """Largest number of outstanding evaluations: each keeps a model in memory."""
@@ -65,7 +66,8 @@ class Evaluations:
 
     target: value of `measure` to reach. If `stop` is set, `reached` is called once the mean of three consecutive
     evaluations is at or above it (curves of asynchronous training oscillate, so a single evaluation may be luck). Each
-    evaluation is then waited for immediately.
+    evaluation is then waited for immediately. So it is with `patience`; `exhausted` is called with the reason once
+    evaluations no longer improve.
 
     keep_best: whether `best` holds the best model. Models whose evaluations are outstanding then stay in memory, too.
     """
@@ -79,13 +81,20 @@ class Evaluations:
         target: float | None = None,
         stop: bool = False,
         reached: Callable[[], None] = lambda: None,
+        patience: Patience | None = None,
+        exhausted: Callable[[str], None] = lambda reason: None,
         wait: bool = True,
         keep_best: bool = False,
     ) -> None:
-        """wait: False if the run never waits for results; then `collect` must be called whenever results arrive."""
+        """wait: False if the run never waits for results; then `collect` must be called whenever results arrive.
+
+        Raises ConfigError for a patience with a measure that the data do not have.
+        """
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
-        self._leave = math.inf if not wait else 0 if stop else _OUTSTANDING
+        self._plateau = None if patience is None else Plateau(patience, recorder.measure)
+        self._exhausted = exhausted
+        self._leave = math.inf if not wait else 0 if stop or patience else _OUTSTANDING
         self._outstanding: deque[tuple[float, int, Pending[Evaluation], Model | None]] = deque()
         self._latest: tuple[int, Pending[Evaluation]] | None = None
         self._keep_best = keep_best
@@ -171,6 +180,8 @@ class Evaluations:
             self._recent.append(result.accuracy)
             if self._stop and self._target is not None and sustained(list(self._recent), self._target):
                 self._reached()
+            if self._plateau is not None and self._plateau.add(time, version, result):
+                self._exhausted(self._plateau.reason)
 
     def _is_best(self, result: Evaluation) -> bool:
         if not (math.isfinite(result.accuracy) and math.isfinite(result.loss)):

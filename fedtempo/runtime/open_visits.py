@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from fedtempo.federation import Client, Visit
 from fedtempo.record.recorder import Recorder, VisitRow
+from fedtempo.runtime.spending import Spending
 
 
 class RecordedState(Protocol):
@@ -29,13 +30,17 @@ S = TypeVar("S", bound=RecordedState)
 
 
 class OpenVisits(ABC, Generic[S]):
-    """The visits of one run that hold their client. begun: number of visits so far."""
+    """The visits of one run that hold their client.
+
+    begun: number of visits so far. spending: learns of each visit that has ended, if the run has a budget.
+    """
 
     def __init__(self, recorder: Recorder, horizon: float) -> None:
         self._recorder, self._horizon = recorder, horizon
         self.begun = 0
         self._held: set[Visit[S]] = set()
         self._closing = False
+        self.spending: Spending | None = None
 
     @property
     @abstractmethod
@@ -80,19 +85,20 @@ class OpenVisits(ABC, Generic[S]):
         outcome: str,
     ) -> None:
         """Record a visit of `client` that started from `version` of the global model."""
-        self._recorder.visit(
-            VisitRow(
-                state.number,
-                client.id,
-                state.group,
-                version,
-                state.queued,
-                started,
-                received,
-                computed,
-                ended,
-                outcome,
-                client.num_examples if state.trains else 0,
-                state.statistics.get("loss") if state.statistics else None,
-            )
+        row = VisitRow(
+            state.number,
+            client.id,
+            state.group,
+            version,
+            state.queued,
+            started,
+            received,
+            computed,
+            ended,
+            outcome,
+            client.num_examples if state.trains else 0,
+            state.statistics.get("loss") if state.statistics else None,
         )
+        self._recorder.visit(row)
+        if self.spending is not None:
+            self.spending.ended(row)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
+from fedtempo.parts.component import made
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
 from fedtempo.record.schema import LARGEST_TIME_S
+from fedtempo.runtime.budget import Budget
+from fedtempo.runtime.patience import Patience
+
+
+def _patience_from(value: object) -> object:
+    if isinstance(value, Patience | None):
+        return value
+    return made(Patience, value if isinstance(value, Mapping) else {"evaluations": value}, "patience")
+
+
+def _budget_from(value: object) -> object:
+    if isinstance(value, Budget | None):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is no table; give some of {{ bytes, client_hours, watt_hours, epsilon }}")
+    return made(Budget, value, "budget")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -20,6 +38,19 @@ class RunSettings:
     max_commits: Annotated[Count | None, Doc("number of commits after which the run ends")] = None
     target_accuracy: Annotated[Share | None, Doc("accuracy to reach (R^2 for numbers)")] = None
     stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
+    patience: Annotated[
+        Patience | None,
+        BeforeValidator(_patience_from),
+        Doc(
+            "end the run when a measure no longer improves: {evaluations, measure, min_delta}, or just the number "
+            "of evaluations (default: never)"
+        ),
+    ] = None
+    budget: Annotated[
+        Budget | None,
+        BeforeValidator(_budget_from),
+        Doc("end the run when it has used up any of {bytes, client_hours, watt_hours, epsilon} (default: no limit)"),
+    ] = None
     evaluate: Annotated[Literal["time", "commit"], Doc("evaluate every evaluate_every seconds, or at each commit")] = (
         "time"
     )
@@ -76,5 +107,13 @@ class RunSettings:
             raise ValueError("keep = ['clients']: clients keep parts of the final model; add 'last'")
         if self.stop_at_target and self.target_accuracy is None:
             raise ValueError("stop_at_target needs target_accuracy")
-        if self.horizon is None and self.max_commits is None and not self.stop_at_target:
-            raise ValueError("horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target")
+        if self.horizon is None and self.max_commits is None and not self.may_end_early:
+            raise ValueError(
+                "horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target, or patience, "
+                "or budget"
+            )
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether the run may end at a time that nobody can know before it."""
+        return self.stop_at_target or self.patience is not None or self.budget is not None

@@ -50,13 +50,15 @@ class Interruptible(Protocol):
 class Outcome:
     """How a run ended.
 
-    ended: "horizon", "target", "budget" (of commits, or the strategy returned) or "interrupted". end_s: the clock then.
+    ended: "horizon", "target", "budget" (of commits, or the strategy returned), "patience", a kind of `run.budget` or
+    "interrupted". reason: the same in words. end_s: the clock then.
     model: the global model's flat parameters; None without training, and for a resumed run that was interrupted again
     during its replay. best: the best model evaluated, if the run keeps it, and its flat parameters. reads_horizon:
     whether the strategy has asked for the horizon.
     """
 
     ended: str
+    reason: str
     end_s: float
     model: Vector | None
     best: tuple[Best, Vector] | None = None
@@ -75,6 +77,8 @@ class Driven(Federation, Protocol):
     """Whether the strategy has asked for `horizon`."""
     at_end: Callable[[], None] | None
     """Called at the moment when the run ends."""
+    end_reason: str
+    """Why the run has ended, in words; empty before."""
 
     @property
     def ended(self) -> asyncio.Future[str]: ...
@@ -84,8 +88,8 @@ class Driven(Federation, Protocol):
         """Return the visits that hold a client now. Thread-safe."""
         ...
 
-    def end(self, why: str) -> None:
-        """End the run now. why: "target", "budget" or "horizon"."""
+    def end(self, why: str, reason: str = "") -> None:
+        """End the run now. why: see `Outcome.ended`. reason: the same in words. Does nothing if it has ended."""
         ...
 
     def close(self) -> None:
@@ -111,7 +115,8 @@ def simulate(
 ) -> Outcome:
     """Run `strategy` to its end.
 
-    make: called as `make(evaluations=..., horizon=..., max_commits=...)` inside the run's loop, returns the federation.
+    make: called as `make(evaluations=..., horizon=..., max_commits=..., budget=...)` inside the run's loop, returns the
+    federation.
     strategy_name: name of the strategy in errors (default: its class). watch: called once with objects that a progress
     display may read from another thread. journal: notified if the run is interrupted. play: runs a coroutine on a loop
     whose time is the run's clock (default: virtual time). wait: see Evaluations. Ctrl-C interrupts the run: records
@@ -127,12 +132,16 @@ def simulate(
             every=settings.evaluate_every if settings.evaluate == "time" else None,
             target=settings.target_accuracy,
             stop=settings.stop_at_target,
-            reached=lambda: sim.end("target"),
+            reached=lambda: sim.end("target", f"target of {settings.target_accuracy:g} reached"),
+            patience=settings.patience,
+            exhausted=lambda reason: sim.end("patience", reason),
             wait=wait,
             keep_best="best" in settings.keep,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
-        sim = state["sim"] = make(evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits)
+        sim = state["sim"] = make(
+            evaluations=evaluations, horizon=horizon, max_commits=settings.max_commits, budget=settings.budget
+        )
         watch(sim, evaluations)
         task = asyncio.current_task()
         assert task is not None
@@ -156,11 +165,13 @@ def simulate(
             error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
         raise
     sim: F | None = state.get("sim")
+    reason = sim.end_reason if sim is not None and ended != "interrupted" else ended
     if sim is None or not executor.trains or (journal and journal.replays):
-        return Outcome(ended, state.get("end_s", 0.0), None, None, sim is None or sim.reads_horizon)
+        return Outcome(ended, reason, state.get("end_s", 0.0), None, None, sim is None or sim.reads_horizon)
     best: Best | None = state["evaluations"].best
     return Outcome(
         ended,
+        reason,
         state.get("end_s", 0.0),
         executor.vector(sim.model.location),
         None if best is None else (best, executor.vector(best.model.location)),
@@ -179,7 +190,8 @@ async def _until_the_end(
     """Run the strategy's coroutine until the horizon, the budget or the target; return which ended it."""
     if settings.horizon is not None:
         # Just after the horizon: what ends exactly at the horizon still counts.
-        asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon")
+        reason = f"horizon of {settings.horizon:g} s reached"
+        asyncio.get_running_loop().call_at(math.nextafter(settings.horizon, math.inf), sim.end, "horizon", reason)
     if journal is not None and "state" in settings.keep:
         sim.at_end = journal.conclude
     evaluations.begin(sim.model)
@@ -189,7 +201,7 @@ async def _until_the_end(
         if settings.horizon is not None and running.done() and running.exception() is None:
             await sim.ended
         if running.done() and (running.cancelled() or running.exception() is None):
-            sim.end("budget")
+            sim.end("budget", "the strategy ended")
     except asyncio.CancelledError:
         if journal is not None:
             journal.interrupt()

@@ -22,6 +22,7 @@ from fedtempo.learning.training import Training
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.batch import Batch
+from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
@@ -56,13 +57,15 @@ class Simulation(Central):
         seed: int,
         horizon: float = math.inf,
         max_commits: int | None = None,
+        budget: Budget | None = None,
         server: ServerSettings | None = None,
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
         evaluate_clients: int = 0,
         keep_clients: bool = False,
     ) -> None:
-        """server: the `[server]` table. max_commits: number of commits after which the run ends.
+        """server: the `[server]` table. max_commits: number of commits after which the run ends. budget: what the
+        run may use.
 
         size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
         clients may upload; None in a run without data. evaluate_clients: see `RunSettings`. keep_clients: whether
@@ -78,7 +81,7 @@ class Simulation(Central):
         self._evaluations, self._seed, self._horizon = evaluations, seed, horizon
         self._max_commits, self._server_s = max_commits, server.seconds
         self._arithmetic = executor
-        self._averaging = Averaging(server, recorder, self.rng, executor.sections)
+        self._averaging = Averaging(server, recorder, self.rng, executor.sections, budget)
         self._limits = Limits(server, fleet.faults, self.rng)
         self._bad_updates = BadUpdates(server.max_bad_updates)
         self._examples, self._server_visits = examples, 0
@@ -97,6 +100,8 @@ class Simulation(Central):
         self._compute_factors = Factors(fleet.speed.variation, len(clients), partial(generators, "compute"))
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
+        if budget is not None:
+            self._limit_use(budget, fleet, self._visits)
         self._ended: asyncio.Future[str] = self._loop.create_future()
         if executor.sections.local and evaluate_clients:
             evaluations.use_parts_of(self._drawn(evaluate_clients))

@@ -13,7 +13,7 @@ import tomli_w
 
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError
 from fedtempo.record import Run as RecordedRun
-from fedtempo.record import comparison, load_run, write_json
+from fedtempo.record import load_run, write_json
 from fedtempo.record.folder import RunFolder, claim
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, assignment, parse
@@ -25,6 +25,7 @@ from fedtempo.studies.competitors import competitors, whole_seeds
 from fedtempo.studies.display import HIDDEN, Display
 from fedtempo.studies.grids import NO_GRID, Competitor, Grid, checked_grid, competitors_of
 from fedtempo.studies.same_work import check_same_work
+from fedtempo.studies.significance import compared, resolution_of
 
 PLAN = "comparison.toml"
 """File in a comparison's folder that lists its runs."""
@@ -263,9 +264,9 @@ def write_results(folder: Path, plan: Plan) -> list[RecordedRun]:
     summaries: dict[str, list[dict[str, Any]]] = {each.label: [] for each in plan.competitors}
     for run in runs:
         summaries[run.label].append(dict(run.summary or summarise(run)))
-    compared = comparison(summaries)
-    write_json(folder / "comparison.json", compared)
-    write_report(folder / "report.html", runs, compared)
+    facts = compared(summaries, resolution_of([run.config for run in runs]))
+    write_json(folder / "comparison.json", facts)
+    write_report(folder / "report.html", runs, facts)
     return runs
 
 

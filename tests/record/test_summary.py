@@ -58,6 +58,8 @@ def test_a_summary_equals_one_worked_out_by_hand():
         "seed": 3,
         "horizon_s": 10.0,
         "ended": "horizon",
+        "end_reason": "horizon",
+        "elapsed_s": 10.0,
         "diverged": None,
         "not_finite": {"evaluations": 0, "updates": 0, "first_s": None},
         "still_since_s": None,

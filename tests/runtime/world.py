@@ -12,6 +12,7 @@ from fedtempo.federation import Client, Federation
 from fedtempo.fleet.fleet import FleetPlan
 from fedtempo.learning.training import Training
 from fedtempo.record import Records
+from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.executors.none import NoTraining
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.raw_examples import RawExamples
@@ -43,6 +44,7 @@ def play(
     size_bytes: int = 1_000_000,
     horizon: float | None = 1000.0,
     max_commits: int | None = None,
+    budget: Budget | None = None,
     seed: int = 1,
     examples: int | list[int] = 10,
     consent: bool | list[bool] = False,
@@ -87,7 +89,7 @@ def play(
 
     with NoTraining(size_bytes) as executor:
         strategy = script if hasattr(script, "run") else Script(script)
-        settings = RunSettings(seed=seed, horizon=horizon, max_commits=max_commits)
+        settings = RunSettings(seed=seed, horizon=horizon, max_commits=max_commits, budget=budget)
         outcome = simulate(strategy, settings, executor, make, recorder)
     recorder.fact("n_clients", clients)
     recorder.fact("elapsed_s", outcome.end_s)

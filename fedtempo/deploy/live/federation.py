@@ -30,6 +30,7 @@ from fedtempo.record.recorder import Recorder
 from fedtempo.runs.config import toml_value
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runtime.averaging import Averaging
+from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.central import Central
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.evaluations import Evaluations
@@ -74,6 +75,7 @@ class LiveFederation(Central):
         class_names: Sequence[str] = (),
         horizon: float = math.inf,
         max_commits: int | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Connect to the clients and, for a resumed run, prepare the replay of its log.
 
@@ -90,7 +92,7 @@ class LiveFederation(Central):
         self._training, self._schedule = training.without_schedule(), training.schedule
         self._evaluations, self._seed, self._horizon, self._max_commits = evaluations, seed, horizon, max_commits
         self._arithmetic = server
-        self._averaging = Averaging(rules, recorder, self.rng, server.sections)
+        self._averaging = Averaging(rules, recorder, self.rng, server.sections, budget)
         self._compression = rules.compression
         self._sizes = sizes = TransferSizes.of(server, compression=rules.compression)
         self._states = [ClientState(client, fleet, training, sizes.down, sizes.up, self.rng) for client in clients]
@@ -109,6 +111,8 @@ class LiveFederation(Central):
         """The node to which each client's base, what does not travel, has been sent, by client id."""
         self._roster = Roster(clients, nodes)
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
+        if budget is not None:
+            self._limit_use(budget, fleet, self._visits)
         self._late_joiners = LateJoiners(loop, self._roster)
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations

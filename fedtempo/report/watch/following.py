@@ -155,7 +155,7 @@ def _state(facts: Mapping[str, Any], now: Now | None, age_s: float) -> tuple[str
     if ended == "interrupted":
         return "interrupted", "`fedtempo resume` continues it"
     if ended is not None:
-        return "finished", f"ended by {ended}"
+        return "finished", str(facts.get("end_reason") or f"ended by {ended}")
     if now is None:
         return "silent", "it has not ended and no process writes to it: it failed or was killed"
     if age_s > ALIVE_S:

@@ -25,6 +25,7 @@ _FACTS = (
     "target_accuracy",
     "elapsed_s",
     "ended",
+    "end_reason",
     "health",
     "data",
     "bytes",

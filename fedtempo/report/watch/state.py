@@ -67,7 +67,8 @@ class RunState:
         lines.sort(key=lambda line: -1.0 if line[0] is None else line[0])
         if (ended := piece.facts.get("ended")) and not piece.more and not self._end_logged:
             self._end_logged = True
-            lines.append((piece.facts.get("elapsed_s"), "end", f"the run ended: {ended}"))
+            reason = piece.facts.get("end_reason") or ended
+            lines.append((piece.facts.get("elapsed_s"), "end", f"the run ended: {reason}"))
         self._log.add(lines)
 
     @property

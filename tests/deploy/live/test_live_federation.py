@@ -395,6 +395,20 @@ def test_the_run_ends_at_its_target(tmp_path: Path, grid: Loopback) -> None:
     assert summary["time_to_target_s"] is not None
 
 
+def test_the_run_ends_when_its_budget_is_used_up(tmp_path: Path, grid: Loopback) -> None:
+    settings = config(run__budget={"bytes": "100 kB"}, run__max_commits=None)
+    summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert (summary["ended"], sum(summary["bytes"].values()) >= 100_000) == ("bytes", True)
+    assert summary["end_reason"].endswith("used; run.budget.bytes allows 100.0 kB")
+
+
+def test_the_run_ends_when_a_measure_does_not_improve(tmp_path: Path, grid: Loopback) -> None:
+    settings = config(run__patience={"evaluations": 2, "min_delta": 1.0}, run__max_commits=None)
+    summary = deploy_to_folder(settings, tmp_path / "run", grid)
+    assert summary["ended"] == "patience"
+    assert summary["end_reason"].startswith("accuracy did not improve by more than 1 in the last 2 evaluated versions")
+
+
 def test_examples_come_only_from_clients_that_share_them(tmp_path: Path) -> None:
     sharing, keeping = digits_clients(2, share_examples=True)[0], digits_clients(2)[1]
     grid = Loopback([sharing, keeping])
