@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records
+from fedtempo.record.metric import Measure, Target
 from fedtempo.record.strict_json import write_text
 
 if TYPE_CHECKING:
@@ -17,11 +19,17 @@ if TYPE_CHECKING:
 Runs = Mapping[str, Sequence[Records]]
 
 
-def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
+def _plotly(runs: Runs, target: Target | None) -> dict[str, Callable[[], Any]]:
     from fedtempo.report import charts, panels
+    from fedtempo.report.series import further_measures
 
+    metrics = {
+        name: partial(charts.metric, runs, measure, _aim(target, measure))
+        for name, measure in further_measures(runs).items()
+    }
     return {
-        "accuracy": lambda: charts.accuracy(runs, target),
+        **metrics,
+        "accuracy": lambda: charts.accuracy(runs, _accuracy_aim(target)),
         "loss": lambda: charts.loss(runs),
         "busy": lambda: charts.busy(runs),
         "alive": lambda: charts.alive(runs),
@@ -30,18 +38,37 @@ def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
         "calendars": lambda: panels.calendars(runs),
         "places": lambda: panels.positions(runs),
         "labels": lambda: panels.labels(next(iter(runs.values()))[0]),
+        "by-class": lambda: charts.by_class(runs),
+        "confusion": lambda: panels.confusion(runs),
     }
 
 
-def _matplotlib(runs: Runs, target: float | None) -> dict[str, Callable[[Path], None]]:
+def _matplotlib(runs: Runs, target: Target | None) -> dict[str, Callable[[Path], None]]:
     from fedtempo.report import figures
+    from fedtempo.report.series import further_measures
 
+    metrics = {
+        name: partial(figures.metric, runs, measure=measure, target=_aim(target, measure))
+        for name, measure in further_measures(runs).items()
+    }
     return {
-        "accuracy": lambda path: figures.accuracy(runs, path, target=target),
+        **metrics,
+        "accuracy": lambda path: figures.accuracy(runs, path, target=_accuracy_aim(target)),
         "busy": lambda path: figures.busy(runs, path),
         "alive": lambda path: figures.alive(runs, path),
         "calendars": lambda path: figures.calendars(runs, path),
+        "by-class": lambda path: figures.by_class(runs, path),
+        "confusion": lambda path: figures.confusion(runs, path),
     }
+
+
+def _aim(target: Target | None, measure: Measure) -> float | None:
+    """Return the target's value if it is one of this further measure."""
+    return target.value if target is not None and not target.column and target.measure == measure else None
+
+
+def _accuracy_aim(target: Target | None) -> float | None:
+    return target.value if target is not None and target.column == "accuracy" else None
 
 
 class Pictures(abc.ABC):
@@ -54,15 +81,16 @@ class Pictures(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def shown_target(self) -> float | None:
-        """The target accuracy, if there is one."""
+    def shown_target(self) -> Target | None:
+        """The target, if there is one."""
 
     def figure(self, name: str = "accuracy") -> Figure:
         """Return a figure (Plotly), which notebooks show.
 
         name: accuracy, loss (over time), busy (share of the run, by client), alive (groups over time), staleness,
-        participation, calendars, places (of clusters in groups) or labels (who holds what). Raises ConfigError for
-        another name, or where the runs have nothing to draw.
+        participation, calendars, places (of clusters in groups) or labels (who holds what); for runs with further
+        measures (`run.metrics`) also by-class, confusion, and each measure by its name. Raises ConfigError for another
+        name, or where the runs have nothing to draw.
         """
         drawn = self._drawn(name, _plotly(self.shown_runs, self.shown_target))()
         if drawn is None:
@@ -79,8 +107,8 @@ class Pictures(abc.ABC):
     def save_figure(self, name: str, path: Path | str) -> Path:
         """Write a figure to a file: an interactive page for .html, otherwise PNG, SVG or PDF.
 
-        Papers' pictures there are of accuracy, busy, alive and calendars. Raises ConfigError for another name, RunError
-        where the file cannot be written. Returns the path.
+        Papers' pictures there are of accuracy, busy, alive, calendars, and further measures. Raises ConfigError for
+        another name, RunError where the file cannot be written. Returns the path.
         """
         path = Path(path)
         if path.suffix == ".html":

@@ -18,6 +18,7 @@ from rich.console import Console
 from fedtempo.api.figures import Pictures, Runs
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records, Run, comparison, load_run, summarise
+from fedtempo.record.metric import Target, target_of, target_of_all
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
@@ -121,6 +122,11 @@ class Result(Pictures):
         """Return one row per client: examples, visits done, their mean length (s), busy share of the run."""
         return frames.clients(self.records)
 
+    def metrics(self) -> DataFrame:
+        """Return one row per evaluation and further measure (`run.metrics`): time (s), version, name, class (empty for
+        measures with one value), value."""
+        return frames.metrics(self.records)
+
     def notes(self) -> DataFrame:
         """Return the strategy's notes in order: name, value."""
         return frames.notes(self.records)
@@ -192,9 +198,8 @@ class Result(Pictures):
         return {self.label: [self.records]}
 
     @property
-    def shown_target(self) -> float | None:
-        target: float | None = self.summary["target_accuracy"]
-        return target
+    def shown_target(self) -> Target | None:
+        return target_of(self.summary)
 
     def __str__(self) -> str:
         rows = run_rows(self.summary)
@@ -243,7 +248,8 @@ class Comparison(Pictures):
         """Return one row per strategy, over its seeds.
 
         Time to target (median, s; NaN if that seed did not reach it), how many seeds reached it, how many diverged,
-        means of accuracy, busy ratio, staleness, visits, commits and bytes moved.
+        means of accuracy, busy ratio, staleness, visits, commits and bytes moved, and of further measures by their
+        names.
         """
         facts = self.facts["strategies"]
         return frames.frame([{"strategy": label, **_over_seeds(fields)} for label, fields in facts.items()])
@@ -251,6 +257,10 @@ class Comparison(Pictures):
     def curve(self) -> DataFrame:
         """Return one row per evaluation: strategy, seed, time (s), version, accuracy, loss."""
         return self._joined(Result.curve)
+
+    def metrics(self) -> DataFrame:
+        """Return one row per evaluation and further measure: strategy, seed, and the columns of `Result.metrics`."""
+        return self._joined(Result.metrics)
 
     def visits(self) -> DataFrame:
         """Return one row per visit: strategy, seed, and the columns of `Result.visits`."""
@@ -275,9 +285,8 @@ class Comparison(Pictures):
         return {label: [result.records for result in own] for label, own in self.results.items()}
 
     @property
-    def shown_target(self) -> float | None:
-        target: float | None = self.facts["target_accuracy"]
-        return target
+    def shown_target(self) -> Target | None:
+        return target_of_all(self.facts)
 
     def __str__(self) -> str:
         from fedtempo.report.table import comparison_table
@@ -380,6 +389,8 @@ def _row(result: Result) -> dict[str, Any]:
     for name, value in result.summary.items():
         if isinstance(value, Mapping):
             row |= {f"{name}.{key}": inner for key, inner in value.items() if not isinstance(inner, Mapping | list)}
+            if name == "metrics":
+                row |= {key: inner["final"] for key, inner in value.items()}
         elif name not in row and not isinstance(value, list):
             row[name] = value
     return _known(row)
@@ -403,6 +414,7 @@ def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "visits": fields["visits"]["mean"],
         "commits": fields["commits"]["mean"],
         "moved_bytes": sum(ways),
+        **{name: values["final"]["mean"] for name, values in fields.get("metrics", {}).items()},
     }
     return _known(row)
 

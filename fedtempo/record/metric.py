@@ -1,23 +1,40 @@
-"""The metric of evaluations, by learning task, and its name wherever it is shown."""
+"""What evaluations measure, by learning task and by `run.metrics`, and its name wherever it is shown."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Columns = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The metric that records store as "accuracy". name: for sentences; key: for fields and columns.
+    """A measure of evaluations. name: for sentences; key: for fields and columns.
 
-    as_share: whether it is shown as a percentage.
+    as_share: whether it is shown as a percentage. better: which values are better; None if that is not known.
     """
 
     name: str
     key: str
     as_share: bool
+    better: Literal["higher", "lower"] | None = "higher"
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is the measure of a learning task, which needs no name beside a percentage."""
+        return self in _BY_TASK.values()
+
+    @property
+    def choose(self) -> Callable[..., Any] | None:
+        """The function that returns the best of several values; None if which are better is not known."""
+        return {"higher": max, "lower": min, None: None}[self.better]
 
     def beside(self, loss: float, mae: float | None) -> dict[str, float]:
         """Return further metrics that are customary for the task, by short name."""
@@ -31,11 +48,12 @@ CLASSES = Measure("accuracy", "accuracy", as_share=True)
 TOKENS = Measure("token accuracy", "token_accuracy", as_share=True)
 LABELS = Measure("label accuracy", "label_accuracy", as_share=True)
 NUMBERS = Measure("R²", "r2", as_share=False)
+LOSS = Measure("loss", "loss", as_share=False, better="lower")
 _BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS}
 
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:
-    """Return the metric of a run, given its fact "data"."""
+    """Return the metric that records store as "accuracy", given a run's fact "data"."""
     return _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
 
 
@@ -44,3 +62,63 @@ def measure_of_all(comparison: Mapping[str, Any]) -> Measure:
     rows: Mapping[str, Any] = next(iter(comparison["strategies"].values()))
     tasks = ((rows.get("data") or {}).get("task") or {}).get("values") or [None]
     return measure_of({"task": tasks[0]})
+
+
+def metrics_of(facts: Mapping[str, Any]) -> dict[str, Measure]:
+    """Return the further measures of a run by name, given its facts."""
+    return {
+        each["name"]: Measure(each["name"], each["name"], each.get("as_share", False), each.get("better"))
+        for each in facts.get("metrics") or ()
+    }
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value to reach. measure: of which measure. column: of evaluations that holds it, or "" for a further metric."""
+
+    measure: Measure
+    value: float
+    column: str = "accuracy"
+
+    def values(self, evaluations: Columns, metrics: Columns) -> tuple[Floats, Floats]:
+        """Return times and values of the measure in a run's tables; NaN where the loss was not finite."""
+        if self.column:
+            values = np.where(np.isfinite(evaluations["loss"]), evaluations[self.column], np.nan)
+            return evaluations["time"], values
+        return metric_series(metrics, self.measure.key)
+
+
+def metric_series(metrics: Columns, name: str) -> tuple[Floats, Floats]:
+    """Return times and values of a measure with one value, from the table of metrics."""
+    rows = (metrics["name"] == name) & (metrics["class"] < 0)
+    return metrics["time"][rows], metrics["value"][rows]
+
+
+def last_by_class(metrics: Columns) -> Floats:
+    """Return the accuracy of each class, (classes,), at its last evaluation; empty if there is none."""
+    rows = np.flatnonzero(metrics["class"] >= 0)
+    values: Floats = metrics["value"][rows[-(int(metrics["class"][rows].max()) + 1) :]] if rows.size else np.empty(0)
+    return values
+
+
+def target_of(facts: Mapping[str, Any]) -> Target | None:
+    """Return the target of a run, given its facts or its summary."""
+    if facts.get("target_accuracy") is not None:
+        return Target(measure_of(facts.get("data")), facts["target_accuracy"])
+    if (target := facts.get("target")) is None:
+        return None
+    if target["name"] == "loss":
+        return Target(LOSS, target["value"], "loss")
+    return Target(Measure(target["name"], target["name"], target["as_share"], target["better"]), target["value"], "")
+
+
+def target_of_all(comparison: Mapping[str, Any]) -> Target | None:
+    """Return the target of a comparison."""
+    if comparison["target_accuracy"] is not None:
+        return Target(measure_of_all(comparison), comparison["target_accuracy"])
+    return target_of(comparison)
+
+
+def metrics_of_all(comparison: Mapping[str, Any]) -> dict[str, Measure]:
+    """Return the further measures in a comparison by name."""
+    return metrics_of({"metrics": comparison.get("measures")})

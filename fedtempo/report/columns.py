@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedtempo.record.metric import Measure, measure_of_all
+from fedtempo.record.metric import Measure, Target, measure_of_all, metrics_of_all, target_of_all
 from fedtempo.report import words
 
 
@@ -29,11 +29,12 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     columns = [Column("strategy", tuple(strategies))]
     if any(row["final_accuracy"]["mean"] is not None for row in rows):
         measure, finals = measure_of_all(comparison), [row["final_accuracy"] for row in rows]
-        if comparison["target_accuracy"] is not None:
-            columns.extend(_target_columns(comparison, rows, measure))
+        if (target := target_of_all(comparison)) is not None:
+            columns.extend(_target_columns(comparison, rows, target))
         cells = tuple(words.mean_score_over(final, measure) for final in finals)
         of_all = [None if _diverged(row) else row["final_accuracy"]["mean"] for row in rows]
         columns.append(Column(f"final {measure.name}", cells, best(of_all, max)))
+        columns += [_metric_column(rows, metric) for metric in metrics_of_all(comparison).values()]
     failed = tuple(", ".join(words.failures(row)) for row in rows)
     if any(failed):
         columns.append(Column("failed", failed))
@@ -49,12 +50,21 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     return columns
 
 
-def _target_columns(comparison: Mapping[str, Any], rows: list[Any], measure: Measure) -> list[Column]:
+def _metric_column(rows: list[Any], measure: Measure) -> Column:
+    """Return the column of a further measure, at its last evaluation."""
+    nothing = {"mean": None, "std": None}
+    finals = [((row.get("metrics") or {}).get(measure.key) or {}).get("final", nothing) for row in rows]
+    cells = tuple(words.mean_score_over(final, measure) for final in finals)
+    of_all = [None if _diverged(row) else final["mean"] for row, final in zip(rows, finals)]
+    return Column(measure.name, cells, best(of_all, measure.choose) if measure.choose else frozenset())
+
+
+def _target_columns(comparison: Mapping[str, Any], rows: list[Any], target: Target) -> list[Column]:
     times = [row["time_to_target_s"] for row in rows]
     medians = [time["median"] for time in times]
     columns = [
         Column(
-            f"time to\u00a0{words.level(comparison['target_accuracy'], measure)}",
+            f"time to\u00a0{words.level(target.value, target.measure)}",
             tuple(words.seconds(median) for median in medians),
             best(medians, min),
         )

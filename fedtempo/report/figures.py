@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record.measures import busy_ratios
+from fedtempo.record.metric import Measure
 from fedtempo.record.run import Records
 from fedtempo.report import words
 from fedtempo.report.palette import category_colour, strategy_colours
@@ -23,12 +24,16 @@ from fedtempo.report.series import (
     Band,
     alive_curve,
     calendar,
+    class_names,
+    class_shares,
     clients_spread_over_speed,
     evaluation_curve,
     measured,
+    metric_curve,
     ranked_busy_ratios,
     round_curve,
 )
+from fedtempo.report.series import confusion as confusion_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,15 +53,66 @@ def accuracy(runs: Runs, path: Path | str, *, target: float | None = None) -> No
     measure = measured(runs)
     figure, axes = _axes("time (s)", f"test {measure.name}")
     _curves(axes, runs, lambda group: evaluation_curve(group, "accuracy"))
+    _finish_measure(axes, measure, target)
+    _save(figure, axes, path)
+
+
+def _finish_measure(axes: Axes, measure: Measure, target: float | None) -> None:
+    """Format the axes of a measure over time, and draw its target."""
     if measure.as_share:
         axes.yaxis.set_major_formatter(_percent())
     axes.set_xlim(left=0)
     if target is not None:
         axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
         across = axes.get_yaxis_transform()
-        text = f"target {words.level(target, measure)}"
+        text = f"target {_plain(words.level(target, measure))}"
         axes.text(0.01, target, text, transform=across, va="bottom", color="0.3", fontsize=8)
+
+
+def metric(runs: Runs, path: Path | str, measure: Measure, *, target: float | None = None) -> None:
+    """Draw a further measure of the global model over time, as `accuracy`."""
+    figure, axes = _axes("time (s)", _plain(measure.name))
+    _curves(axes, runs, lambda group: metric_curve(group, measure.key))
+    _finish_measure(axes, measure, target)
     _save(figure, axes, path)
+
+
+def by_class(runs: Runs, path: Path | str) -> None:
+    """Draw the accuracy of each class at the last evaluation, the mean over seeds."""
+    figure, axes = _axes("class", "accuracy")
+    shares = {label: values for label, group in runs.items() if (values := class_shares(group)) is not None}
+    colours, width = strategy_colours(list(runs)), 0.8 / max(len(shares), 1)
+    for i, (label, values) in enumerate(shares.items()):
+        places = np.arange(values.size) + (i - (len(shares) - 1) / 2) * width
+        axes.bar(places, values, width=width, color=colours[label], label=_plain(label))
+        axes.set_xticks(range(values.size), list(map(_plain, class_names(runs[label][0], values.size))), fontsize=8)
+    axes.yaxis.set_major_formatter(_percent())
+    _save(figure, axes, path)
+
+
+def confusion(runs: Runs, path: Path | str) -> None:
+    """Draw the confusion matrix of the last evaluation, one panel per strategy, first seed only.
+
+    Colours are shares of a class's examples. Raises ConfigError if no run has one.
+    """
+    tables = {label: table for label, group in runs.items() if (table := confusion_matrix(group[0])) is not None}
+    if not tables:
+        raise ConfigError(f"{path}: the runs have nothing to draw here")
+    figure = new_figure(2.6 * len(tables) + 0.9, 2.9)
+    panels = figure.subplots(1, len(tables), squeeze=False)[0]
+    for axes, (label, table) in zip(panels, tables.items()):
+        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+        image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+        axes.set_title(_plain(label), loc="left", fontsize=9, fontweight="bold")
+        axes.set_xlabel("predicted class", fontsize=8)
+        ticks = np.unique(np.linspace(0, len(table) - 1, min(len(table), 20)).round().astype(int)).tolist()
+        names = list(map(_plain, class_names(runs[label][0], len(table))))
+        axes.set_xticks(ticks, [names[tick] for tick in ticks], fontsize=7, rotation=90)
+        axes.set_yticks(ticks, [names[tick] for tick in ticks], fontsize=7)
+        axes.tick_params(length=0)
+    panels[0].set_ylabel("class", fontsize=8)
+    figure.colorbar(image, ax=list(panels), format=_percent(), label="share of the class")
+    write_figure(figure, path)
 
 
 def panels(

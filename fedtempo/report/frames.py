@@ -16,8 +16,8 @@ from fedtempo.report.series import visit_seconds
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_MAY_BE_NULL = frozenset({"group"})
-"""Whole-number columns that may be empty for a visit."""
+_MAY_BE_NULL = frozenset({"group", "class"})
+"""Whole-number columns that may be empty."""
 
 
 def frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> DataFrame:
@@ -77,6 +77,11 @@ def clients(records: Records) -> DataFrame:
         columns["mean_visit_s"] = visit_seconds(records)
     columns["busy_ratio"] = busy_ratios(records)
     return frame(columns)
+
+
+def metrics(records: Records) -> DataFrame:
+    """Return one row per evaluation and further measure: time (s), version, name, class (for one class), value."""
+    return _table(records.further["metrics"])
 
 
 def notes(records: Records) -> DataFrame:

@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
-from fedtempo.record.metric import measure_of_all
+from fedtempo.record.metric import measure_of_all, target_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -29,6 +29,7 @@ from fedtempo.report.columns import comparison_columns
 from fedtempo.report.disclosure import leaving
 from fedtempo.report.palette import strategy_colours
 from fedtempo.report.rendering import render
+from fedtempo.report.series import further_measures
 
 Groups = Mapping[str, Sequence[Run]]
 """Runs by label; those with the same label are its seeds."""
@@ -222,6 +223,7 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
                     size="main",
                 ),
                 *make.chart("Loss over time", _band(groups), charts.loss(groups)),
+                *_metrics(groups, comparison, make),
             ],
         ),
         Section("Who works when", _work(groups, comparison, make)),
@@ -237,6 +239,25 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
                 ),
                 *([disclosed] if disclosed else []),
             ],
+        ),
+    ]
+
+
+def _metrics(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> list[Card]:
+    """Return the charts of further measures (`run.metrics`)."""
+    target, cards = target_of_all(comparison), list[Card]()
+    for name, measure in further_measures(groups).items():
+        aim = target.value if target is not None and target.measure.key == name else None
+        cards += make.chart(f"{name} over time", _band(groups), charts.metric(groups, measure, aim))
+    return [
+        *cards,
+        *make.chart("Accuracy of each class", "At the last evaluation, mean over seeds.", charts.by_class(groups)),
+        *make.chart(
+            "Confusion",
+            f"Test examples of each class by predicted class, at the last evaluation.{_of_the_first_seed(groups)}",
+            panels.confusion(groups),
+            size="wide",
+            legend=False,
         ),
     ]
 

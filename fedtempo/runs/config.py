@@ -25,6 +25,7 @@ from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
+from fedtempo.record.fairness import MODELS
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables
@@ -194,6 +195,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
 
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
     partition = None if partition_table is None else partition_from(partition_table)
+    _check_client_tests(run, data, exchange)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
     for key in ("transform", "augment"):
@@ -254,6 +256,24 @@ def _fleet_and_server(fleet_table: Table, server_table: Table) -> tuple[FleetPla
             f"fleet.faults.hang = {fleet.faults.hang}: a visit that never answers stops the run; set server.deadline"
         )
     return fleet, server
+
+
+def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange) -> None:
+    """Raise ConfigError for settings that need clients' own test sets, or models, if there are none."""
+    goal = None if run.target is None else run.goal
+    kind = None if goal is None else goal.name.partition("-")[0]
+    about_clients = goal is not None and goal.name in run.client_measures
+    if data.client_test_share is None:
+        if run.personalise is not None or about_clients:
+            key = "run.personalise" if run.personalise is not None else f"run.target = {run.target}"
+            raise ConfigError(
+                f"{key}: clients have no test sets of their own; set data.client_test_share, for example to 0.2"
+            )
+    elif about_clients and kind not in (kinds := run.kinds_of_models(has_local_parts=exchange.has_local_parts)):
+        raise ConfigError(
+            f"run.target = {run.target}: not measured; with these settings it is {' and '.join(kinds)}-..., of "
+            f"{' and '.join(MODELS[each] for each in kinds)}"
+        )
 
 
 def partition_from(table: Any) -> Partition:

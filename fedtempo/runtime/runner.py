@@ -125,7 +125,7 @@ def simulate(
             executor,
             recorder,
             every=settings.evaluate_every if settings.evaluate == "time" else None,
-            target=settings.target_accuracy,
+            target=settings.goal,
             stop=settings.stop_at_target,
             reached=lambda: sim.end("target"),
             wait=wait,

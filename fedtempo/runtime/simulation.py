@@ -23,6 +23,7 @@ from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.batch import Batch
 from fedtempo.runtime.central import Central
+from fedtempo.runtime.client_evaluations import ClientEvaluations, ClientTesting
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
@@ -59,11 +60,13 @@ class Simulation(Central):
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
         evaluate_clients: int = 0,
+        client_testing: ClientTesting | None = None,
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends.
 
         size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
         clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
+        client_testing: how versions are evaluated on the clients' own test sets, if they are.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -95,8 +98,12 @@ class Simulation(Central):
         link_factors = Factors(fleet.links.variation, len(clients), partial(generators, "links"))
         self._visits = Visits(loop, self._states, fleet.availability, link_factors, recorder, horizon)
         self._ended: asyncio.Future[str] = self._loop.create_future()
-        if executor.sections.local and evaluate_clients:
-            evaluations.use_parts_of(self._drawn(evaluate_clients))
+        uses_own = executor.sections.local > 0 or (client_testing is not None and "own" in client_testing.kinds)
+        drawn = self._drawn(evaluate_clients) if evaluate_clients and uses_own else []
+        if executor.sections.local and drawn:
+            evaluations.use_parts_of(drawn)
+        if client_testing is not None:
+            evaluations.use_tests_of(ClientEvaluations(executor, client_testing, drawn))
         self._undisturbed = (
             self._visits.undisturbed
             and not (self._uplink or self._downlink)
