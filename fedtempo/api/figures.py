@@ -38,6 +38,8 @@ def _plotly(runs: Runs, target: Target | None) -> dict[str, Callable[[], Any]]:
         "calendars": lambda: panels.calendars(runs),
         "places": lambda: panels.positions(runs),
         "labels": lambda: panels.labels(next(iter(runs.values()))[0]),
+        "clients": lambda: charts.at_clients(runs, "clients"),
+        "own": lambda: charts.at_clients(runs, "own"),
         "by-class": lambda: charts.by_class(runs),
         "confusion": lambda: panels.confusion(runs),
     }
@@ -57,6 +59,8 @@ def _matplotlib(runs: Runs, target: Target | None) -> dict[str, Callable[[Path],
         "busy": lambda path: figures.busy(runs, path),
         "alive": lambda path: figures.alive(runs, path),
         "calendars": lambda path: figures.calendars(runs, path),
+        "clients": lambda path: figures.at_clients(runs, path, "clients"),
+        "own": lambda path: figures.at_clients(runs, path, "own"),
         "by-class": lambda path: figures.by_class(runs, path),
         "confusion": lambda path: figures.confusion(runs, path),
     }
@@ -89,8 +93,9 @@ class Pictures(abc.ABC):
 
         name: accuracy, loss (over time), busy (share of the run, by client), alive (groups over time), staleness,
         participation, calendars, places (of clusters in groups) or labels (who holds what); for runs with further
-        measures (`run.metrics`) also by-class, confusion, and each measure by its name. Raises ConfigError for another
-        name, or where the runs have nothing to draw.
+        measures (`run.metrics`) also by-class, confusion, and each measure by its name; for those with clients' own
+        test sets clients and own (accuracy of the global and of clients' own models at each client). Raises ConfigError
+        for another name, or where the runs have nothing to draw.
         """
         drawn = self._drawn(name, _plotly(self.shown_runs, self.shown_target))()
         if drawn is None:

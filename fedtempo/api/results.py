@@ -127,6 +127,11 @@ class Result(Pictures):
         measures with one value), value."""
         return frames.metrics(self.records)
 
+    def client_evaluations(self) -> DataFrame:
+        """Return one row per evaluation on a client's own test set (`data.client_test_share`): time (s), version, model
+        ("clients": the global one, "own": the client's own), client, examples, accuracy, loss."""
+        return frames.client_evaluations(self.records)
+
     def notes(self) -> DataFrame:
         """Return the strategy's notes in order: name, value."""
         return frames.notes(self.records)
@@ -391,6 +396,8 @@ def _row(result: Result) -> dict[str, Any]:
             row |= {f"{name}.{key}": inner for key, inner in value.items() if not isinstance(inner, Mapping | list)}
             if name == "metrics":
                 row |= {key: inner["final"] for key, inner in value.items()}
+            if name == "clients":
+                row |= {f"{kind}-{key}": each for kind, inner in value.items() for key, each in inner.items()}
         elif name not in row and not isinstance(value, list):
             row[name] = value
     return _known(row)
@@ -415,6 +422,11 @@ def _over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "commits": fields["commits"]["mean"],
         "moved_bytes": sum(ways),
         **{name: values["final"]["mean"] for name, values in fields.get("metrics", {}).items()},
+        **{
+            f"{kind}-{name}": each["mean"]
+            for kind, values in fields.get("clients", {}).items()
+            for name, each in values.items()
+        },
     }
     return _known(row)
 

@@ -46,7 +46,7 @@ def hold_out(
     return HeldOut(training, tests)
 
 
-def tests_of_owners(
+def owned_tests(
     owned: Sequence[IntArray], train_owners: IntArray | None, test_owners: IntArray | None, name: str
 ) -> list[IntArray]:
     """Return the rows of the test examples that belong to each client's owner, (n,) each; a client may have none.

@@ -153,12 +153,11 @@ def _deploy(
         raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
     check_loss(config.training, dataset)
     check_metrics(config.run.metrics, dataset.task, dataset.n_classes, dataset.name)
-    if config.run.target is not None and config.run.goal is not None:
-        if config.run.goal.name in config.run.client_measures:
-            raise ConfigError(
-                f"run.target = {config.run.target}: real clients are not evaluated on their own test sets; choose a "
-                "measure of the server's test examples"
-            )
+    if (goal := config.run.goal) is not None and goal.name in config.run.client_measures:
+        raise ConfigError(
+            f"run.target = {config.run.target}: real clients are not evaluated on their own test sets; choose a "
+            "measure of the server's test examples"
+        )
     check_inputs(config.network, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)

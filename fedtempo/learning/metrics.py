@@ -122,7 +122,10 @@ def better_of(asked: Asked) -> Better | None:
 
 
 def facts_of(asked: Sequence[Asked]) -> list[dict[str, Any]]:
-    """Return what records say about metrics: name, which values are better, whether they are shown as percentages."""
+    """Return what records say about metrics with one value.
+
+    Their names, which values are better, and whether they are shown as percentages.
+    """
     return [
         {
             "name": name_of(entry),
@@ -130,7 +133,7 @@ def facts_of(asked: Sequence[Asked]) -> list[dict[str, Any]]:
             "as_share": isinstance(entry, str) and METRICS[entry].as_share,
         }
         for entry in asked
-        if entry != CONFUSION
+        if entry not in (BY_CLASS, CONFUSION)
     ]
 
 

@@ -14,7 +14,7 @@ from fedtempo.record.strict_json import plain
 Summary = Mapping[str, Any]
 
 _TIMES = ("time_to_target_s", "first_time_at_target_s")
-_LABELS = ("strategy", "seed", "horizon_s", "target_accuracy", "target", "measures")
+_LABELS = ("strategy", "seed", "horizon_s", "target_accuracy", "target", "measures", "client_measures")
 
 
 def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
@@ -45,16 +45,16 @@ def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, A
     return {
         "target_accuracy": summaries[0]["target_accuracy"],
         **({} if summaries[0].get("target") is None else {"target": summaries[0]["target"]}),
-        **({"measures": measures} if (measures := _measures(summaries)) else {}),
+        **{key: measures for key in ("measures", "client_measures") if (measures := _measures(summaries, key))},
         "horizon_s": horizons.pop() if len(horizons) == 1 else None,
         "first": first,
         "strategies": dict(plain(strategies)),
     }
 
 
-def _measures(summaries: Sequence[Summary]) -> list[Mapping[str, Any]]:
+def _measures(summaries: Sequence[Summary], key: str) -> list[Mapping[str, Any]]:
     """Return what the summaries say about further measures, once for each name."""
-    return list({each["name"]: each for summary in summaries for each in summary.get("measures") or ()}.values())
+    return list({each["name"]: each for summary in summaries for each in summary.get(key) or ()}.values())
 
 
 def _strategy(summaries: Sequence[Summary]) -> dict[str, Any]:

@@ -29,19 +29,27 @@ MODELS: Mapping[Kind, str] = MappingProxyType({"clients": "the global model", "o
 
 STATISTICS: Mapping[str, str] = MappingProxyType(
     {
-        "mean": "mean over clients",
-        "std": "standard deviation over clients",
-        "worst-tenth": "mean of the worst tenth",
-        "worst": "worst client",
-        "best": "best client",
-        "jain": "Jain's fairness index",
-        "mean-weighted": "mean over examples",
+        "mean": "mean",
+        "std": "standard deviation",
+        "worst-tenth": "worst tenth",
+        "worst": "worst",
+        "best": "best",
+        "jain": "Jain's index",
+        "mean-weighted": "mean, weighted",
         "std-weighted": "standard deviation, weighted",
         "worst-tenth-weighted": "worst tenth, weighted",
-        "jain-weighted": "Jain's fairness index, weighted",
+        "jain-weighted": "Jain's index, weighted",
     }
 )
 """Statistics by name, and what they are called in tables."""
+
+SHOWN: tuple[str, ...] = ("mean", "worst-tenth", "jain")
+"""Statistics that comparisons show."""
+
+
+def title(kind: Kind, statistic: str) -> str:
+    """Return what a statistic of a kind of model is called in tables: "clients: worst tenth"."""
+    return f"{'clients' if kind == 'clients' else 'own models'}: {STATISTICS[statistic]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +79,19 @@ def facts_of(kind: Kind, measure: Measure) -> list[dict[str, Any]]:
         }
         for name, full in names_of(kind).items()
     ]
+
+
+def measures_of(facts: Mapping[str, Any], kind: Kind) -> dict[str, Measure]:
+    """Return the measures of a kind's statistics by name of the statistic; empty if a run does not have them.
+
+    facts: of a run; "client_measures" is used.
+    """
+    known = {each["name"]: each for each in facts.get("client_measures") or ()}
+    return {
+        name: Measure(title(kind, name), full, known[full].get("as_share", False), known[full].get("better"))
+        for name, full in names_of(kind).items()
+        if full in known
+    }
 
 
 def spread(values: Floats, examples: npt.NDArray[np.int64]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import RunError
-from fedtempo.record.fairness import MODELS, names_of
+from fedtempo.record.fairness import MODELS, measures_of
 from fedtempo.record.health import Health
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
 from fedtempo.record.metric import last_by_class, measure_of, metric_series, metrics_of, target_of
@@ -33,25 +33,29 @@ def summarise(records: Records) -> dict[str, Any]:
 
     "final_accuracy" and "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", or "r2"
     (the explained share of the variance). Only numbers have a "final_mae". "final" values are those of the last
-    evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite loss. "diverged"
-    says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the final
-    model is not finite), "updates" (the last ten or more updates since the last commit were all rejected as not
+    evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite loss.
+    "diverged" says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the
+    final model is not finite), "updates" (the last ten or more updates since the last commit were all rejected as not
     finite), "loss" (the last loss is more than 20 times that of the initial model). "not_finite" counts evaluations and
-    rejected updates that were not finite; "first_s" is the time of the first. "still_since_s" is the time since which
-    all evaluated versions have exactly the same loss, over ten commits or more; None if the model changes. "warnings"
-    holds the warnings of the run, one line for each kind (`fedtempo.record.health`). "visits", "examples_trained" and
-    "participation" count completed visits, "visits_lost" the others by outcome (client left or failed, deadline passed,
-    update rejected); "busy_ratio" is over the duration of the run; "active_groups" has the mean over that time and the
-    peak; "privacy" is the loss of a run with [server.privacy]: epsilon at delta for the client that took part in the
-    most averages. Only runs with further measures have "measures": a list of their names, which values are better, and
-    whether they are shown as percentages; "metrics": for each, its value at the last evaluation of it ("final") and the
-    best one (None if it is not known which values are better); "by_class": the final accuracy of each class; "clients":
-    for the global model ("clients") and clients' own models ("own"), the statistics over clients of their last
-    evaluation (`fedtempo.record.fairness`); and "target", if the target is one of these or the loss: the times to
-    target are then about it, and "target_accuracy" is None. Values that the run does not have (accuracy without
-    training, a target not reached, staleness without commits) are None. A run without the fact "ended" counts as
-    interrupted. Raises RunError if a fact that every run records is missing, or if it was recorded without rows and has
-    not reached its end.
+    rejected updates that were not finite; "first_s" is the time of the first.
+    "still_since_s" is the time since which all evaluated versions have exactly the same loss, over ten commits or more;
+    None if the model changes. "warnings" holds the warnings of the run, one line for each kind
+    (`fedtempo.record.health`).
+    "visits", "examples_trained" and "participation" count completed visits, "visits_lost" the others by outcome (client
+    left or failed, deadline passed, update rejected); "busy_ratio" is over the duration of the run; "active_groups" has
+    the mean over that time and the peak; "privacy" is the loss of a run with [server.privacy]: epsilon at delta for
+    the client that took part in the most averages. Values that the run does not have (accuracy without training, a
+    target not reached, staleness without commits) are None. A run without the fact "ended" counts as interrupted.
+
+    Only runs that were asked for them have further measures. "metrics": for each of `run.metrics` its value at the last
+    evaluation ("final") and the best one (None if it is not known which values are better). "by_class": the final
+    accuracy of each class. "clients": for the global model ("clients") and clients' own models ("own") the statistics
+    (`fedtempo.record.fairness`) of the last evaluation on the clients' own test sets. "measures", "client_measures":
+    name of each, which values are better, whether they are shown as percentages. "target": if it is of one of these or
+    of the loss; the times to target are then about it, and "target_accuracy" is None.
+
+    Raises RunError if a fact that every run records is missing, or if it was recorded without rows and has not reached
+    its end.
     """
     end_s = elapsed_s(records)
     facts = {**records.facts, "elapsed_s": end_s}
@@ -136,6 +140,7 @@ def _further(facts: Mapping[str, Any], metrics: Table) -> dict[str, Any]:
         "measures": facts.get("metrics"),
         "metrics": numbers,
         "by_class": by_class,
+        "client_measures": facts.get("client_measures"),
         "clients": _over_clients(facts, metrics),
     }
     return {name: values for name, values in found.items() if values}
@@ -143,10 +148,9 @@ def _further(facts: Mapping[str, Any], metrics: Table) -> dict[str, Any]:
 
 def _over_clients(facts: Mapping[str, Any], metrics: Table) -> dict[str, dict[str, float]]:
     """Return the last statistics over clients, by kind of model and by name."""
-    known = {each["name"] for each in facts.get("client_measures") or ()}
     found: dict[str, dict[str, float]] = {}
     for kind in MODELS:
-        for name, full in names_of(kind).items():
-            if full in known and (values := metric_series(metrics, full)[1]).size:
-                found.setdefault(kind, {})[name.replace("-", "_")] = float(values[-1])
+        for name, measure in measures_of(facts, kind).items():
+            if (values := metric_series(metrics, measure.key)[1]).size:
+                found.setdefault(kind, {})[name] = float(values[-1])
     return found

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from fedtempo.record.fairness import Kind, names_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, participation
 from fedtempo.record.metric import Measure
 from fedtempo.record.run import Records
@@ -26,6 +27,7 @@ from fedtempo.report.series import (
     evaluation_curve,
     measured,
     metric_curve,
+    ranked_at_clients,
     ranked_busy_ratios,
     staleness_shares,
     visit_seconds,
@@ -79,6 +81,41 @@ def by_class(runs: Runs) -> go.Figure | None:
     figure.update_layout(barmode="group", hovermode="closest")
     figure.update_xaxes(type="category")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
+    return figure
+
+
+def at_clients(runs: Runs, kind: Kind) -> go.Figure | None:
+    """Draw the accuracy of a kind of model at each client, from the worst client to the best, at the last evaluation.
+
+    None without rows of clients.
+    """
+    measure = measured(runs)
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
+    figure = _curves(runs, lambda group: ranked_at_clients(group, kind), f"%{{y:{precise}}}")
+    if figure is None:
+        return None
+    figure.update_layout(axes("clients, worst first", f"{measure.name} on the client's own test set"))
+    figure.update_yaxes(tickformat=coarse)
+    return figure
+
+
+def over_clients(runs: Runs, kind: Kind) -> go.Figure | None:
+    """Draw mean (solid) and worst tenth (dotted) over the clients' own test sets over time; None if there are none."""
+    measure, colours = measured(runs), strategy_colours(list(runs))
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
+    names = names_of(kind)
+    figure = _curves(runs, lambda group: metric_curve(group, names["mean"]), f"mean %{{y:{precise}}}")
+    if figure is None:
+        return None
+    for label, group in runs.items():
+        band = metric_curve(group, names["worst-tenth"])
+        if band is not None:
+            line = {"color": colours[label], "width": 1.8, "dash": "dot"}
+            form = f"worst tenth %{{y:{precise}}}"
+            x, y = small(band.x), small(band.mean)
+            _add(figure, label, go.Scatter(x=x, y=y, mode="lines", line=line, hovertemplate=form))
+    figure.update_layout(_over_time(runs, f"{measure.name} over clients"))
+    figure.update_yaxes(tickformat=coarse)
     return figure
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedtempo.record.fairness import MODELS, SHOWN, measures_of
 from fedtempo.record.metric import Measure, Target, measure_of_all, metrics_of_all, target_of_all
 from fedtempo.report import words
 
@@ -34,7 +35,18 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
         cells = tuple(words.mean_score_over(final, measure) for final in finals)
         of_all = [None if _diverged(row) else row["final_accuracy"]["mean"] for row in rows]
         columns.append(Column(f"final {measure.name}", cells, best(of_all, max)))
-        columns += [_metric_column(rows, metric) for metric in metrics_of_all(comparison).values()]
+        columns += [
+            _metric_column(metric, [_final_of(row, metric.key) for row in rows], rows)
+            for metric in metrics_of_all(comparison).values()
+        ]
+        columns += [
+            _metric_column(
+                measures[name], [((row.get("clients") or {}).get(kind) or {}).get(name) for row in rows], rows
+            )
+            for kind in MODELS
+            if (measures := measures_of(comparison, kind))
+            for name in SHOWN
+        ]
     failed = tuple(", ".join(words.failures(row)) for row in rows)
     if any(failed):
         columns.append(Column("failed", failed))
@@ -50,12 +62,17 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     return columns
 
 
-def _metric_column(rows: list[Any], measure: Measure) -> Column:
-    """Return the column of a further measure, at its last evaluation."""
-    nothing = {"mean": None, "std": None}
-    finals = [((row.get("metrics") or {}).get(measure.key) or {}).get("final", nothing) for row in rows]
-    cells = tuple(words.mean_score_over(final, measure) for final in finals)
-    of_all = [None if _diverged(row) else final["mean"] for row, final in zip(rows, finals)]
+def _final_of(row: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return a further measure of a strategy at the last evaluations, over seeds."""
+    final: Mapping[str, Any] | None = ((row.get("metrics") or {}).get(name) or {}).get("final")
+    return final
+
+
+def _metric_column(measure: Measure, finals: Sequence[Mapping[str, Any] | None], rows: list[Any]) -> Column:
+    """Return the column of a further measure. finals: over the seeds of each strategy."""
+    known = [final or {"mean": None, "std": None} for final in finals]
+    cells = tuple(words.mean_score_over(final, measure) for final in known)
+    of_all = [None if _diverged(row) else final["mean"] for row, final in zip(rows, known)]
     return Column(measure.name, cells, best(of_all, measure.choose) if measure.choose else frozenset())
 
 

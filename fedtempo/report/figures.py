@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.record.fairness import Kind
 from fedtempo.record.measures import busy_ratios
 from fedtempo.record.metric import Measure
 from fedtempo.record.run import Records
@@ -30,6 +31,7 @@ from fedtempo.report.series import (
     evaluation_curve,
     measured,
     metric_curve,
+    ranked_at_clients,
     ranked_busy_ratios,
     round_curve,
 )
@@ -74,6 +76,16 @@ def metric(runs: Runs, path: Path | str, measure: Measure, *, target: float | No
     figure, axes = _axes("time (s)", _plain(measure.name))
     _curves(axes, runs, lambda group: metric_curve(group, measure.key))
     _finish_measure(axes, measure, target)
+    _save(figure, axes, path)
+
+
+def at_clients(runs: Runs, path: Path | str, kind: Kind) -> None:
+    """Draw the last accuracy of a kind of model at each client, from the worst client to the best."""
+    measure = measured(runs)
+    figure, axes = _axes("rank of the client, from the worst to the best", f"{measure.name} on the own test set")
+    _curves(axes, runs, lambda group: ranked_at_clients(group, kind))
+    if measure.as_share:
+        axes.yaxis.set_major_formatter(_percent())
     _save(figure, axes, path)
 
 

@@ -18,6 +18,7 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
+from fedtempo.record.fairness import MODELS
 from fedtempo.record.metric import measure_of_all, target_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
@@ -29,7 +30,7 @@ from fedtempo.report.columns import comparison_columns
 from fedtempo.report.disclosure import leaving
 from fedtempo.report.palette import strategy_colours
 from fedtempo.report.rendering import render
-from fedtempo.report.series import further_measures
+from fedtempo.report.series import further_measures, kinds_at_clients
 
 Groups = Mapping[str, Sequence[Run]]
 """Runs by label; those with the same label are its seeds."""
@@ -45,6 +46,12 @@ MEANINGS = {
     "Staleness": "Commits made to the global model since the version that a client's chain of visits started from.",
     "Moved": "Bytes sent by the server, sent to the server and relayed between clients, in total.",
 }
+
+OVER_CLIENTS = {
+    "Worst tenth, Jain's index": "Over the clients' own test sets, every client counting the same: the mean of the "
+    "lowest tenth of the values, and (sum of x)² / (n · sum of x²), which is 1 if all clients fare alike.",
+}
+"""Meanings that only some runs need."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ def _page(groups: Groups, comparison: Mapping[str, Any]) -> str:
         colours=strategy_colours(list(groups)),
         warnings=_warnings(groups),
         sections=_sections(groups, comparison),
-        meanings=MEANINGS,
+        meanings=MEANINGS | (OVER_CLIENTS if kinds_at_clients(groups) else {}),
         configurations=[
             (f"{run.label}, seed {run.facts['seed']}", _configuration(run))
             for group in groups.values()
@@ -226,6 +233,7 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
                 *_metrics(groups, comparison, make),
             ],
         ),
+        Section("At the clients", _at_clients(groups, make)),
         Section("Who works when", _work(groups, comparison, make)),
         Section(
             "Who holds what",
@@ -260,6 +268,27 @@ def _metrics(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> li
             legend=False,
         ),
     ]
+
+
+def _at_clients(groups: Groups, make: _Charts) -> list[Card]:
+    """Return the charts of evaluations on the clients' own test sets."""
+    cards: list[Card] = []
+    for kind in kinds_at_clients(groups):
+        who = words.capital(MODELS[kind])
+        ranked = " Ranked in each seed, then averaged." if _of_the_first_seed(groups) else ""
+        cards += make.chart(
+            f"{who} at every client",
+            f"On each client's own test set, at the last evaluation, from the worst client to the best.{ranked}",
+            charts.at_clients(groups, kind),
+            size="half",
+        )
+        cards += make.chart(
+            f"{who} over time",
+            f"Solid: the mean over clients; dotted: the mean of the worst tenth. {_band(groups)}",
+            charts.over_clients(groups, kind),
+            size="half",
+        )
+    return cards
 
 
 def _work(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> list[Card]:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.record.fairness import MODELS, Kind, measures_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
 from fedtempo.record.metric import Measure, last_by_class, measure_of, metric_series, metrics_of
-from fedtempo.record.run import Records
+from fedtempo.record.run import Records, Table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -200,6 +201,37 @@ def confusion(run: Records) -> Ints | None:
     counts: Ints = np.zeros((max(outputs, int(max(labels.max(), predicted.max())) + 1),) * 2, np.int64)
     counts[labels, predicted] = examples
     return counts
+
+
+def last_at_clients(run: Records, kind: Kind) -> Table:
+    """Return the rows of the last evaluation of a kind of model on the clients' own test sets; empty if none."""
+    table = run.further["client_evaluations"]
+    rows = np.flatnonzero(table["model"] == kind)
+    if rows.size:
+        times, versions = table["time"][rows], table["version"][rows]
+        rows = rows[(times == times[-1]) & (versions == versions[-1])]
+    return {name: values[rows] for name, values in table.items()}
+
+
+def ranked_at_clients(runs: Sequence[Records], kind: Kind, points: int = 400) -> Band | None:
+    """Return the clients' accuracies at the last evaluation of a kind of model, from the worst client to the best.
+
+    x is the rank from 1, at most `points` ranks; None without rows of clients.
+    """
+    last = [last_at_clients(run, kind)["accuracy"] for run in runs]
+    rows = [np.sort(values[~np.isnan(values)]) for values in last]
+    rows = [row for row in rows if row.size]
+    if not rows:
+        return None
+    count = min(row.size for row in rows)
+    ranks = np.unique(np.linspace(0, count - 1, min(count, points)).round().astype(np.int64))
+    return _band(ranks + 1.0, [row[ranks] for row in rows])
+
+
+def kinds_at_clients(runs: Mapping[str, Sequence[Records]]) -> list[Kind]:
+    """Return which models runs were evaluated with on the clients' own test sets. runs: by label."""
+    all_runs = [run for group in runs.values() for run in group]
+    return [kind for kind in MODELS if any(measures_of(run.facts, kind) for run in all_runs)]
 
 
 def class_shares(runs: Sequence[Records]) -> Floats | None:

@@ -12,12 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedtempo.record.fairness import MODELS, STATISTICS, measures_of
 from fedtempo.record.metric import Measure, measure_of, metrics_of, target_of
 from fedtempo.record.prediction import Predicted
 from fedtempo.report import words
 from fedtempo.report.columns import Column, comparison_columns
 
 _GAP = 3
+_SHOWN = ("mean", "std", "worst-tenth", "best", "jain")
+"""Statistics over clients that a run's table shows."""
 
 
 def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
@@ -91,6 +94,7 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"best {measure.name}": words.score(summary["best_accuracy"], measure),
         **_beside(summary, measure),
         **_metrics(summary),
+        **_over_clients(summary),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
         "visits lost": words.listed(words.lost_visits(summary["visits_lost"])),
@@ -124,3 +128,14 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, str]:
         for name, measure in measures.items()
         if name in values
     }
+
+
+def _over_clients(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the last statistics over clients of a model's accuracy on their own test sets, a line per model."""
+    rows = {}
+    for kind in MODELS:
+        values, measures = (summary.get("clients") or {}).get(kind) or {}, measures_of(summary, kind)
+        shown = [f"{STATISTICS[name]} {words.score(values[name], measures[name])}" for name in _SHOWN if name in values]
+        if shown:
+            rows["at the clients" if kind == "clients" else "own models at the clients"] = ", ".join(shown)
+    return rows

@@ -8,10 +8,11 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.measures import time_to_target
+from fedtempo.record.metric import metric_series
 from fedtempo.record.run import Run as RecordedRun
 from fedtempo.runtime.run_settings import RunSettings
 
-ENDS = ("horizon", "max_commits", "target_accuracy", "stop_at_target")
+ENDS = ("horizon", "max_commits", "target_accuracy", "target", "stop_at_target")
 """Keys of `[run]` that say when a run ends; they may change if a finished run goes on."""
 
 
@@ -47,14 +48,14 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
         return f"run.horizon = {now.horizon:g}: it has already run for {end_s:g} s; give a later end"
     if now.max_commits is not None and now.max_commits <= commits and now.max_commits != before.max_commits:
         return f"run.max_commits = {now.max_commits}: it has already made {commits} commits; give a larger number"
-    if now.stop_at_target and now.target_accuracy is not None:
-        evaluations = recorded.evaluations
-        reached_s = time_to_target(evaluations["time"], evaluations["accuracy"], now.target_accuracy)
+    if now.stop_at_target and (goal := now.goal) is not None:
+        times, values = _measured(recorded, goal.name)
+        reached_s = time_to_target(times, values, goal.value, goal.better)
         if reached_s is not None:
-            return (
-                f"run.target_accuracy = {now.target_accuracy:g}: reached after {reached_s:g} s; give a higher one, or "
-                "run.stop_at_target = false"
-            )
+            key = "run.target" if now.target_accuracy is None else "run.target_accuracy"
+            value = now.target or f"{goal.value:g}"
+            aim = f"give a {goal.better} one, or run.stop_at_target = false"
+            return f"{key} = {value}: reached after {reached_s:g} s; {aim}"
     if ended == "horizon" and now.horizon == before.horizon:
         return f"it ended at run.horizon = {before.horizon:g}; give a later one"
     if ended == "budget":
@@ -63,3 +64,10 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
         if now.max_commits == before.max_commits:
             return f"it ended at run.max_commits = {before.max_commits}; give a larger number"
     return None
+
+
+def _measured(recorded: RecordedRun, name: str) -> tuple[Any, Any]:
+    """Return times and values of a measure in the records of a run."""
+    if name in ("accuracy", "loss"):
+        return recorded.evaluations["time"], recorded.evaluations[name]
+    return metric_series(recorded.further["metrics"], name)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from fedtempo.data.client_tests import hold_out, tests_of_owners
+from fedtempo.data.client_tests import hold_out, owned_tests
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
@@ -155,7 +155,7 @@ def build_world(config: Config) -> World:
                 "data.client_test_share = 'data': clients are not those of the data, since data.partition deals the "
                 "examples otherwise; set data.partition = 'by-owner', or give a share, such as 0.2"
             )
-        client_tests = tests_of_owners(owned, dataset.train_owners, dataset.test_owners, dataset.name)
+        client_tests = owned_tests(owned, dataset.train_owners, dataset.test_owners, dataset.name)
     elif data.client_test_share is not None:
         share, rng = data.client_test_share, partial(keyed_generator, seed, "client tests")
         owned, client_tests = hold_out(owned, share, len(labels), rng)

@@ -29,7 +29,7 @@ def _personalise_from(value: object) -> object:
 
 
 class Goal(NamedTuple):
-    """A value to reach. name: of the measure, see `Evaluation.value`. better: which of its values are better."""
+    """A value to reach. name: "accuracy", "loss", or a further measure's. better: which of its values are better."""
 
     name: str
     value: float
@@ -130,6 +130,8 @@ class RunSettings:
             raise ValueError("keep = ['state']: the state is a checkpoint; set checkpoint_every above 0")
         if self.personalise is not None and not self.evaluate_clients:
             raise ValueError("personalise: evaluates evaluate_clients clients, which is 0; set it to 1 or more")
+        if taken := [name for name in map(name_of, self.metrics) if name in self.client_measures]:
+            raise ValueError(f"metrics: {taken[0]!r} is a statistic over clients; give the function another name")
         self._check_target()
         if self.stop_at_target and self.goal is None:
             raise ValueError("stop_at_target needs target_accuracy or target")
