@@ -80,8 +80,8 @@ def clients(records: Records) -> DataFrame:
     if records.has_rows:
         columns["mean_visit_s"] = visit_seconds(records)
     columns["busy_ratio"] = busy_ratios(records)
-    names: dict[Kind, str] = {"clients": "test_accuracy", "own": "own_test_accuracy"}
-    for kind, name in names.items():
+    measured: dict[Kind, str] = {"clients": "test_accuracy", "own": "own_test_accuracy"}
+    for kind, name in measured.items():
         last = last_at_clients(records, kind)
         if last["client"].size:
             columns.setdefault("test_examples", np.zeros(n_clients, np.int64))[last["client"]] = last["examples"]

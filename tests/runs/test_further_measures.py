@@ -203,7 +203,7 @@ def test_the_data_may_have_each_clients_test_set() -> None:
     assert set(rows["client"].tolist()) == {0, 1}
     assert summary["clients"]["clients"]["mean"] == pytest.approx(summary["final_accuracy"])  # 3 test examples each
     with pytest.raises(ConfigError, match=r"clients are not those of the data, since data\.partition"):
-        build_world(both.with_changes({"data.partition": "iid"}))
+        build_world(both.with_changes({"data.partition": "iid", "data.clients": 3}))
     with pytest.raises(ConfigError, match="clients are not those of the data"):
         build_world(config({"data.client_test_share": "data"}))
 

@@ -26,7 +26,7 @@ from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Carried, Evaluation, On, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
-from fedtempo.runtime.executors.job import Job, labels_of
+from fedtempo.runtime.executors.job import Array, Job, labels_of
 from fedtempo.runtime.executors.resident import Recordings, Resident
 from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
@@ -162,10 +162,10 @@ class OnDevice:
             model = job.model(self._device)
             self._initial = DeviceModel(model.sent.clone())
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
-            tests = {"test": (job.test_x, job.test_y)}
+            tests: dict[On, tuple[Array, Array]] = {"test": (job.test_x, job.test_y)}
             if job.client_tests is not None:
                 tests["clients"] = job.client_tests.x, job.client_tests.y
-            self._tests_on: dict[On, Examples] = {
+            self._tests_on = {
                 on: Examples(x, y, model.channels_last, device=self._device) for on, (x, y) in tests.items()
             }
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes

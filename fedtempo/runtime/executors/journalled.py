@@ -169,7 +169,11 @@ class Journalled:
     def evaluate(self, location: Location, state: Location | None = None, on: On = "test") -> Pending[Evaluation]:
         locations = [location] if state is None else [location, state]
         arguments = [] if on == "test" else [on]
-        return self._submit("evaluate", arguments, locations, lambda *held: self._executor.evaluate(*held, on=on))
+
+        def start(held: Any, kept: Any = None) -> Pending[Evaluation]:
+            return self._executor.evaluate(held, kept, on)
+
+        return self._submit("evaluate", arguments, locations, start)
 
     def apply(
         self,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,21 +43,21 @@ class Scoring:
         """Return the evaluation that these results of all batches, in order, amount to."""
         batches = self.parts(on)
         size = batches[-1][1] - batches[0][0] if batches else 0
-        measured = combine([result.sums for result in results], size)
+        accuracy, loss, *errors = combine([result.sums for result in results], size)
+        evaluation = Evaluation(accuracy, loss, errors[0] if errors else None)
         if on == "clients":
-            return Evaluation(*measured, clients=self._by_client(results))
+            return replace(evaluation, clients=self._by_client(results))
         if on == "test" and self._targets is not None and size:
-            gathered = np.concatenate([result.gathered for result in results])  # type: ignore[misc]
-            is_finite = bool(np.isfinite(measured[1]))
-            return Evaluation(*measured, metrics=self._metrics.of(self._targets, gathered, is_finite))
-        return Evaluation(*measured)
+            gathered = np.concatenate([_gathered(result) for result in results])
+            return replace(evaluation, metrics=self._metrics.of(self._targets, gathered, math.isfinite(loss)))
+        return evaluation
 
     def _by_client(self, results: Sequence[Part]) -> Any:
         """Return each client's mean credit and loss (and absolute error), (clients, 2 or 3); NaN without examples.
 
         As `combine`, a credit is at least -1, and NaN if the client's loss is not finite.
         """
-        scores = np.concatenate([result.gathered for result in results], axis=1)  # type: ignore[misc]
+        scores = np.concatenate([_gathered(result) for result in results], axis=1)
         starts = np.concatenate([[0], self._ends[:-1]])
         counts = self._ends - starts
         held = counts > 0
@@ -64,3 +66,8 @@ class Scoring:
         is_finite = np.isfinite(means[:, 1])
         means[:, 0] = np.where(is_finite, np.maximum(means[:, 0], -1.0), np.nan)
         return means
+
+
+def _gathered(result: Part) -> Any:
+    assert result.gathered is not None
+    return result.gathered
