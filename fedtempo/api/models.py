@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, RunError, nearest
 from fedtempo.learning.networks import create, network_code
+from fedtempo.parts.inputs import shape_of_json
 from fedtempo.record.models import write_arrays, write_file
 from fedtempo.runs.config import NOT_OF_NETWORK, network_from
 from fedtempo.runs.models import KINDS, TrainedModel
@@ -25,13 +26,20 @@ _ONNX_PACKAGES = ("onnx", "onnxscript")
 
 
 def build_network(
-    network: str, input_shape: Sequence[int], outputs: int, *, seed: int = 0, **options: Any
+    network: str,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | Mapping[str, Sequence[int]],
+    outputs: int,
+    *,
+    seed: int = 0,
+    **options: Any,
 ) -> nn.Module:
     """Return a network of fedtempo's, or your own "module:Class", as a PyTorch module with random weights.
 
     network: as `model.network` in a configuration (`fedtempo list networks`). input_shape: of one example, without the
-    batch; outputs: number of classes, tokens or predicted numbers. seed: of the initial weights. options: further keys
-    of `[model]`, such as `hidden=[64]`. Raises ConfigError for an unknown network or option.
+    batch; if it has several inputs, a dict or a tuple of shapes. outputs: number of classes, tokens or predicted
+    numbers. seed: of the initial weights. options: further keys of `[model]`, such as `hidden=[64]`.
+
+    Raises ConfigError for an unknown network or option.
     """
     return _built(network, input_shape, outputs, seed, options)
 
@@ -48,10 +56,10 @@ def build_recorded_network(config: Mapping[str, Any], facts: Mapping[str, Any]) 
     return _built(str(table.get("network", "mlp")), shape["input_shape"], shape["outputs"], 0, options)
 
 
-def _built(network: str, input_shape: Sequence[int], outputs: int, seed: int, options: Mapping[str, Any]) -> nn.Module:
+def _built(network: str, shape: Any, outputs: int, seed: int, options: Mapping[str, Any]) -> nn.Module:
     component = network_from(network, dict(options))
     with network_code(component):
-        return create(component, tuple(input_shape), outputs, seed)
+        return create(component, shape_of_json(shape), outputs, seed)
 
 
 def checked_kind(kind: str) -> str:
@@ -73,8 +81,8 @@ def export_model(
 ) -> Path:
     """Write a model to a file in one of `FORMATS`; return the file.
 
-    network: builds its module, for ONNX. facts: of its run. Raises ConfigError for another format, or if a package is
-    missing; RunError if the file cannot be written.
+    network: builds its module, for ONNX. facts: of its run. Raises ConfigError if a package is missing, or for ONNX and
+    several inputs; RunError if the file cannot be written.
     """
     if to == "safetensors":
         write_arrays(path, model.arrays(), model.naming.metadata())
@@ -83,6 +91,8 @@ def export_model(
 
         write_file(path, lambda new: torch.save(tensors(model), new))
     else:
+        if (facts.get("network") or {}).get("inputs") == "several":
+            raise ConfigError("to = 'onnx': networks with several inputs cannot be exported; use 'safetensors' or 'pt'")
         missing = [name for name in _ONNX_PACKAGES if find_spec(name) is None]
         if missing:
             raise ConfigError(f"to = 'onnx': {' and '.join(missing)} not installed; pip install 'fedtempo[onnx]'")

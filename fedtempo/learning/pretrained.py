@@ -8,15 +8,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import pickle
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning.exchange import Patterns
 from fedtempo.parts.fields import STRICT, Doc
 
 if TYPE_CHECKING:
@@ -32,12 +33,6 @@ _SAFETENSORS, _PYTORCH = ".safetensors", (".pt", ".pth", ".bin")
 _COUNTER = "num_batches_tracked"
 
 
-def _patterns(value: object) -> object:
-    if isinstance(value, str):
-        raise ValueError(f"give a list of patterns: [{value!r}]")
-    return tuple(value) if isinstance(value, list) else value
-
-
 @dataclass(frozen=True, config=STRICT)
 class InitialWeights:
     """Where the initial model comes from; the other keys of `[model]` name the network and its settings."""
@@ -50,8 +45,7 @@ class InitialWeights:
         ),
     ] = None
     initial_only: Annotated[
-        tuple[str, ...],
-        BeforeValidator(_patterns),
+        Patterns,
         Doc(
             "patterns of the names that are taken from the file, such as 'features.*'; all others stay random "
             "(default: the file must hold all names)"
@@ -145,6 +139,11 @@ def read_tensors(path: str) -> dict[str, Array]:
             loaded: Any = load(content)
         else:
             loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:  # its text advises to execute the file
+        raise ConfigError(
+            f"model.initial = {path!r}: not a plain state_dict saved by torch.save: it is damaged, or holds more than "
+            "tensors, such as a whole module; save module.state_dict()"
+        ) from error
     except Exception as error:  # whatever malformed content raises
         what = "a safetensors file" if path.endswith(_SAFETENSORS) else "a plain state_dict saved by torch.save"
         reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__

@@ -68,6 +68,14 @@ def is_one_input(shape: Any) -> bool:
     return not isinstance(shape, Mapping) and not any(isinstance(side, Sequence) for side in shape)
 
 
+def shape_as_json(x: Array) -> list[Any] | dict[str, list[int]]:
+    """Return the shape of one example as JSON values, which `shape_of_json` reads."""
+    shape = input_shape(x)
+    if isinstance(shape, dict):
+        return {name: list(sides) for name, sides in shape.items()}
+    return [list(side) if isinstance(side, tuple) else side for side in shape]
+
+
 def shape_of_json(value: Any) -> InputShape:
     """Return a shape that was converted to JSON. Raises TypeError or ValueError for anything else."""
     if isinstance(value, Mapping):

@@ -83,9 +83,12 @@ class _Health(_Part):
     warnings: list[Text]
 
 
+_Shape = Annotated[list[Annotated[int, Ge(1)]], MaxLen(10)]
+
+
 class _Network(_Part):
-    input_shape: Annotated[list[Annotated[int, Ge(1)]], MaxLen(10)]
-    inputs: Literal["numbers", "symbols"]
+    input_shape: _Shape | Annotated[list[_Shape], MaxLen(100)] | Annotated[dict[Text, _Shape], MaxLen(100)]
+    inputs: Literal["numbers", "symbols", "several"]
     outputs: Annotated[int, Ge(1)]
 
 

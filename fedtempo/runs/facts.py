@@ -10,6 +10,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset
 from fedtempo.learning.metrics import facts_of as metric_facts
 from fedtempo.learning.training import Training
+from fedtempo.parts.inputs import Array, is_several, shape_as_json
 from fedtempo.record.fairness import Kind
 from fedtempo.record.fairness import facts_of as client_facts
 from fedtempo.record.metric import Measure, measure_of
@@ -53,8 +54,8 @@ def facts_of(
             "warnings": list(dataset.warnings),
         },
         "network": {
-            "input_shape": list(dataset.test_x.shape[1:]),
-            "inputs": "symbols" if dataset.test_x.dtype == np.int64 else "numbers",
+            "input_shape": shape_as_json(dataset.test_x),
+            "inputs": _kind_of_inputs(dataset.test_x),
             "outputs": dataset.n_classes,
         },
         "version": __version__,
@@ -77,3 +78,7 @@ def _measured(run: RunSettings, own_tests: Sequence[Kind], measure: Measure) -> 
             known = {each["name"]: each for each in (*metrics, *over_clients)}
             found["target"] = {"as_share": False, **known.get(goal.name, {}), **goal._asdict()}
     return found
+
+
+def _kind_of_inputs(x: Array) -> str:
+    return "several" if is_several(x) else "symbols" if x.dtype == np.int64 else "numbers"

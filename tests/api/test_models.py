@@ -29,6 +29,7 @@ from fedtempo.record.journal import Journal
 from fedtempo.runs.identity import identity
 from fedtempo.runs.models import read_model
 from fedtempo.runs.run import Run
+from tests.learning.own_models import texts
 
 
 class OwnNet(nn.Sequential):
@@ -205,6 +206,33 @@ def test_files_of_a_run_folder_are_checked(folder: Path, tmp_path: Path) -> None
         open_run(copy).export_model()
     sha256 = open_run(folder).summary["model_sha256"]
     assert np.array_equal(read_model(folder, "last", sha256).vector, open_run(folder).model)
+
+
+def test_a_network_with_several_inputs_is_built_from_its_run(tmp_path: Path) -> None:
+    experiment = Experiment(
+        run={"horizon": 4.0, "evaluate_every": 2.0},
+        data={"source": "tests.learning.own_models:text_data", "clients": 3},
+        model="tests.learning.own_models:Masked",
+        training={"lr": 0.2, "batch_size": 10},
+        strategy="fedavg",
+        executor="inline",
+        fleet={"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
+    )
+    experiment.run(tmp_path / "run")
+    result = open_run(tmp_path / "run")
+    assert result.records.facts["network"] == {
+        "input_shape": {"input_ids": [6], "attention_mask": [6]},
+        "inputs": "several",
+        "outputs": 3,
+    }
+    inputs, labels = texts(20, 1)
+    with torch.no_grad():
+        outputs = result.network()(**{name: torch.as_tensor(value).long() for name, value in inputs.items()}).logits
+    assert float((outputs.argmax(1).numpy() == labels).mean()) == result.summary["final_accuracy"]
+    with pytest.raises(ConfigError, match=r"^to = 'onnx': networks with several inputs cannot be exported; use 'safet"):
+        result.export_model("onnx")
+    pair = fedtempo.build_network("tests.learning.own_models:Pair", ((3,), (2, 2)), 4)
+    assert pair(torch.zeros(5, 3), torch.zeros(5, 2, 2))["logits"].shape == (5, 4)
 
 
 def test_onnx_says_what_to_install(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,10 +40,10 @@ DIES_IN_TRAINING = """
 import os, signal, threading, time
 from fedtempo.deploy.client import answers
 train = answers.train
-def dying(*arguments):
+def dying(*arguments, **options):
     threading.Timer(1.0, os.kill, (os.getpid(), signal.{signal})).start()
     time.sleep(100)
-    return train(*arguments)
+    return train(*arguments, **options)
 answers.train = dying
 """
 DIES_IN_SENDING = """

@@ -62,7 +62,7 @@ def trainings(clients: list[ClientProcess]) -> list[int]:
 
 
 def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
-    out, _ = process.communicate(timeout=150)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     return summary

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedtempo import Experiment
 from fedtempo.data.sources import load
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
@@ -62,6 +63,25 @@ def test_only_adapters_and_the_head_are_trained(folder: Path) -> None:
     assert trained is not None
     assert np.array_equal(trained[sections.moving :], first.numpy()[sections.moving :])
     assert not np.array_equal(trained[: sections.moving], first.numpy()[: sections.moving])
+
+
+@needs_libraries
+def test_a_visit_moves_the_bytes_of_the_adapters_and_the_head(folder: Path) -> None:
+    """Five clients, two commits, and a third round that begins; each client also downloads the frozen base once."""
+    settings = config(folder, run__max_commits=2, run__horizon=60.0, fleet__link="none")
+    sections = make_job(settings, build_world(settings)).model().sections
+    result = Experiment.of(settings).run()
+    assert result.summary["bytes"]["up"] == 10 * 4 * (ADAPTERS + HEAD)
+    assert result.summary["bytes"]["down"] == 15 * 4 * (ADAPTERS + HEAD) + 5 * 4 * sections.frozen
+    assert result.records.facts["size_bytes"] == 4 * (ADAPTERS + HEAD)
+
+    named = result.state_dict()
+    adapters = sum(value.numel() for name, value in named.items() if "lora_" in name)
+    assert adapters == ADAPTERS
+    assert all(np.array_equal(value, named[name]) for name, value in result.network().state_dict().items())
+
+    only = run(settings.with_changes({"model.exchange": ["*lora_*"], "run.evaluate_clients": 0}))[0]
+    assert only["bytes"]["up"] == 10 * 4 * ADAPTERS
 
 
 @needs_libraries

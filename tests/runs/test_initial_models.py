@@ -246,7 +246,7 @@ def test_a_file_that_does_not_fit_is_rejected(
         ("a.pt", {"epoch": 3, "state_dict": {}}, "only tensors by name.*it holds the keys 'epoch', 'state_dict'"),
         ("a.pt", [1], "it holds list"),
         ("a.pt", {}, "holds no tensors"),
-        ("a.pt", nn.Linear(2, 2), "not a plain state_dict saved by torch.save"),
+        ("a.pt", nn.Linear(2, 2), "damaged, or holds more than tensors, such as a whole module; save module.state_"),
     ],
 )  # fmt: skip
 def test_other_files_are_rejected(tmp_path: Path, name: str, content: Any, message: str) -> None:

@@ -35,7 +35,7 @@ from fedtempo.learning.procedures import PROCEDURES, make_visit
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
-from fedtempo.parts.inputs import input_shape, is_several
+from fedtempo.parts.inputs import input_shape, is_several, shape_as_json
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.transfers import transfers_of
@@ -196,7 +196,7 @@ class Answers:
             "num_examples": len(self._y),
             "label_histogram": histogram,
             "shares_examples": settings.share_examples,
-            "input_shape": input_shape(self._x) if is_several(self._x) else list(self._x.shape[1:]),
+            "input_shape": shape_as_json(self._x),
             "task": self._task,
         }
 

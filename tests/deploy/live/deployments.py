@@ -21,9 +21,9 @@ TABLES: dict[str, Any] = {
     },
     "strategy": {"name": "fedavg"},
     "executor": {"kind": "inline"},
-    "deploy": {"wait_s": 5.0, "deadline_factor": 1.0, "deadline_floor_s": 20.0, "patience_s": 0.2, "refresh_s": 0.05},
+    "deploy": {"wait_s": 60.0, "deadline_factor": 1.0, "deadline_floor_s": 120.0, "patience_s": 0.2, "refresh_s": 0.05},
 }
-REAL = {"deploy.wait_s": 90.0, "deploy.deadline_floor_s": 60.0, "deploy.patience_s": 5.0, "deploy.refresh_s": 5.0}
+REAL = {"deploy.wait_s": 240.0, "deploy.deadline_floor_s": 120.0, "deploy.patience_s": 5.0, "deploy.refresh_s": 5.0}
 """What differs where messages and processes take their time."""
 
 

@@ -31,13 +31,18 @@ class Loopback:
     """An implementation of `Grid`. online: reachable nodes; calls to others, even in progress, end as "gone".
 
     change: called for each reply before it is returned; it may wait, change the reply, or return None to drop it.
+    one_thread: all clients answer in the same thread; for networks that draw random numbers, because PyTorch's
+    generator belongs to the process.
     """
 
-    def __init__(self, clients: Sequence[Answers], change: Change = lambda call, reply: reply) -> None:
+    def __init__(
+        self, clients: Sequence[Answers], change: Change = lambda call, reply: reply, one_thread: bool = False
+    ) -> None:
         self.clients: dict[int, Answers] = {100 + i: client for i, client in enumerate(clients)}
         self.online = set(self.clients)
         self.change = change
         self.calls: list[Call] = []
+        self._one_thread = one_thread
         self._names = map(str, itertools.count())
         self._threads: dict[int, ThreadPoolExecutor] = {}
         self._open: dict[str, int] = {}
@@ -55,7 +60,7 @@ class Loopback:
         sent = json.loads(json.dumps(call.content))  # only what can be sent over a network
         arrays = copy.deepcopy(call.arrays)
         self._open[name] = call.node
-        thread = self._threads.setdefault(call.node, ThreadPoolExecutor(1))
+        thread = self._threads.setdefault(0 if self._one_thread else call.node, ThreadPoolExecutor(1))
         thread.submit(self._work, name, call, sent, arrays)
         return name
 

@@ -28,7 +28,7 @@ SIGN, RANDOM = {"up": {"kind": "sign"}}, {"up": {"kind": "random-k", "share": 0.
 def settings(compression: dict[str, Any], strategy: str = "fedavg", **changes: Any) -> Config:
     tables = {**TABLES, "model": {"network": NETWORK}, "strategy": {"name": strategy}}
     keys = {name.replace("__", "."): value for name, value in changes.items()}
-    few = {"run.max_commits": 4, "run.horizon": 20.0, "run.evaluate_clients": 0}
+    few = {"run.max_commits": 4, "run.horizon": 600.0, "run.evaluate_clients": 0}
     return parse(tables).with_changes({**few, "server.compression": compression, **keys})
 
 

@@ -28,7 +28,7 @@ LOCAL = {"model.local": ["3.*"]}
 def settings(strategy: str = "fedavg", **changes: Any) -> Config:
     tables = {**TABLES, "model": {"network": NETWORK}, "strategy": {"name": strategy}}
     keys = {name.replace("__", "."): value for name, value in changes.items()}
-    return parse(tables).with_changes({"run.max_commits": 4, "run.horizon": 20.0, **LOCAL, **keys})
+    return parse(tables).with_changes({"run.max_commits": 4, "run.horizon": 600.0, **LOCAL, **keys})
 
 
 def clients(folder: Path | None = None, **more: Any) -> list[Answers]:

@@ -16,6 +16,7 @@ from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import TABLES, config
 from tests.deploy.live.loopback import Loopback, digits_clients
+from tests.runtime.everything import AUGMENT, DROPOUT, SETTINGS, TOGETHER
 
 
 @pytest.mark.parametrize(
@@ -33,15 +34,28 @@ def test_the_server_schedules_the_clients_rates(schedule: dict[str, Any], tmp_pa
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
 
 
-AUGMENT = "tests.learning.own_training:noise"
-
-
 def test_clients_change_their_batches(tmp_path: Path) -> None:
     settings = config(data__augment=AUGMENT)
     with closing(Loopback(digits_clients(3, training=[AUGMENT]))) as agreed:
         summary = deploy_to_folder(settings, tmp_path / "run", agreed)
     assert summary["model_sha256"] == run(settings)[0]["model_sha256"]
     assert summary["model_sha256"] != run(config())[0]["model_sha256"]
+
+
+@pytest.mark.parametrize("changes", [*SETTINGS.values(), TOGETHER], ids=[*SETTINGS, "together"])
+@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd"])
+def test_each_setting_gives_the_bits_of_a_simulation_with_dropout(
+    strategy: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    tables = {**TABLES, "model": DROPOUT, "strategy": {"name": strategy}}
+    settings = parse(tables).with_changes({"run.evaluate_clients": 0, "run.horizon": 600.0, **changes})
+    with closing(Loopback(digits_clients(3, training=[AUGMENT]), one_thread=True)) as grid:
+        deployed = deploy_to_folder(settings, tmp_path / "run", grid)
+    simulated = run(settings)[0]
+    assert deployed["commits"] == simulated["commits"] == 3
+    assert deployed["model_sha256"] == simulated["model_sha256"]
+    assert deployed["final_loss"] == simulated["final_loss"]
+    assert deployed["bytes"]["up"] == simulated["bytes"]["up"]
 
 
 def test_clients_train_on_several_inputs(tmp_path: Path) -> None:
