@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fedtempo.data.client_tests import hold_out, owned_tests
+from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 
 
@@ -58,3 +61,29 @@ def test_the_data_may_have_a_test_set_for_each_client() -> None:
         owned_tests(owned, owners, None, "letters")
     with pytest.raises(ConfigError, match="none of the test examples of letters belongs to a client"):
         owned_tests(owned, owners, np.full(5, -1), "letters")
+
+
+def test_sources_with_clients_say_whose_their_test_examples_are(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "arrays.npz",
+        train_x=np.zeros((2, 3), np.float32),
+        train_y=[0, 1],
+        test_x=np.zeros((2, 3), np.float32),
+        test_y=[1, 0],
+        train_owners=[5, 6],
+        test_owners=[6, 5],
+    )
+    assert load(f"npz:{tmp_path}/arrays.npz").test_owners.tolist() == [6, 5]
+    for name, length in (("a", 50), ("b", 100)):
+        (tmp_path / f"{name}.txt").write_text("x" * length)
+    text = load(f"text:{tmp_path}", length=4)
+    assert text.test_owners.tolist() == [0, 0, 1, 1, 1, 1]  # the last 10 and 20 bytes, in blocks of 4 and the next byte
+    rows = [f"{i},{i % 2},{'ab'[i // 10]}" for i in range(20)]
+    (tmp_path / "rows.csv").write_text("\n".join(["size,label,client", *rows]))
+    (tmp_path / "more.csv").write_text("size,label,client\n1,0,b\n2,1,c\n3,1,a\n")
+    table = load(f"table:{tmp_path}/rows.csv", label="label", client="client", task="classes")
+    assert np.bincount(table.test_owners).tolist() == [2, 2]
+    given = load(f"table:{tmp_path}/rows.csv", label="label", client="client", task="classes", test="more.csv")
+    assert given.test_owners.tolist() == [1, -1, 0]
+    with pytest.raises(ValueError, match=r"test_owners has shape \(1,\); must be \(3,\)"):
+        replace(given, test_owners=np.array([1]))

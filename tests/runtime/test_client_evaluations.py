@@ -17,7 +17,7 @@ from fedtempo.learning.networks import Logistic
 from fedtempo.learning.training import Training
 from fedtempo.record import Recorder
 from fedtempo.runtime.client_evaluations import ClientEvaluations, ClientTesting, measures_of
-from fedtempo.runtime.evaluations import Evaluations
+from fedtempo.runtime.evaluations import Evaluations, MeanEvaluation
 from fedtempo.runtime.executors import Carried, Evaluation, On
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.device import OnDevice
@@ -210,6 +210,22 @@ def test_a_lower_loss_may_be_the_target() -> None:
         assert not reached
         evaluations.committed(float(version), Model(version, version), Model(version + 1, version + 1))
     assert reached
+
+
+def test_means_over_clients_parts_include_further_metrics() -> None:
+    """Weights 1 and 3: (0.2 + 3 * 0.6) / 4. Confusion matrices are added up."""
+    parts = [
+        Done(
+            Evaluation(
+                0.0, 1.0, None, {"auc": auc, "by-class": np.array([auc, 1.0]), "confusion": np.eye(2, dtype=int)}
+            )
+        )
+        for auc in (0.2, 0.6)
+    ]
+    mean = MeanEvaluation(parts, [1, 3]).result().metrics
+    assert mean["auc"] == pytest.approx(0.5)
+    assert mean["by-class"].tolist() == pytest.approx([0.5, 1.0])
+    assert mean["confusion"].tolist() == [[2, 0], [0, 2]]
 
 
 def test_statistics_have_the_names_of_measures() -> None:
