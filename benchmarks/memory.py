@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import multiprocessing
 import tempfile
 import threading
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+from pydantic.dataclasses import dataclass
 
 from benchmarks import clock
 from benchmarks.figures import Figure, figure
 from benchmarks.visits import make_job
+from fedtempo.api.results import open_run
+from fedtempo.federation import Federation
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import Run, run
@@ -22,10 +28,10 @@ from fedtempo.runtime.executors.processes import Processes
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def images(train: int, test: int) -> Arrays:
-    """Random images of Fashion-MNIST's shape."""
+def images(train: int, test: int, side: int = 28) -> Arrays:
+    """Random images, by default of Fashion-MNIST's shape."""
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (train + test, 28, 28), dtype=np.uint8)
+    x = rng.integers(0, 256, (train + test, side, side), dtype=np.uint8)
     y = rng.integers(0, 10, train + test)
     return x[:train], y[:train], x[train:], y[train:]
 
@@ -45,6 +51,36 @@ def proportional_bytes() -> int:
     return total
 
 
+@dataclass(frozen=True)
+class InTurn:
+    """FedAvg of clients in the order of their ids, so that all have trained after few rounds."""
+
+    clients_per_round: int
+
+    async def run(self, fed: Federation) -> None:
+        for first in itertools.count(0, self.clients_per_round):
+            chosen = [fed.clients[i % len(fed.clients)] for i in range(first, first + self.clients_per_round)]
+            fed.commit(await fed.average(await fed.train_all(chosen, fed.model)))
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[int]]:
+    """Look at the memory of this process and its children five times a second; yield a list of the most bytes."""
+    stop, most = threading.Event(), [0]
+
+    def watch() -> None:
+        while not stop.wait(0.2):
+            most[0] = max(most[0], proportional_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        stop.set()
+        watcher.join()
+
+
 def figures(clients: int = 10_000, examples: int = 60_000, per_round: int = 200, rounds: int = 3) -> list[Figure]:
     """memory_10000_clients_gib: the most during FedAvg's first rounds, looked at five times a second."""
     config = parse(
@@ -62,21 +98,36 @@ def figures(clients: int = 10_000, examples: int = 60_000, per_round: int = 200,
             "executor": {"kind": "processes", "workers": 2},
         }
     )
-    stop, most = threading.Event(), [0]
-
-    def watch() -> None:
-        while not stop.wait(0.2):
-            most[0] = max(most[0], proportional_bytes())
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
+    with watched() as most:
         run(config, world=build_world(config))
-    finally:
-        stop.set()
-        watcher.join()
-    gib = most[0] / 2**30
-    return [figure("memory_10000_clients_gib", [gib], "GiB", 3.0, lower=True)]
+    return [figure("memory_10000_clients_gib", [most[0] / 2**30], "GiB", 3.0, lower=True)]
+
+
+def local_figures(clients: int = 10_000, examples: int = 60_000, per_round: int = 200) -> list[Figure]:
+    """memory_10000_local_gib: the most in a run with a folder in which all clients train and keep a layer."""
+    config = parse(
+        {
+            "run": {"max_commits": -(-clients // per_round), "evaluate_every": 1000.0, "keep": ["last", "clients"]},
+            "data": {
+                "source": "benchmarks.memory:images",
+                "options": {"train": examples, "test": examples // 60, "side": 8},
+                "clients": clients,
+                "partition": {"kind": "iid"},
+            },
+            "model": {"network": "mlp", "hidden": [250], "local": ["3.*"]},
+            "training": {"steps": 1, "batch_size": 6},
+            "fleet": {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"},
+            "strategy": {"name": "benchmarks.memory:InTurn", "clients_per_round": per_round},
+            "executor": {"kind": "processes", "workers": 2},
+        }
+    )
+    with tempfile.TemporaryDirectory() as folder, watched() as most:
+        path = Path(folder) / "run"
+        Run(config, world=build_world(config), page=False).begin(path)
+        kept = open_run(path).records.facts["client_layers"]["clients"]
+        kilobytes = (path / "models/clients.safetensors").stat().st_size / clients / 1000
+    note = f"{kept:,} clients keep {kilobytes:.1f} kB each"
+    return [figure("memory_10000_local_gib", [most[0] / 2**30], "GiB", 3.0, lower=True, note=note)]
 
 
 def resident_bytes(process: int | str = "self", peak: bool = False) -> int:

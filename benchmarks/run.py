@@ -34,6 +34,7 @@ PARTS: Mapping[str, Callable[[], list[Figure]]] = {
     "highs": solvers.highs_figures,
     "cpsat": solvers.cpsat_figures,
     "memory": memory.figures,
+    "memory-local": memory.local_figures,
     "growth": memory.growth_figures,
     "clock-memory": memory.clock_figures,
 }

@@ -227,6 +227,7 @@ def test_every_part_measures_with_small_counts():
         *clock.figures(repetitions=1, scale=0.002),
         *planner.figures(repetitions=1, horizon_s=100),
         *memory.figures(clients=20, examples=400, per_round=4, rounds=1),
+        *memory.local_figures(clients=6, examples=120, per_round=4),
     ]
     assert [figure.name for figure in figures] == [
         "start_help_s",
@@ -249,7 +250,9 @@ def test_every_part_measures_with_small_counts():
         "planner_feasible_ms",
         "planner_schedule_s",
         "memory_10000_clients_gib",
+        "memory_10000_local_gib",
     ]
+    assert "6 clients keep 10." in figures[-1].note
     assert all(figure.value and math.isfinite(figure.value) for figure in figures)
 
 

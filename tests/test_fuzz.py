@@ -14,6 +14,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ from fedtempo.record import load_run, summarise
 from fedtempo.record.export import export
 from fedtempo.record.models import model_sha256
 from fedtempo.report.html import write_report
+from fedtempo.runs.client_layers import ClientLayers, layers_path
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.models import read_model
 from tests.data.test_idx import encode
@@ -103,6 +105,12 @@ def read_config(content: bytes, folder: Path) -> None:
     path = folder / "fuzz.toml"
     path.write_bytes(content)
     load(path).dump()
+
+
+def read_layers(content: bytes, folder: Path) -> None:
+    (folder / "models").mkdir(exist_ok=True)
+    layers_path(folder).write_bytes(content)
+    ClientLayers.read(folder, NAMING, LAYERS.sha256)
 
 
 def read_trace(content: bytes, folder: Path) -> None:
@@ -185,11 +193,20 @@ def parquet() -> bytes:
     return file.getvalue()
 
 
+PIECES = {"0.weight": Piece("0.weight", 0, (1, 2, 1, 2), True), "1.weight": Piece("1.weight", 4, (2, 4))}
+NAMING = Naming(12, [*PIECES, "counter"], PIECES, {"counter": np.array(0)})
+LAYERS = ClientLayers([1, 3], np.arange(16, dtype=np.float32).reshape(2, 8), 4, NAMING)
+
+
 def model_file() -> bytes:
-    pieces = {"0.weight": Piece("0.weight", 0, (1, 2, 1, 2), True), "1.weight": Piece("1.weight", 4, (2, 4))}
-    naming = Naming(12, [*pieces, "counter"], pieces, {"counter": np.array(0)})
-    named = naming.named(np.arange(12, dtype=np.float32))
-    return safetensors.numpy.save(named, naming.metadata())
+    named = NAMING.named(np.arange(12, dtype=np.float32))
+    return safetensors.numpy.save(named, NAMING.metadata())
+
+
+def layers_file() -> bytes:
+    with TemporaryDirectory() as folder:
+        LAYERS.write(Path(folder))
+        return layers_path(Path(folder)).read_bytes()
 
 
 def saved_state() -> bytes:
@@ -256,6 +273,7 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "devices, CSV": (read_device_csv, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),
     "model": (read_model_file, [model_file()]),
+    "layers of clients": (read_layers, [layers_file()]),
     "initial model": (read_initial, [model_file(), saved_state()]),
     "images": (read_images, plain_and_compressed(IDX)),
     "table": (read_csv, [TABLE]),

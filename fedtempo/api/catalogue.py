@@ -45,7 +45,9 @@ _IN_WORDS = {
     "str": "text",
     "bool": "true | false",
     "Distribution": "number | list | table",
-    **dict.fromkeys(("Link", "EstimatorKind", "AvailabilityKind", "Compression", "Any"), "name | table"),
+    **dict.fromkeys(
+        ("Link", "EstimatorKind", "AvailabilityKind", "Compression", "ServerOptimizer", "Any"), "name | table"
+    ),
 }
 """Types of fields in words, by the name of the Python type; dataclasses are tables."""
 

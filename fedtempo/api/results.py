@@ -23,6 +23,7 @@ from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
 from fedtempo.report.table import run_rows, run_title
+from fedtempo.runs.client_layers import ClientLayers, client_id
 from fedtempo.runs.models import TrainedModel, TrainedModels, model_path, read_model
 from fedtempo.studies.compare import PLAN, new_folder
 from fedtempo.studies.plan import Prediction
@@ -73,36 +74,38 @@ class Result(Pictures):
         """
         return None if self.summary["model_sha256"] is None else self._trained("last").vector
 
-    def state_dict(self, model: str = "last") -> dict[str, Tensor]:
+    def state_dict(self, model: str = "last", *, client: int | str | None = None) -> dict[str, Tensor]:
         """Return a trained model as `torch.nn.Module.load_state_dict` takes it: tensors by name, with ordinary strides.
 
         model: "last", the final one, which the run's final accuracy belongs to; or "best", the evaluated model with the
-        best accuracy, if `run.keep` has it. Raises ConfigError if there is no such model, RunError if its file is
-        damaged.
+        best accuracy, if `run.keep` has it. client: id or name of a client, whose own layers (`model.local`) replace
+        those of the last model, if `run.keep` has "clients"; they are those with which this model was evaluated. Raises
+        ConfigError if there is no such model or client, RunError if its file is damaged.
         """
         from fedtempo.api.models import tensors
 
-        return tensors(self._trained(model))
+        return tensors(self._trained(model, client))
 
-    def load_into(self, module: M, model: str = "last") -> M:
+    def load_into(self, module: M, model: str = "last", *, client: int | str | None = None) -> M:
         """Copy a trained model into your own module of the run's network, and return the module.
 
-        model: as in `state_dict`. Raises ConfigError naming the parameters and buffers that do not fit.
+        model, client: as in `state_dict`. Raises ConfigError naming the parameters and buffers that do not fit.
         """
         from fedtempo.learning.loading import load_named
 
-        load_named(module, self.state_dict(model), f"the model of {self.label}")
+        load_named(module, self.state_dict(model, client=client), f"the model of {self.label}")
         return module
 
-    def network(self, model: str = "last") -> nn.Module:
+    def network(self, model: str = "last", *, client: int | str | None = None) -> nn.Module:
         """Return the run's network with a trained model in it, ready for predictions (in evaluation mode).
 
-        model: as in `state_dict`. A network of your own is imported as the run's configuration names it, so call this
-        only for runs whose code you trust. Raises ConfigError as `load_into`.
+        model, client: as in `state_dict`. A network of your own is imported as the run's configuration names it, so
+        call this only for runs whose code you trust. Raises ConfigError as `load_into`.
         """
         from fedtempo.api.models import build_recorded_network
 
-        return self.load_into(build_recorded_network(self.config, self.records.facts), model).eval()
+        network = build_recorded_network(self.config, self.records.facts)
+        return self.load_into(network, model, client=client).eval()
 
     def curve(self) -> DataFrame:
         """Return one row per evaluation: time (s), version, accuracy (or the measure that summary["measure"] names),
@@ -158,12 +161,20 @@ class Result(Pictures):
             raise ConfigError(f"{target} leads to {target.resolve()}: name another folder")
         return export(self.as_run(), to, target)
 
-    def export_model(self, to: str = "safetensors", model: str = "last", path: Path | str | None = None) -> Path:
+    def export_model(
+        self,
+        to: str = "safetensors",
+        model: str = "last",
+        path: Path | str | None = None,
+        *,
+        client: int | str | None = None,
+    ) -> Path:
         """Write a trained model to a file (`fedtempo export --model`); return the file.
 
         to: "safetensors", or "pt" (`torch.save`): the tensors of `state_dict`; or "onnx": the network and its
-        parameters, for inputs of any batch size, named "input" and "output". model: as in `state_dict`. path: the file;
-        `models/<model>.<to>` in the run's folder if None. ONNX builds the network, as `network` does.
+        parameters, for inputs of any batch size, named "input" and "output". model, client: as in `state_dict`. path:
+        the file; `models/<model>.<to>` or `models/<model>-client-<id>.<to>` in the run's folder if None. ONNX builds
+        the network, as `network` does.
 
         Raises ConfigError for another format, if there is no such model, or if a package is not installed.
         """
@@ -173,15 +184,24 @@ class Result(Pictures):
         if path is None:
             if self.folder is None:
                 raise ConfigError("path: name a file; the run is in memory")
-            path = model_path(self.folder, checked_kind(model)).with_suffix(f".{to}")
+            number = "" if client is None else f"-client-{client_id(client, self.records.facts)}"
+            path = model_path(self.folder, f"{checked_kind(model)}{number}").with_suffix(f".{to}")
             if not path.resolve().is_relative_to(self.folder.resolve()):
                 raise ConfigError(f"{path} leads to {path.resolve()}: name another file")
-        return export_model(self._trained(model), to, Path(path), lambda: self.network(model), self.records.facts)
+        trained, facts = self._trained(model, client), self.records.facts
+        return export_model(trained, to, Path(path), lambda: self.network(model, client=client), facts)
 
-    def _trained(self, kind: str) -> TrainedModel:
-        """Return a trained model. Raises ConfigError if there is none."""
+    def _trained(self, kind: str, client: int | str | None = None) -> TrainedModel:
+        """Return a trained model, with a client's own layers if one is given. Raises ConfigError if there is none."""
         from fedtempo.api.models import checked_kind
 
+        if client is not None:
+            number = client_id(client, self.records.facts)
+            if checked_kind(kind) != "last":
+                raise ConfigError(f"client = {client!r}: clients' own layers are kept of the last model only")
+            trained = self._trained(kind)
+            layers = trained.layers or self._client_layers(trained)
+            return TrainedModel(layers.personal(trained.vector, number), trained.naming)
         if checked_kind(kind) in self._models:
             return self._models[kind]
         facts = self.records.facts
@@ -190,6 +210,18 @@ class Result(Pictures):
             hint = "; set run.keep = ['last', 'best']" if kind == "best" and facts.get("model_sha256") else ""
             raise ConfigError(f"{self.folder or self.label}: this run has no {kind} model{hint}")
         return read_model(self.folder, kind, sha256)
+
+    def _client_layers(self, model: TrainedModel) -> ClientLayers:
+        """Return what clients keep of the last model. Raises ConfigError if the run did not keep it."""
+        facts = self.records.facts
+        if self.folder is None or facts.get("client_layers") is None:
+            why = (
+                "the clients of a deployment keep their layers in their state_folder"
+                if facts.get("deployment")
+                else "set run.keep = ['last', 'clients'], and model.local for the layers"
+            )
+            raise ConfigError(f"{self.folder or self.label}: this run has no layers of its clients; {why}")
+        return ClientLayers.read(self.folder, model.naming, facts["client_layers"]["sha256"])
 
     def as_run(self) -> Run:
         """Return the run as `fedtempo.record.load_run` reads it from a folder."""

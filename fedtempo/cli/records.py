@@ -56,6 +56,13 @@ def export(
     model: Annotated[
         str | None, typer.Option(help="model to write: last or best (default: last)", show_default=False)
     ] = None,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            help="id or name of a client whose own layers (model.local) to put into the model (default: none)",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -70,8 +77,9 @@ def export(
     from fedtempo.api.results import open_run
 
     result = open_run(run)
-    if model is not None or to in ("safetensors", "pt", "onnx"):
-        console.print(f"{result.export_model(to or 'safetensors', model or 'last', out)}", soft_wrap=True)
+    if model is not None or client is not None or to in ("safetensors", "pt", "onnx"):
+        path = result.export_model(to or "safetensors", model or "last", out, client=client)
+        console.print(f"{path}", soft_wrap=True)
         return
     for path in result.export(to or "parquet", out):
         console.print(f"{path}", soft_wrap=True)

@@ -151,6 +151,8 @@ def _deploy(
             )
     if "state" in config.run.keep:
         raise ConfigError("run.keep: a run on real clients cannot be continued after its end; remove 'state'")
+    if "clients" in config.run.keep:
+        raise ConfigError("run.keep: real clients keep their layers in their state_folder; remove 'clients'")
     check_loss(config.training, dataset)
     check_metrics(config.run.metrics, dataset.task, dataset.n_classes, dataset.name)
     if (goal := config.run.goal) is not None and goal.name in config.run.client_measures:

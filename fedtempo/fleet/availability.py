@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.by_name import in_order
 from fedtempo.fleet.presence import Availability as Availability
-from fedtempo.fleet.presence import Present, Scheduled, Switching, merged
+from fedtempo.fleet.presence import Present, Scheduled, Switching, merged, parts_of_window
 from fedtempo.fleet.streams import Streams
 from fedtempo.fleet.traces import Trace
 from fedtempo.parts.fields import STRICT, Doc, Gt, Le, Positive, Share
@@ -77,22 +76,27 @@ class Windows:
 
     windows: Annotated[
         Annotated[tuple[ClientWindows, ...], Field(strict=False)] | dict[str, ClientWindows],
-        Doc("for each client, in order or by name, a list of [begin, end], seconds; touching windows are merged"),
+        Doc(
+            "for each client, in order or by name, a list of [begin, end], seconds; touching windows are merged; with "
+            "a period, a window may last over its end, such as [79200, 21600] from 22 h to 6 h"
+        ),
     ]
     period_s: Annotated[
         Positive | None, Doc("period after which the windows repeat, seconds (default: they do not)")
     ] = None
 
     def __post_init__(self) -> None:
-        latest = math.inf if self.period_s is None else self.period_s
-        named = self.windows.items() if isinstance(self.windows, dict) else enumerate(self.windows)
-        for client, windows in named:
-            for begin, end in windows:
-                if not 0 <= begin < end <= latest:
-                    raise ValueError(
-                        f"windows of client {client}: [{begin}, {end}] must have 0 <= begin < end"
-                        + (f" <= period_s = {latest}" if self.period_s is not None else "")
-                    )
+        for client, windows in self._named().items():
+            try:
+                self._parts(windows)
+            except ValueError as error:
+                raise ValueError(f"windows of client {client}: {error}") from None
+
+    def _named(self) -> Mapping[Any, ClientWindows]:
+        return self.windows if isinstance(self.windows, dict) else dict(enumerate(self.windows))
+
+    def _parts(self, windows: ClientWindows) -> list[tuple[float, float]]:
+        return merged(part for window in windows for part in parts_of_window(*window, self.period_s))
 
     def for_clients(self, names: Sequence[str]) -> Windows:
         """Return the same in the order of the clients. Raises ConfigError unless exactly these clients are named."""
@@ -106,7 +110,7 @@ class Windows:
             return self.for_clients([str(client) for client in range(n_clients)]).build(n_clients, rng)
         if len(self.windows) != n_clients:
             raise ConfigError(f"windows: {len(self.windows)} clients are listed, the fleet has {n_clients}")
-        return Scheduled([merged(windows) for windows in self.windows], self.period_s)
+        return Scheduled([self._parts(windows) for windows in self.windows], self.period_s)
 
 
 @dataclass(frozen=True, config=STRICT)

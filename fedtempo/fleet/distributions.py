@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.by_name import in_order
+from fedtempo.fleet.skewed import SKEWED
 from fedtempo.fleet.truncation import FloatArray, TruncatedNormal, open_uniforms
 from fedtempo.parts.component import component, made
 from fedtempo.parts.fields import STRICT, Doc, Floats, NonNegative, Positive
@@ -261,6 +262,7 @@ DISTRIBUTIONS: dict[str, type] = {
     "normal": Normal,
     "uniform": Uniform,
     "zipf": Zipf,
+    **SKEWED,
 }
 
 
@@ -285,10 +287,14 @@ def distribution(value: object) -> Distribution:
 
 
 def _is_by_name(table: Mapping[str, object]) -> bool:
-    """Return whether a table gives numbers by name: no kind, and not all keys are fields of distributions."""
+    """Return whether a table gives numbers by name: no kind, and not all words in it are fields of distributions.
+
+    A shape such as `a` is no word, because clients may be called so, and never stands alone.
+    """
     fields = {field.name for part in DISTRIBUTIONS.values() for field in dataclasses.fields(part)}
+    words = {key for key in table if len(key) > 1}
     numbers = all(isinstance(item, int | float) and not isinstance(item, bool) for item in table.values())
-    return bool(table) and "kind" not in table and numbers and not table.keys() <= fields
+    return bool(table) and "kind" not in table and numbers and not (words and words <= fields)
 
 
 PerClient = Annotated[Distribution, BeforeValidator(distribution)]

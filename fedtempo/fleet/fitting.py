@@ -13,6 +13,7 @@ import scipy
 
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import Constant, Discrete, Distribution, Exponential, Normal, Uniform, Zipf
+from fedtempo.fleet.skewed import Gamma, Lognormal, Pareto, Weibull
 from fedtempo.fleet.truncation import FloatArray
 
 LEAST_VALUES = 5
@@ -54,9 +55,9 @@ def fit(values: Sequence[float] | FloatArray) -> list[Fit]:
     """Return all distributions that can describe the values, best first by Akaike's criterion.
 
     One repeated value is a constant. A few distinct values that repeat often are `discrete`, or `zipf` if they are
-    integers; all others are `exponential`, `normal` (truncated near 0) or `uniform`. The two groups are not compared,
-    since probabilities and densities are not comparable. Raises ConfigError for fewer than five values, or for a value
-    that is not positive and finite.
+    integers; all others are `exponential`, `gamma`, `lognormal`, `normal` (truncated near 0), `pareto`, `uniform` or
+    `weibull`. The two groups are not compared, since probabilities and densities are not comparable. Raises ConfigError
+    for fewer than five values, or for a value that is not positive and finite.
     """
     x = np.sort(np.asarray(values, dtype=np.float64))
     if x.size < LEAST_VALUES:
@@ -69,7 +70,7 @@ def fit(values: Sequence[float] | FloatArray) -> list[Fit]:
     if distinct.size <= min(MOST_DISTINCT, x.size // 3):
         fits = [_discrete(x), *([_zipf(x)] if (distinct == distinct.round()).all() else [])]
     else:
-        fits = [_exponential(x), _normal(x), _uniform(x)]
+        fits = [_exponential(x), _normal(x), _uniform(x), *_skewed(x)]
     return sorted(fits, key=lambda fitted: fitted.aic)
 
 
@@ -112,6 +113,33 @@ def _normal(x: FloatArray) -> Fit:
     optimum = scipy.optimize.minimize(loss, [float(x.mean()), 0.0], bounds=bounds, method="L-BFGS-B")
     mean, std = float(optimum.x[0]), scale * math.exp(float(optimum.x[1]))
     return _continuous("normal", Normal(mean, std, low), law(mean, std), 2, x)
+
+
+def _skewed(x: FloatArray) -> list[Fit]:
+    """Fit the distributions of positive values with a shape and a scale."""
+    log_x = np.log(x)
+    lognormal = Lognormal(float(log_x.std()), math.exp(float(log_x.mean())))
+    a, _, gamma_scale = scipy.stats.gamma.fit(x, floc=0)
+    c, _, weibull_scale = scipy.stats.weibull_min.fit(x, floc=0)
+    gamma, weibull = Gamma(float(a), float(gamma_scale)), Weibull(float(c), float(weibull_scale))
+    laws = {"gamma": gamma, "lognormal": lognormal, "weibull": weibull}
+    return [*(_continuous(kind, law, law.untruncated, 2, x) for kind, law in laws.items()), _pareto(x)]
+
+
+def _pareto(x: FloatArray) -> Fit:
+    """Fit a Pareto distribution from the smallest value; one without a mean ends at the largest value."""
+    low, high = float(x[0]), float(x[-1])
+    b = 1 / float(np.log(x / low).mean())
+    if b > 1:
+        part = Pareto(b, low)
+        return _continuous("pareto", part, part.untruncated, 2, x)
+
+    def loss(log_b: float) -> float:
+        return -float(scipy.stats.truncpareto(math.exp(log_b), high / low, scale=low).logpdf(x).mean())
+
+    optimum = scipy.optimize.minimize_scalar(loss, bounds=(-7.0, 3.0), method="bounded")
+    b = math.exp(float(optimum.x))
+    return _continuous("pareto", Pareto(b, low, high=high), scipy.stats.truncpareto(b, high / low, scale=low), 3, x)
 
 
 def _discrete(x: FloatArray) -> Fit:

@@ -98,6 +98,14 @@ class Scheduled:
         self._ends = [[end for _, end in of_client] for of_client in windows]
         self._periods = period if isinstance(period, list) else [period] * len(windows)
 
+    @property
+    def last_s(self) -> float:
+        """The time from which on every client is away; infinity if one returns again and again."""
+        periods = [period for begins, period in zip(self._begins, self._periods) if begins]
+        if any(period is not None for period in periods):
+            return math.inf
+        return max((ends[-1] for ends in self._ends if ends), default=0.0)
+
     def _cycle(self, client: int, t: float) -> int:
         """Return the cycle of `t`, consistent with `_time`: a plain division may round past a boundary."""
         period = self._periods[client]
@@ -136,6 +144,22 @@ class Scheduled:
 
     def failure_point(self, client: int, visit_rng: Callable[[], np.random.Generator]) -> float | None:
         return None
+
+
+def parts_of_window(begin: float, end: float, period_s: float | None) -> list[tuple[float, float]]:
+    """Return a window as one part, or two if it lasts over the end of a period. Raises ValueError if it is none.
+
+    Without a period, end must be after begin. With one, both lie in it, and a window whose end is before its begin
+    lasts over the end of the period, such as from 22 h to 6 h.
+    """
+    if 0 <= begin < end and end <= (math.inf if period_s is None else period_s):
+        return [(begin, end)]
+    if period_s is None:
+        hint = "; a window over midnight needs period_s = 86400" if 0 <= end < begin else ""
+        raise ValueError(f"[{begin}, {end}] must have 0 <= begin < end{hint}")
+    if not (0 <= end < begin < period_s):
+        raise ValueError(f"[{begin}, {end}] must lie between 0 and period_s = {period_s}, with two different ends")
+    return [(0.0, end), (begin, period_s)] if end > 0 else [(begin, period_s)]
 
 
 def merged(windows: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -14,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
-from fedtempo.fleet.presence import Availability, Scheduled, merged
+from fedtempo.fleet.presence import Availability, Scheduled, merged, parts_of_window
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.parts.natural_order import listed, natural
 
@@ -29,7 +28,8 @@ class Trace:
         str | None,
         Doc(
             "CSV with a header and the columns client (a number or a name), begin_s, end_s, and optionally period_s, "
-            "the client's own period; with `sample` the names are arbitrary"
+            "the client's own period; with a period, an interval may last over its end (22 h to 6 h); with `sample` "
+            "the names are arbitrary"
         ),
     ] = None
     intervals: Annotated[
@@ -71,15 +71,15 @@ class Trace:
             if clients_period_s is not None and self.period_s is not None:
                 raise ConfigError(f"{where} {position}: the file sets period_s; remove period_s = {self.period_s}")
             period_s = self.period_s if clients_period_s is None else clients_period_s
-            latest = math.inf if period_s is None else period_s
-            if not 0 <= begin < end <= latest:
-                most = "" if period_s is None else f" <= period_s = {latest}"
-                raise ConfigError(f"{where} {position}: [{begin}, {end}] must have 0 <= begin < end{most}")
+            try:
+                parts = parts_of_window(begin, end, period_s)
+            except ValueError as error:
+                raise ConfigError(f"{where} {position}: {error}") from None
             if periods.setdefault(client, period_s) != period_s:
                 raise ConfigError(
                     f"{where} {position}: period_s = {period_s}, but {periods[client]} before; give one per client"
                 )
-            recorded.setdefault(client, []).append((begin, end))
+            recorded.setdefault(client, []).extend(parts)
         if self.sample:
             known_names = sorted(recorded)
             drawn = rng.choice(len(known_names), n_clients, replace=len(known_names) < n_clients)

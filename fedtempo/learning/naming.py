@@ -64,6 +64,31 @@ class Naming:
             ).ravel()
         return vector
 
+    def part(self, values: Array, start: int) -> dict[str, Array]:
+        """Return the arrays, by name, that lie in a part of flat vectors, as copies with ordinary strides.
+
+        values: shape (vectors, n), the entries from `start` on. The vectors are the first axis of each array.
+        """
+        arrays = {}
+        for name, piece in self._pieces_in(start, start + values.shape[1]):
+            arrays[name] = _ordinary(values[:, piece.start - start : piece.stop - start], piece)
+        return arrays
+
+    def part_of(self, arrays: Mapping[str, Array], start: int, vectors: int) -> Array:
+        """Return the values (vectors, n), float32, that `part` was given. Raises ValueError if they do not fit."""
+        stop = max((self.pieces[name].stop for name in arrays if name in self.pieces), default=start)
+        pieces = dict(self._pieces_in(start, stop))
+        if pieces.keys() != arrays.keys():
+            raise ValueError(f"its tensors are not those of the model from entry {start} on")
+        values = np.empty((vectors, stop - start), dtype=np.float32)
+        for name, piece in pieces.items():
+            if (array := arrays[name]).shape != (vectors, *piece.shape):
+                raise ValueError(f"{name} has shape {array.shape}, not {(vectors, *piece.shape)}")
+            rows = array.transpose(0, *(1 + axis for axis in _CHANNELS_LAST)) if piece.channels_last else array
+            begin, end = piece.start - start, piece.stop - start
+            values[:, begin:end] = rows.reshape(vectors, end - begin)
+        return values
+
     def metadata(self) -> dict[str, str]:
         """Return what a file of `named` arrays needs besides them, so that `of_file` restores this naming."""
         pieces = [[piece.name, piece.start, piece.channels_last] for piece in self.pieces.values()]
@@ -97,8 +122,25 @@ class Naming:
     def _array(self, name: str, vector: Array) -> Array:
         if (piece := self.pieces.get(name)) is None:
             return self.constants[name].copy()
-        values = vector[piece.start : piece.stop]
-        if not piece.channels_last:
-            return values.reshape(piece.shape).copy()
-        out, into, height, width = piece.shape
-        return values.reshape(out, height, width, into).transpose(0, 3, 1, 2).copy()
+        array: Array = _ordinary(vector[None, piece.start : piece.stop], piece)[0]
+        return array
+
+    def _pieces_in(self, start: int, stop: int) -> list[tuple[str, Piece]]:
+        """Return the names and pieces that lie in vector[start:stop]. Raises ValueError if they do not fill it."""
+        inside = [(name, piece) for name, piece in self.pieces.items() if start <= piece.start and piece.stop <= stop]
+        covered = {(piece.start, piece.stop) for _, piece in inside}
+        if not 0 <= start <= stop <= self.size or sum(end - begin for begin, end in covered) != stop - start:
+            raise ValueError(f"entries {start} to {stop} are no whole tensors of the model")
+        return inside
+
+
+def _ordinary(values: Array, piece: Piece) -> Array:
+    """Return a piece of several vectors as an array (vectors, *shape), a copy with ordinary strides.
+
+    values: shape (vectors, size of the piece).
+    """
+    vectors = len(values)
+    if not piece.channels_last:
+        return values.reshape(vectors, *piece.shape).copy()
+    out, into, height, width = piece.shape
+    return values.reshape(vectors, out, height, width, into).transpose(0, 1, 4, 2, 3).copy()

@@ -28,13 +28,14 @@ class FlatModel:
     First come trainable parameters that travel, then buffers that travel, then what each client keeps for itself, then
     what never changes: `sections`. Receiving a model is one copy into the start of `vector`, sending it one copy out;
     updates in place change both. Weights of two-dimensional convolutions are channels last if the module accepts
-    channels-last images, which is faster on CPUs. Tied parameters occur once. Integer buffers (batch normalisation's
-    counters) are not sent: `load` resets them to their first values, so that a visit does not depend on earlier ones.
+    channels-last images, which is faster on CPUs. Tied parameters occur once. Integer and complex buffers (counters of
+    batch normalisation, rotations) are not sent: `load` resets them to their first values, so that a visit does not
+    depend on earlier ones.
 
     module: any module; it is changed in place and belongs to this object from then on. input_shape: shape of one
-    example. dtype: of parameters and floating-point buffers. device: where they are; the layout of the vector is the
-    same on all devices. exchange: what travels. Raises ConfigError if no parameter can be trained, or if `exchange`
-    does not fit the module.
+    example. dtype: of parameters and floating-point buffers; others keep theirs. device: where they are; the layout of
+    the vector is the same on all devices. exchange: what travels. Raises ConfigError if no parameter can be trained, if
+    one is complex, or if `exchange` does not fit the module.
     """
 
     local: Tensor | None = None
@@ -48,7 +49,8 @@ class FlatModel:
         device: torch.device | str = "cpu",
         exchange: Exchange = EVERYTHING,
     ) -> None:
-        self.module = module.to(dtype)
+        self.module = module
+        _convert(module, dtype)
         self.channels_last = _takes_channels_last(self.module, input_shape, dtype)
         self.module.to(device)
         parameters = list(self.module.parameters())
@@ -196,6 +198,19 @@ class FlatModel:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state by name, as copies with ordinary strides, for files and `nn.Module.load_state_dict`."""
         return {name: value.detach().clone().contiguous() for name, value in self.module.state_dict().items()}
+
+
+def _convert(module: nn.Module, dtype: torch.dtype) -> None:
+    """Convert floating-point parameters and buffers; complex buffers, which `Module.to` would cut, stay as they are."""
+    for name, parameter in module.named_parameters():
+        if parameter.is_complex():
+            raise ConfigError(
+                f"model.network: parameter {name} is {parameter.dtype}; parameters must be real, such as two for the "
+                "real and the imaginary part"
+            )
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            tensor.data = tensor.data.to(dtype)
 
 
 def _length(tensors: Sequence[Tensor]) -> int:

@@ -110,6 +110,11 @@ class _Target(_Metric):
     value: float
 
 
+class _ClientLayers(_Part):
+    clients: Whole
+    sha256: Text
+
+
 class Facts(_Part):
     """The facts that fedtempo reads. Each may be missing, and there may be others."""
 
@@ -140,6 +145,7 @@ class Facts(_Part):
     deployment: bool | None = None
     model_sha256: Text | None = None
     best_model: _BestModel | None = None
+    client_layers: _ClientLayers | None = None
     events_sha256: Text | None = None
     wall_s: Time | None = None
     version: Text | None = None

@@ -9,6 +9,7 @@ Each kind is reported once, when it is first seen. Definitions:
   as not finite ("updates"); or the last loss is more than `LOSS_FACTOR` times that of the initial model ("loss").
 - The model *stands still* if at least `STILL_EVALUATIONS` evaluated versions, the last among them, have exactly the
   same loss and accuracy, and at least `STILL_VERSIONS` commits lie between the first and the last of these.
+- Clients are *absent* if from some time before the run's end on none is available again.
 - A run is *untrained* if it reached its end without a completed visit, or without a commit.
 """
 
@@ -122,6 +123,10 @@ class Health:
         if longest_s > shortest_s:
             takes += f" (fastest client) to {longest_s:.4g} s (slowest)"
         self._expected = f"; a visit takes {takes} on average"
+
+    def absent_from(self, time: float) -> None:
+        """Warn that every client is away from `time` on, which is before the end of the run."""
+        self.warn("absent", f"every client is away from t = {time:g} s on: windows without period_s are used once")
 
     def unserved(self, time: float) -> None:
         """Warn if no visit is complete by `time`, by which one should be."""

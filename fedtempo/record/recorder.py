@@ -122,12 +122,12 @@ class Recorder:
     unknown), class_names, client_names, positions ([x, y] of each client, metres), watts (of each client while it
     computes, "compute", and while it receives or sends, "link"; either may be missing). At the end: ended, elapsed_s
     (time at which the run ended), reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model
-    (if run.keep has "best": version, time_s, accuracy, loss, sha256), wall_s, executor (of worker processes: workers,
-    workers_replaced, peak_models, model_memory_bytes). Of a run with [server.privacy]: privacy (clip_norm,
-    noise_multiplier, delta; averages and epsilon of the client that took part in most). Written by the recorder: bytes
-    (totals of `traffic`), left_clients (bytes of parameters, statistics, histograms and examples that left clients),
-    events_sha256, health (`Health.as_fact`); without rows also record ("totals") and, at the end, totals
-    (`running_totals.Totals`).
+    (if run.keep has "best": version, time_s, accuracy, loss, sha256), client_layers (if it has "clients": clients, the
+    number of those that have trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced,
+    peak_models, model_memory_bytes). Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta;
+    averages and epsilon of the client that took part in most). Written by the recorder: bytes (totals of `traffic`),
+    left_clients (bytes of parameters, statistics, histograms and examples that left clients), events_sha256, health
+    (`Health.as_fact`); without rows also record ("totals") and, at the end, totals (`running_totals.Totals`).
 
     Every method that writes raises RunError naming the file if it cannot be written.
     """

@@ -29,6 +29,7 @@ from fedtempo.record.fairness import MODELS
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables
+from fedtempo.runs.moved import move_server_steps
 from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.strategies import STRATEGIES
@@ -188,6 +189,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:
         raise ConfigError(f"strategy.name is missing{nearest('', STRATEGIES)}")
+    if strategy_name == "fedavg":
+        move_server_steps(given["strategy"], given["server"])
     strategy_class = part_class(strategy_name, STRATEGIES, "strategies", "strategy", "strategy.name")
     strategy: Any = construct(strategy_class, given["strategy"], "strategy")
     if not isinstance(strategy, Strategy):
@@ -398,6 +401,7 @@ REGISTRIES: Registry[Mapping[str, type]] = Registry(
         "estimates": "fedtempo.fleet.estimates:ESTIMATES",
         "schedules": "fedtempo.learning.schedules:SCHEDULES",
         "compressions": "fedtempo.learning.compression:COMPRESSIONS",
+        "server_optimizers": "fedtempo.learning.server_optimizers:SERVER_OPTIMIZERS",
     }
 )
 """Parts by name, as `fedtempo list` shows them."""

@@ -57,8 +57,8 @@ def settings(config: Config) -> dict[str, Any]:
             tables[name] = {key: value for key, value in tables[name].items() if key not in free}
     if (sha256 := config.initial.sha256()) is not None:  # the file may move
         tables["model"] = {**tables["model"], "initial": f"a file with the hash {sha256}"}
-    if "best" in config.run.keep:  # decided at each evaluation
-        tables["run"]["keep"] = ["best"]
+    if decided_on_the_way := [kind for kind in ("best", "clients") if kind in config.run.keep]:
+        tables["run"]["keep"] = decided_on_the_way
     tables["executor"] = {"trains": config.executor.kind != "none"}
     if config.executor.kind != "none" and config.executor.device != "cpu":
         tables["executor"]["device"] = "cuda"

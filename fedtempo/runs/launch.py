@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtempo.errors import FedtempoError
+from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
@@ -22,6 +24,7 @@ from fedtempo.record.fairness import Kind
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer, VisitRow
+from fedtempo.runs.client_layers import layers_of
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
@@ -96,12 +99,17 @@ def play(
                 inner, journal, models, every_s=config.run.checkpoint_every, wall_s=wall_s
             )
             at_the_end.callback(journalled.settle)
+        keep_clients = "clients" in config.run.keep and executor.trains
+        if keep_clients and not executor.sections.local:
+            raise ConfigError("run.keep: clients keep nothing of this model; set model.local, or remove 'clients'")
         for name, value in _facts(config, world, training, executor).items():
             recorder.fact(name, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
         sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
         times = visit_times(world, training, sizes.down, sizes.up)
         recorder.health.expect(times.shortest_s, times.longest_s)
+        if isinstance(there := world.fleet.availability, Scheduled) and there.last_s < (config.run.horizon or math.inf):
+            recorder.health.absent_from(there.last_s)
         if journal is None or not journal.resumed:
             job = partial(make_job, config, world) if executor.trains else None
             check_length(config, world, training, times, job, partial(_pace, config, times.longest_s), recorder.say)
@@ -111,7 +119,7 @@ def play(
         simulations: list[Simulation] = []
 
         def make(**settings: Any) -> Simulation:
-            sim = _simulation(config, world, executor, training, recorder, **settings)
+            sim = _simulation(config, world, executor, training, recorder, keep_clients=keep_clients, **settings)
             simulations.append(sim)
             due_s = _LATE * times.longest_s
             asyncio.get_running_loop().call_at(due_s, recorder.health.unserved, due_s)
@@ -133,10 +141,13 @@ def play(
         recorder.complete(len(simulations[0].in_progress()))
     recorder.finish(outcome.ended, outcome.end_s, outcome.model)
     recorder.fact("reads_horizon", outcome.reads_horizon)
-    record_models(recorder, outcome)
+    layers = None
+    if keep_clients and outcome.model is not None:
+        layers = layers_of(executor, inner.naming, simulations[0].kept_at_commit())
+    record_models(recorder, outcome, layers)
     recorder.fact("wall_s", wall_s())
     recorder.fact("events_sha256", recorder.events_sha256)
-    return models_of(outcome, inner.naming)
+    return models_of(outcome, inner.naming, layers)
 
 
 def _simulation(

@@ -14,6 +14,7 @@ from fedtempo.errors import ConfigError, RunError
 from fedtempo.learning.naming import Naming
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.models import model_sha256, read_arrays, write_arrays
+from fedtempo.runs.client_layers import ClientLayers
 from fedtempo.runtime.runner import Outcome
 
 Vector = npt.NDArray[np.float32]
@@ -24,10 +25,11 @@ KINDS = ("last", "best")
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A model as a flat vector, and the names of its parts."""
+    """A model as a flat vector, and the names of its parts. layers: what clients keep of it, if the run kept it."""
 
     vector: Vector
     naming: Naming
+    layers: ClientLayers | None = None
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return its tensors by name, with ordinary strides, as `torch.nn.Module.load_state_dict` expects them."""
@@ -38,14 +40,20 @@ TrainedModels = Mapping[str, TrainedModel]
 """Models by kind (`KINDS`); empty without training."""
 
 
-def models_of(outcome: Outcome, naming: Naming) -> TrainedModels:
-    """Return the models of a run that has ended."""
+def models_of(outcome: Outcome, naming: Naming, layers: ClientLayers | None = None) -> TrainedModels:
+    """Return the models of a run that has ended. layers: what clients keep of the last one."""
     vectors = {"last": outcome.model, "best": None if outcome.best is None else outcome.best[1]}
-    return {kind: TrainedModel(vector, naming) for kind, vector in vectors.items() if vector is not None}
+    return {
+        kind: TrainedModel(vector, naming, layers if kind == "last" else None)
+        for kind, vector in vectors.items()
+        if vector is not None
+    }
 
 
-def record_models(recorder: Recorder, outcome: Outcome) -> None:
-    """Record the facts about a run's models."""
+def record_models(recorder: Recorder, outcome: Outcome, layers: ClientLayers | None = None) -> None:
+    """Record the facts about a run's models, and about the layers that clients keep."""
+    if layers is not None:
+        recorder.fact("client_layers", {"clients": len(layers.clients), "sha256": layers.sha256})
     recorder.fact("model_sha256", None if outcome.model is None else model_sha256(outcome.model))
     if outcome.best is not None:
         best, vector = outcome.best
@@ -63,6 +71,8 @@ def write_models(folder: Path, models: TrainedModels, keep: Collection[str]) -> 
     for kind, model in models.items():
         if kind in keep:
             write_arrays(model_path(folder, kind), model.arrays(), model.naming.metadata())
+        if model.layers is not None:
+            model.layers.write(folder)
 
 
 def read_model(folder: Path, kind: str, sha256: str) -> TrainedModel:

@@ -18,6 +18,7 @@ from fedtempo.learning.robust import aggregated, robust_average
 from fedtempo.learning.sections import Sections
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.server import ServerSettings
+from fedtempo.runtime.server_steps import ServerSteps
 
 PROTECTED = (robust_average, private_mean)
 """Functions whose results no longer reveal a single client's model."""
@@ -53,6 +54,8 @@ class Averaging:
         self._private = server.privacy is not None
         self.guards = self._private or server.aggregation != "mean" or server.clip_norm is not None
         """Whether settings protect the average: without, nothing here does anything but average."""
+        self.steps = None if server.optimizer is None else ServerSteps(server.optimizer)
+        """Steps to take from the global model towards each average."""
         self._raw: WeakKeyDictionary[Model, Client | None] = WeakKeyDictionary()
         self._averages = 0
         self._took_part: Counter[Client] = Counter()
@@ -120,10 +123,12 @@ class Averaging:
         if self.guards:
             self._must_not_be_raw(payload, "sends vectors that are no average of clients'")
 
-    def may_commit(self, model: Model) -> None:
-        """Raise ConfigError if this may not become the global model."""
+    def may_commit(self, model: Model, current: Model) -> None:
+        """Raise ConfigError if `model` may not become the global model, which is `current` now."""
         if self.guards:
             self._must_not_be_raw([model], "commits models that are no average of clients'")
+        if self.steps is not None:
+            self.steps.may_commit(current)
 
     def may_gather(self) -> None:
         """Raise ConfigError if clients may not send examples."""

@@ -180,9 +180,13 @@ class Central(ABC):
         weights = list(weights)
         self._must_be_weights("average", weights, len(updates))
         models = [update.model if isinstance(update, Update) else update for update in updates]
-        function, arguments, combine = self._averaging.of(models, weights, self._model)
-        result: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
-        return result
+        current, steps = self._model, self._averaging.steps
+        function, arguments, combine = self._averaging.of(models, weights, current)
+        mean: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
+        if steps is None:
+            return mean
+        call = steps.begin(current, mean)
+        return steps.take(await self._computed(steps.function, call, ([mean], average)))
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):
@@ -232,7 +236,7 @@ class Central(ABC):
         return answer
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
-        self._averaging.may_commit(model)
+        self._averaging.may_commit(model, self._model)
         before, self._model = self._model, Model(self._model.version + 1, model.location)
         self._recorder.commit(self._model.version, self.now, staleness)
         self._evaluations.committed(self.now, before, self._model)

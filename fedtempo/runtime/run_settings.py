@@ -113,12 +113,13 @@ class RunSettings:
         Doc("trackers that also receive the run's numbers: tensorboard, mlflow, wandb, or module:Class"),
     ] = ()
     keep: Annotated[
-        tuple[Literal["last", "best", "state"], ...],
+        tuple[Literal["last", "best", "clients", "state"], ...],
         Field(strict=False),
         Doc(
             "what a run leaves in its folder. Models, as named tensors: last, the final model; best, the evaluated "
-            "model with the best accuracy (R^2 for numbers; the first of equal ones). state: what `fedtempo resume` "
-            "needs to continue the finished run with a later end instead of repeating it"
+            "model with the best accuracy (R^2 for numbers; the first of equal ones); clients, with model.exchange or "
+            "model.local: what each client keeps of the final model. state: what `fedtempo resume` needs to continue "
+            "the finished run with a later end instead of repeating it"
         ),
     ] = ("last",)
     verify: Annotated[bool, Doc("check the consistency of records during the run; for developers of fedtempo")] = False
@@ -128,6 +129,8 @@ class RunSettings:
             raise ValueError(f"horizon = {self.horizon:g}: must be at most {LARGEST_TIME_S:g} s")
         if "state" in self.keep and not self.checkpoint_every:
             raise ValueError("keep = ['state']: the state is a checkpoint; set checkpoint_every above 0")
+        if "clients" in self.keep and "last" not in self.keep:
+            raise ValueError("keep = ['clients']: clients keep parts of the final model; add 'last'")
         if self.personalise is not None and not self.evaluate_clients:
             raise ValueError("personalise: evaluates evaluate_clients clients, which is 0; set it to 1 or more")
         if taken := [name for name in map(name_of, self.metrics) if name in self.client_measures]:

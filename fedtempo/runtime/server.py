@@ -1,4 +1,4 @@
-"""The `[server]` table: time at the server, deadlines, averages, privacy and compression."""
+"""The `[server]` table: time at the server, deadlines, averages, the optimiser, privacy and compression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic.dataclasses import dataclass
 from fedtempo.learning.compressed import CompressionSettings
 from fedtempo.learning.privacy import Privacy
 from fedtempo.learning.robust import Aggregation
-from fedtempo.parts.component import made
+from fedtempo.learning.server_optimizers import SERVER_OPTIMIZERS, ServerOptimizer
+from fedtempo.parts.component import component, made
 from fedtempo.parts.fields import STRICT, Doc, Ge, Lt, NonNegative, Positive
 
 
@@ -21,6 +22,14 @@ def _privacy_from(value: object) -> object:
 
 def _compression_from(value: object) -> object:
     return made(CompressionSettings, value, "compression") if isinstance(value, Mapping) else value
+
+
+def _optimizer_from(value: object) -> object:
+    if isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, Mapping):
+        return value
+    return component(value, SERVER_OPTIMIZERS, "server_optimizers", "server optimiser")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,6 +62,11 @@ class ServerSettings:
     ] = 0.1
     clip_norm: Annotated[
         Positive | None, Doc("largest L2 norm of a model's change from the global model in an average (default: none)")
+    ] = None
+    optimizer: Annotated[
+        ServerOptimizer | None,
+        BeforeValidator(_optimizer_from),
+        Doc("optimiser whose gradient is the global model minus each average: {kind, ...} (default: plain averages)"),
     ] = None
     privacy: Annotated[
         Privacy | None,

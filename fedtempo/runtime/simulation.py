@@ -30,6 +30,7 @@ from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executors import Carried, Executor
 from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.gather import at_once
+from fedtempo.runtime.kept_at_commit import KeptAtCommit
 from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
@@ -61,12 +62,14 @@ class Simulation(Central):
         examples: RawExamples | None = None,
         evaluate_clients: int = 0,
         client_testing: ClientTesting | None = None,
+        keep_clients: bool = False,
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends.
 
         size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
         clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
-        client_testing: how versions are evaluated on the clients' own test sets, if they are.
+        client_testing: how versions are evaluated on the clients' own test sets, if they are. keep_clients: whether
+        `kept_at_commit` will be called.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -104,6 +107,8 @@ class Simulation(Central):
             evaluations.use_parts_of(drawn)
         if client_testing is not None:
             evaluations.use_tests_of(ClientEvaluations(executor, client_testing, drawn))
+        if keep_clients:
+            self._visits.at_commit = KeptAtCommit(lambda: self._model.version)
         self._undisturbed = (
             self._visits.undisturbed
             and not (self._uplink or self._downlink)
@@ -270,6 +275,11 @@ class Simulation(Central):
     @property
     def visits_begun(self) -> int:
         return self._visits.begun
+
+    def kept_at_commit(self) -> dict[int, Any]:
+        """Return the locations of what clients kept at the last commit, by client id; only if `keep_clients`."""
+        assert self._visits.at_commit is not None
+        return self._visits.at_commit.of(self._states)
 
     def in_progress(self) -> list[Visit]:
         return self._visits.in_progress()

@@ -15,6 +15,7 @@ from fedtempo.fleet.variation import Factors
 from fedtempo.record.recorder import Recorder
 from fedtempo.runtime.client_state import ClientState, VisitState
 from fedtempo.runtime.clock import VirtualLoop
+from fedtempo.runtime.kept_at_commit import KeptAtCommit
 from fedtempo.runtime.open_visits import OpenVisits
 
 Obstacle = Literal["left", "late", "silent"]
@@ -51,6 +52,8 @@ class Visits(OpenVisits[VisitState]):
         """Whether every client stays, and none fails."""
         self._link_factors = link_factors
         self.preparing = False
+        self.at_commit: KeptAtCommit | None = None
+        """Notified of what clients keep, if the run keeps it."""
         self._instant, self._at_instant = 0.0, 0
 
     async def begin(self, client: Client, model: Model, group: int | None, *, trains: bool = True) -> Visit[VisitState]:
@@ -223,6 +226,8 @@ class Visits(OpenVisits[VisitState]):
         assert state.training is not None
         kept = state.training.result().state
         if kept is not None:
+            if self.at_commit is not None:
+                self.at_commit.replaced(owner)
             owner.kept = kept
 
     @property

@@ -24,6 +24,7 @@ from fedtempo.fleet.compute import Compute
 from fedtempo.fleet.distributions import Uniform
 from fedtempo.runs.config import parse
 from fedtempo.strategies.fedavg import FedAvg
+from fedtempo.strategies.fedprox import FedProx
 from fedtempo.strategies.psfl import Psfl
 from fedtempo.studies.compare import runs_of
 from fedtempo.studies.competitors import competitors
@@ -99,7 +100,7 @@ def test_names_tables_and_objects_are_equivalent(experiment: Experiment) -> None
     assert by_object.toml() == by_table.toml() == by_key.toml()
     assert by_object.config.strategy == FedAvg(clients_per_round=3)
     # An object is all of its section: what it does not say is not kept.
-    assert by_object.with_(strategy=FedAvg(server_lr=0.5)).config.strategy == FedAvg(server_lr=0.5)
+    assert by_object.with_(strategy=FedProx(mu=0.5)).config.strategy == FedProx(mu=0.5)
     assert experiment.with_(strategy="sequential").config.strategy_name == "sequential"
     assert experiment.config.strategy == FedAvg(), "an experiment never changes"
     fleet = {"compute": Compute(Uniform(1.0, 2.0), "s/visit"), "link": "none", "estimates": "exact"}

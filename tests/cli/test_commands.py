@@ -53,7 +53,7 @@ strategy.clusters = "labels"
 strategy.clusters = "labels"
 [compare.momentum]
 strategy.name = "fedavg"
-strategy.server_momentum = 0.5
+server.optimizer = { kind = "sgd", momentum = 0.5 }
 """
 
 
@@ -97,6 +97,28 @@ def test_a_run_leaves_a_folder_that_explains_itself(config: Path, tmp_path: Path
     assert fedtempo("run", out / "config.toml", "--out", again) == 0
     second = json.loads((again / "summary.json").read_text())
     assert (second["model_sha256"], second["events_sha256"]) == (summary["model_sha256"], summary["events_sha256"])
+
+
+@pytest.mark.parametrize(
+    ("sets", "failed"),
+    [
+        (["training.lr=1e6"], "diverged: the last "),
+        (["training.lr=1e6", "model.network=mlp"], "diverged: the last "),
+        (['server.optimizer={kind="sgd",lr=1e30}'], "diverged: the last "),
+        (["training.lr=1e-30", "strategy.clients_per_round=1"], "the model stands still since 0 s"),
+    ],
+    ids=str,
+)
+def test_a_run_that_fails_without_an_error_says_so_at_its_end(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sets: list[str], failed: str
+) -> None:
+    """A step size of a million on digits leaves an accuracy of 10 %, or no finite model at all."""
+    changes = [word for change in sets for word in ("--set", change)]
+    assert fedtempo("run", config, *changes, "--out", tmp_path / "run") == 0
+    assert f"failed {failed}" in " ".join(capsys.readouterr().out.split())
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert len(summary["warnings"]) >= 1
+    assert (summary["diverged"] is None) == (summary["still_since_s"] == 0.0) == ("stands still" in failed)
 
 
 def test_a_finished_run_is_never_overwritten(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

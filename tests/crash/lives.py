@@ -190,7 +190,7 @@ def assert_the_same(folder: Path, other: Path) -> None:
     assert {name for name in one.summary if one.summary[name] != two.summary[name]} <= differs
     models = [sorted(path.name for path in (run_folder / "models").iterdir()) for run_folder in (folder, other)]
     assert models[0] == models[1]
-    assert set(models[0]) <= {"best.safetensors", "last.safetensors"}
+    assert set(models[0]) <= {"best.safetensors", "clients.safetensors", "last.safetensors"}
     weights = [read_model(run_folder, "last", one.facts["model_sha256"]).vector for run_folder in (folder, other)]
     assert weights[0].tobytes() == weights[1].tobytes()
     assert (folder / "journal.jsonl").read_text().count("\n") == 1  # what the result depends on

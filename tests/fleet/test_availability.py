@@ -119,7 +119,21 @@ def test_waiting_for_a_cyclic_window_always_ends(
         check_consistent(there, 0, t)
 
 
-@pytest.mark.parametrize("windows", [[[[3, 3]]], [[[-1, 2]]], [[[0, 11]]]])
+def test_a_window_may_last_over_the_end_of_the_period() -> None:
+    there = Windows([[[8, 2]]], period_s=10.0).build(1, rng())
+    assert [there.available_until(0, t) for t in (0.0, 1.0, 2.0, 8.0, 11.5)] == [2.0, 2.0, 2.0, 12.0, 12.0]
+    assert there.next_available(0, 2.0) == 8.0
+    with pytest.raises(ValidationError, match=r"\[8.0, 2.0\] must have 0 <= begin < end; a window over midnight needs"):
+        Windows([[[8, 2]]])
+
+
+def test_only_windows_that_do_not_repeat_end_for_good() -> None:
+    assert Windows([[[0, 3], [5, 8]], [[1, 2]]]).build(2, rng()).last_s == 8.0
+    assert Windows([[[0, 3]]], period_s=10.0).build(1, rng()).last_s == math.inf
+    assert Windows([[]]).build(1, rng()).last_s == 0.0
+
+
+@pytest.mark.parametrize("windows", [[[[3, 3]]], [[[-1, 2]]], [[[0, 11]]], [[[9, -1]]]])
 def test_invalid_windows_are_rejected(windows: Any) -> None:
     with pytest.raises(ValidationError, match="windows of client 0"):
         Windows(windows, period_s=10.0)

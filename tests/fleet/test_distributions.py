@@ -113,7 +113,19 @@ def test_distributions_are_read_from_every_written_form() -> None:
     assert distribution({"kind": "uniform", "low": 1, "high": 2}) == Uniform(1.0, 2.0)
     law = Exponential(1.0)
     assert distribution(law) is law
-    assert set(DISTRIBUTIONS) == {"constant", "discrete", "exponential", "list", "named", "normal", "uniform", "zipf"}
+    kinds = {
+        "constant",
+        "discrete",
+        "exponential",
+        "gamma",
+        "list",
+        "lognormal",
+        "named",
+        "normal",
+        "pareto",
+        "uniform",
+    }
+    assert set(DISTRIBUTIONS) == kinds | {"weibull", "zipf"}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +133,7 @@ def test_distributions_are_read_from_every_written_form() -> None:
     [
         ({"kind": "unifrom", "low": 1, "high": 2}, "did you mean 'uniform'"),
         ({"low": 1}, "kind = None"),
+        ({"a": 2, "scale": 1}, "kind = None"),
         ({"kind": "uniform", "low": 3, "high": 2}, "low = 3.0 must not be above high = 2.0"),
         ({"kind": "uniform", "low": 3}, "high: Field required"),
         ({"kind": "exponential", "mean": -1}, "mean = -1"),

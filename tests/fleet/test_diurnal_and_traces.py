@@ -105,6 +105,7 @@ def test_clients_can_be_assigned_sampled_traces(tmp_path: Path) -> None:
         ("client,begin_s,end_s\n0,1,2\n0,one,2\n", "line 3: give a client, and begin_s and end_s in seconds"),
         ("begin_s,end_s,client\n0,1\n", "line 2: give a client"),
         ("client,begin_s,end_s\n0,2,1\n", r"line 2: \[2.0, 1.0\] must have 0 <= begin < end"),
+        ("client,begin_s,end_s\n0,79200,21600\n", "a window over midnight needs period_s = 86400"),
         ("client,begin_s,end_s\n0,nan,1\n", "line 2"),
         ("client,begin_s,end_s\n7,0,1\n", "client '7' is not in the fleet, 0 to 1; set sample = true"),
     ],
@@ -117,12 +118,23 @@ def test_invalid_traces_are_rejected(tmp_path: Path, text: str, message: str) ->
 def test_invalid_inline_intervals_and_missing_files_are_rejected() -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         Trace(file="/nowhere.csv").build(1, rng())
-    with pytest.raises(ConfigError, match=r"intervals number 1: \[0.0, 20.0\] must have .* <= period_s = 10.0"):
+    with pytest.raises(ConfigError, match=r"intervals number 1: \[0.0, 20.0\] must lie between 0 and period_s = 10.0"):
         Trace(intervals=((0, 0.0, 1.0), (0, 0.0, 20.0)), period_s=10.0).build(1, rng())
     with pytest.raises(ValidationError, match="file, intervals: give one of them"):
         Trace()
     with pytest.raises(ValidationError, match="file, intervals: give one of them"):
         Trace(file="x", intervals=((0, 0.0, 1.0),))
+
+
+def test_an_interval_may_last_over_the_end_of_the_period(tmp_path: Path) -> None:
+    hour = 3600.0
+    text = "client,begin_s,end_s\n0,79200,21600\n1,82800,0\n"  # 22 h to 6 h, and 23 h to 24 h
+    there = Trace(file=trace(tmp_path, text), period_s=24 * hour).build(2, rng())
+    assert there.available_until(0, 0.0) == 6 * hour
+    assert there.next_available(0, 7 * hour) == 22 * hour
+    assert there.available_until(0, 23 * hour) == 30 * hour
+    assert there.next_available(1, 0.0) == 23 * hour
+    assert there.available_until(1, 23 * hour) == 24 * hour
 
 
 def test_a_run_follows_its_trace() -> None:

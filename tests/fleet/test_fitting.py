@@ -21,6 +21,7 @@ from fedtempo.fleet.distributions import (
     distribution,
 )
 from fedtempo.fleet.fitting import empirical, fit
+from fedtempo.fleet.skewed import Gamma, Lognormal, Pareto, Weibull
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,12 @@ from fedtempo.fleet.fitting import empirical, fit
         (Exponential(2.5), "exponential", {"mean": 0.15}),
         (Uniform(1.0, 10.0), "uniform", {"low": 0.1, "high": 0.1}),
         (Normal(2.5, 1.0), "normal", {"mean": 0.15, "std": 0.15}),
-        (Normal(30.0, 0.5), "normal", {"mean": 0.1, "std": 0.1}),
+        (Normal(30.0, 8.0), "normal", {"mean": 0.8, "std": 0.8}),
+        (Lognormal(1.2, 3.0), "lognormal", {"s": 0.1, "scale": 0.4}),
+        (Weibull(0.5, 4.0), "weibull", {"c": 0.05, "scale": 0.6}),
+        (Gamma(4.0, 2.0), "gamma", {"a": 0.4, "scale": 0.25}),
+        (Pareto(1.5, 2.0), "pareto", {"b": 0.15, "scale": 0.01}),
+        (Pareto(0.8, 2.0, high=500.0), "pareto", {"b": 0.1, "scale": 0.01}),
         (Discrete((0.5, 1.0, 2.0), (1.0, 2.0, 1.0)), "discrete", {}),
         (Zipf(1.2, 1, 8), "zipf", {"exponent": 0.15}),
         (Constant(3.0), "constant", {"value": 0.0}),

@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedtempo.errors import ConfigError
 from fedtempo.learning.networks import CnnFedcs, LeNet, create
 from fedtempo.learning.state import FlatModel
 from tests.precision import DOUBLE
@@ -82,6 +83,41 @@ def test_buffers_outside_the_state_dict_are_not_part_of_the_vector():
             self.register_buffer("constant", torch.ones(5), persistent=False)
 
     assert FlatModel(WithConstant(), (2,)).size == 6
+
+
+class Rotates(nn.Module):
+    """Multiplies pairs of numbers by complex ones, as rotary position embeddings do."""
+
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(2), torch.tensor([0.5, 1.0])))
+        self.register_buffer("hidden", torch.polar(torch.ones(2), torch.tensor([0.5, 1.0])), persistent=False)
+        self.weight = nn.Parameter(torch.ones(4, 2, dtype=dtype))
+
+    def forward(self, x):
+        turned = torch.view_as_complex(x.view(-1, 2, 2)) * self.turns.to(torch.complex64)
+        return torch.view_as_real(turned).flatten(1).to(self.weight.dtype) @ self.weight
+
+
+@pytest.mark.filterwarnings("error")
+def test_complex_buffers_keep_their_imaginary_parts():
+    module = Rotates()
+    turns, x = module.turns.clone(), torch.ones(1, 4)
+    before = module(x)
+    model = FlatModel(module, (4,))
+    assert model.size == 8
+    assert torch.equal(module.turns, turns)
+    assert torch.equal(module.hidden, turns)
+    assert torch.equal(module(x), before)
+    module.turns.zero_()
+    model.load(model.vector.numpy().copy())  # as other constants, they restart with each visit
+    assert torch.equal(model.state_dict()["turns"], turns)
+    assert np.array_equal(model.naming.named(model.vector.numpy())["turns"], turns.numpy())
+
+
+def test_complex_parameters_are_rejected_by_name():
+    with pytest.raises(ConfigError, match=r"parameter weight is torch.complex64; parameters must be real"):
+        FlatModel(Rotates(torch.complex64), (4,))
 
 
 def test_read_only_arrays_can_be_loaded():

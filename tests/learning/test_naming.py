@@ -98,3 +98,23 @@ def test_what_does_not_fit_is_named_in_one_line():
         "this model does not fit the network: missing: 0.bias; not in the network: head.0, head.1, head.2 and 2 more; "
         "wrong shape: 3.weight (1, 4) instead of (1, 3)"
     )
+
+
+def test_a_part_of_several_vectors_by_name():
+    """The first axis is the vector; the parts of a vector lie where its names say."""
+    model = FlatModel(Small(), (2, 1, 4))
+    vectors = np.arange(24, dtype=np.float32).reshape(2, 12)
+    part = model.naming.part(vectors[:, :5], 0)
+    assert {name: array.tolist() for name, array in part.items()} == {
+        "0.weight": [[[[[0.0, 2.0]], [[1.0, 3.0]]]], [[[[12.0, 14.0]], [[13.0, 15.0]]]]],
+        "0.bias": [[4.0], [16.0]],
+    }
+    assert part["0.weight"].flags.c_contiguous
+    assert model.naming.part_of(part, 0, 2).tolist() == vectors[:, :5].tolist()
+    assert model.naming.part_of(model.naming.part(vectors[:0, 7:], 7), 7, 0).shape == (0, 5)
+    with pytest.raises(ValueError, match="entries 0 to 3 are no whole tensors"):
+        model.naming.part(vectors[:, :3], 0)
+    with pytest.raises(ValueError, match=r"0\.bias has shape \(1, 1\), not \(2, 1\)"):
+        model.naming.part_of({**part, "0.bias": part["0.bias"][:1]}, 0, 2)
+    with pytest.raises(ValueError, match="not those of the model"):
+        model.naming.part_of({**part, "other": part["0.bias"]}, 0, 2)

@@ -40,7 +40,7 @@ def test_a_minimal_configuration_is_completed_with_defaults() -> None:
     assert config.strategy == FedAvg()
     assert (config.run.seed, config.data.source, config.n_clients, config.partition) == (1, "digits", 50, None)
     assert config.tables["training"]["lr"] == 0.01
-    assert config.tables["strategy"] == {"name": "fedavg", "server_momentum": 0.0, "server_lr": 1.0}
+    assert config.tables["strategy"] == {"name": "fedavg"}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)

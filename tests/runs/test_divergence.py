@@ -171,3 +171,12 @@ def test_a_learning_rate_that_diverges_late_ranks_below_one_that_was_tried_less(
     near = Placed(Trial("a", {}, (None,), (0.1,)), rung=0, horizon_s=5.0)
     assert near.order < far.order
     assert Placed(far.trial, 1, 10.0).order < Placed(far.trial, 0, 5.0).order
+
+
+def test_clients_that_leave_for_good_before_the_end_are_reported() -> None:
+    windows = [[[0.0, 6.0]]] * 10
+    lines = ["every client is away from t = 6 s on: windows without period_s are used once"]
+    assert ran({"fleet.availability": {"kind": "windows", "windows": windows}})["warnings"] == lines
+    periodic = {"kind": "windows", "windows": windows, "period_s": 10.0}
+    assert ran({"fleet.availability": periodic})["warnings"] == []
+    assert ran({"fleet.availability": {"kind": "windows", "windows": [[[0.0, 12.0]]] * 10}})["warnings"] == []

@@ -27,9 +27,9 @@ TRAINED: dict[str, Any] = {
 }
 
 
-def trained(name: str, **fields: Any) -> tuple[np.ndarray, list[float]]:
+def trained(name: str, server: Any = None, **fields: Any) -> tuple[np.ndarray, list[float]]:
     """Return the final model of a small run and the times of its commits."""
-    _, records, model = run(parse({**TRAINED, "strategy": {"name": name, **fields}}))
+    _, records, model = run(parse({**TRAINED, "strategy": {"name": name, **fields}, "server": server or {}}))
     assert model is not None
     return model, records.commits["time"].tolist()
 
@@ -98,7 +98,7 @@ def test_fedprox_is_fedavg_with_clients_held_near_the_global_model() -> None:
     free, same_times = trained("fedprox", mu=0.0)
     assert free.tobytes() == average.tobytes()
     assert times == same_times
-    start, _ = trained("fedavg", server_lr=1e-9)
+    start, _ = trained("fedavg", {"optimizer": {"kind": "sgd", "lr": 1e-9}})
     held, _ = trained("fedprox", mu=5.0)
     assert np.linalg.norm(held - start) < 0.8 * np.linalg.norm(average - start)
 

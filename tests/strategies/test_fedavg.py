@@ -7,7 +7,6 @@ import pytest
 
 from fedtempo.federation import Client, Federation
 from fedtempo.strategies import FedAvg, Hybrid, Sequential
-from fedtempo.strategies.fedavg import momentum_step
 from fedtempo.strategies.hybrid import fixed_groups
 from fedtempo.strategies.rounds import uniform_sample
 from tests.runtime.world import play
@@ -33,16 +32,6 @@ def test_a_round_without_available_clients_costs_its_expected_time() -> None:
     windows = [[(10.0, 1000.0)]] * 4
     _, records = play(FedAvg(), compute=4.0, availability={"kind": "windows", "windows": windows}, horizon=30.0)
     assert records.commits["time"].tolist() == [16.0, 20.0, 24.0, 28.0]
-
-
-def test_server_momentum_equals_sgd_with_momentum_on_the_mean_change() -> None:
-    model, mean = np.array([1.0, 2.0]), np.array([0.5, 3.0])
-    plain, velocity = momentum_step(model, mean, momentum=0.0, lr=1.0)
-    assert plain.tolist() == mean.tolist()
-    moved, velocity = momentum_step(model, mean, velocity, momentum=0.5, lr=2.0)
-    gradient = model - mean
-    assert velocity.tolist() == (0.5 * gradient + gradient).tolist()
-    assert moved.tolist() == (model - 2.0 * velocity).tolist()
 
 
 def test_a_uniform_sample_is_sorted_and_limited() -> None:

@@ -25,9 +25,13 @@ Vector = np.ndarray[Any, np.dtype[np.float32]]
 
 needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") is None, reason="needs dp-accounting")
 
+MOMENTUM = {"kind": "sgd", "momentum": 0.9}
 STEPS: dict[str, dict[str, Any]] = {
-    "fedavg with momentum": {"name": "fedavg", "server_momentum": 0.9},
-    "fedavg with a long server step": {"name": "fedavg", "server_lr": 1.8},
+    "fedavg with momentum": {"name": "fedavg", "optimizer": MOMENTUM},
+    "fedavg with a long server step": {"name": "fedavg", "optimizer": {"kind": "sgd", "lr": 1.8}},
+    "fedavg with adagrad": {"name": "fedavg", "optimizer": "adagrad"},
+    "fedavg with adam": {"name": "fedavg", "optimizer": {"kind": "adam", "lr": 0.3}},
+    "fedavg with yogi": {"name": "fedavg", "optimizer": "yogi"},
     "fedbuff with long steps": {"name": "fedbuff", "server_lr": 3.0, "buffer": 3},
     "fedhusky, changes of groups": {
         "name": "fedtempo.studies.papers.beyond_parts:FedHuskyGroups",
@@ -60,7 +64,9 @@ class Seen:
 
 
 def configured(network: str, strategy: dict[str, Any], changes: dict[str, Any] | None = None) -> Any:
-    tables = {**BASE, "strategy": strategy, "executor": {"kind": "inline"}}
+    fields = dict(strategy)
+    server = {"optimizer": fields.pop("optimizer")} if "optimizer" in fields else {}
+    tables = {**BASE, "strategy": fields, "executor": {"kind": "inline"}, "server": server}
     special = {} if len(strategy) > 1 else SPECIAL.get(strategy["name"], {}) | FEW.get(strategy["name"], {})
     settings = {
         "model.network": f"tests.strategies.nets:{network}",
@@ -144,7 +150,7 @@ def test_robust_averages_keep_frozen_parameters_and_average_statistics(
     server: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = {f"server.{name}": value for name, value in server.items()}
-    for strategy in ({"name": "fedavg", "server_momentum": 0.9}, {"name": "csgd"}):
+    for strategy in ({"name": "fedavg", "optimizer": MOMENTUM}, {"name": "csgd"}):
         with monkeypatch.context() as patch:
             must_hold(seen(configured(network, strategy, changes), patch))
 
@@ -170,7 +176,9 @@ def test_clipping_measures_only_trainable_parameters(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    "strategy", [{"name": "fedavg", "server_momentum": 0.9}, {"name": "fedavg", "server_lr": 0.5}], ids=str
+    "strategy",
+    [{"name": "fedavg", "optimizer": MOMENTUM}, {"name": "fedavg", "optimizer": {"kind": "sgd", "lr": 0.5}}],
+    ids=str,
 )
 def test_server_steps_leave_the_mean_of_statistics_unchanged(
     strategy: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -191,7 +199,7 @@ def test_privacy_rejects_running_statistics_and_keeps_frozen_parameters(monkeypa
     for network in ("normalised", "both"):
         with pytest.raises(ConfigError, match=r"^server\.privacy: the network has \d+ running statistics .*GroupNorm"):
             run(configured(network, {"name": "fedavg"}, PRIVACY))
-    must_hold(seen(configured("frozen", {"name": "fedavg", "server_momentum": 0.5}, PRIVACY), monkeypatch))
+    must_hold(seen(configured("frozen", {"name": "fedavg", "optimizer": MOMENTUM}, PRIVACY), monkeypatch))
 
 
 BATCH_NORM = {"model": {"network": "cnn", "channels": [4], "pool_after": [1], "hidden": [], "batch_norm": True}}
@@ -225,7 +233,7 @@ def test_privacy_allows_running_statistics_that_stay_at_the_clients(
     """With statistics that travel it is an error."""
     model = BATCH_NORM["model"] | {"buffers": buffers}
     changes = {f"model.{name}": value for name, value in model.items()} | PRIVACY
-    must_hold(seen(configured("normalised", {"name": "fedavg", "server_momentum": 0.9}, changes), monkeypatch))
+    must_hold(seen(configured("normalised", {"name": "fedavg", "optimizer": MOMENTUM}, changes), monkeypatch))
 
 
 def test_a_users_strategy_is_safe_without_special_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +275,7 @@ def test_a_strategy_chooses_whose_statistics_its_models_take(monkeypatch: pytest
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_bits_do_not_depend_on_the_executor(network: str) -> None:
-    config = configured(network, {"name": "fedavg", "server_momentum": 0.9}, {"run.horizon": 8.0})
+    config = configured(network, {"name": "fedavg", "optimizer": MOMENTUM}, {"run.horizon": 8.0})
     expected, *others = (
         run(config.with_changes({"executor.kind": kind, **more}))[0]
         for kind, more in (("inline", {}), ("processes", {"executor.workers": 2}))

@@ -24,6 +24,8 @@ _INTROS = {
     "availability": "In a configuration: `[fleet] availability = { kind = ... }`.",
     "estimates": "What the server knows about the length of visits: `[fleet] estimates = ...`.",
     "schedules": "In a configuration: `[training] schedule = { kind = ... }`; see [local training](../training.md).",
+    "server_optimizers": "In a configuration: `[server] optimizer = { kind = ... }`; see "
+    "[FedOpt](../training.md#how-do-i-use-adam-at-the-server-fedopt).",
     "fleets": "In a configuration: `[fleet] preset = ...`; each entry shows the tables that it stands for.",
     "sources": "In a configuration: `[data] source = ...`, with `[data] options = { ... }`.",
 }

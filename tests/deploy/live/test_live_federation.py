@@ -70,7 +70,7 @@ NETWORK = "tests.strategies.nets:both"
 
 def test_frozen_parameters_are_sent_once_and_never_come_back(tmp_path: Path) -> None:
     """389 numbers travel. A client that also sends the 40 frozen ones, or a negative variance, is refused."""
-    changes = {"strategy.server_momentum": 0.9, "run.max_commits": 4}
+    changes = {"server.optimizer": {"kind": "sgd", "momentum": 0.9}, "run.max_commits": 4}
     settings = parse({**TABLES, "model": {"network": NETWORK}}).with_changes(changes)
     simulated, _, _ = run(settings)
 

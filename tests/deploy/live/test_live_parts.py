@@ -64,6 +64,17 @@ def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path: Path, strategy: s
     assert deployed["bytes"]["up"] == simulated["bytes"]["up"]
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_steps_at_the_server_are_those_of_a_simulation_even_if_it_was_killed(tmp_path: Path, optimizer: str) -> None:
+    step = {"kind": "sgd", "momentum": 0.9} if optimizer == "sgd" else optimizer
+    config = settings(server__optimizer=step, run__checkpoint_every=0.001)
+    simulated, _, _ = run(config.with_changes({"run.evaluate_clients": 0}))
+    grid = Loopback(clients())
+    killed(config, tmp_path / "run", grid, 5)
+    assert resumed(config, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
+    grid.close()
+
+
 @pytest.mark.parametrize("strategy", ["fedavg", "scaffold"])
 @pytest.mark.parametrize("restart", [False, True], ids=["same clients", "restarted clients"])
 def test_a_server_and_clients_that_were_killed_give_the_same_bits(tmp_path: Path, strategy: str, restart: bool) -> None:

@@ -113,6 +113,8 @@ def test_a_finished_deployment_cannot_be_continued(tmp_path: Path, grid: Loopbac
         Run(configuration(tmp_path / "run", ["run.max_commits=9"])).complete(tmp_path / "run")
     with pytest.raises(ConfigError, match="cannot be continued after its end; remove 'state'"):
         deploy_to_folder(config(run__keep=["state"]), tmp_path / "other", grid)
+    with pytest.raises(ConfigError, match="keep their layers in their state_folder; remove 'clients'"):
+        deploy_to_folder(config(run__keep=["last", "clients"]), tmp_path / "other", grid)
 
 
 def test_a_failed_run_releases_its_folder_after_its_last_checkpoint(
