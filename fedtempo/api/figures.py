@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records
+from fedtempo.record.metric import Target
 from fedtempo.record.strict_json import write_text
 from fedtempo.report.look import SCREEN, Look, length_in
 
@@ -18,11 +20,17 @@ if TYPE_CHECKING:
 Runs = Mapping[str, Sequence[Records]]
 
 
-def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
+def _plotly(runs: Runs, target: Target | None) -> dict[str, Callable[[], Any]]:
     from fedtempo.report import charts, panels
+    from fedtempo.report.series import further_measures
 
+    metrics = {
+        name: partial(charts.metric, runs, measure, _aim(target, name))
+        for name, measure in further_measures(runs).items()
+    }
     return {
-        "accuracy": lambda: charts.accuracy(runs, target),
+        **metrics,
+        "accuracy": lambda: charts.accuracy(runs, _aim(target, "accuracy")),
         "loss": lambda: charts.loss(runs),
         "busy": lambda: charts.busy(runs),
         "alive": lambda: charts.alive(runs),
@@ -31,15 +39,25 @@ def _plotly(runs: Runs, target: float | None) -> dict[str, Callable[[], Any]]:
         "calendars": lambda: panels.calendars(runs),
         "places": lambda: panels.positions(runs),
         "labels": lambda: panels.labels(next(iter(runs.values()))[0]),
+        "clients": lambda: charts.at_clients(runs, "clients"),
+        "own": lambda: charts.at_clients(runs, "own"),
+        "by-class": lambda: charts.by_class(runs),
+        "confusion": lambda: panels.confusion(runs),
     }
 
 
-def _matplotlib(runs: Runs, target: float | None, look: Look) -> dict[str, Callable[[Path], None]]:
+def _matplotlib(runs: Runs, target: Target | None, look: Look) -> dict[str, Callable[[Path], None]]:
     from fedtempo.report import figures
+    from fedtempo.report.series import further_measures
 
+    metrics = {
+        name: partial(figures.metric, runs, measure=measure, target=_aim(target, name), look=look)
+        for name, measure in further_measures(runs).items()
+    }
     return {
-        "accuracy": lambda path: figures.accuracy(runs, path, target=target, look=look),
-        "loss": lambda path: figures.loss(runs, path, look=look),
+        **metrics,
+        "accuracy": lambda path: figures.accuracy(runs, path, target=_aim(target, "accuracy"), look=look),
+        "loss": lambda path: figures.loss(runs, path, target=_aim(target, "loss"), look=look),
         "busy": lambda path: figures.busy(runs, path, look=look),
         "alive": lambda path: figures.alive(runs, path, look=look),
         "staleness": lambda path: figures.staleness(runs, path, look=look),
@@ -47,7 +65,16 @@ def _matplotlib(runs: Runs, target: float | None, look: Look) -> dict[str, Calla
         "calendars": lambda path: figures.calendars(runs, path, look=look),
         "places": lambda path: figures.places(runs, path, look=look),
         "labels": lambda path: figures.labels(runs, path, look=look),
+        "clients": lambda path: figures.at_clients(runs, path, "clients", look=look),
+        "own": lambda path: figures.at_clients(runs, path, "own", look=look),
+        "by-class": lambda path: figures.by_class(runs, path, look=look),
+        "confusion": lambda path: figures.confusion(runs, path, look=look),
     }
+
+
+def _aim(target: Target | None, name: str) -> float | None:
+    """Return the target's value if it is one of this measure: accuracy, loss, or a further one by name."""
+    return target.value if target is not None and (target.column or target.measure.key) == name else None
 
 
 def look_of(width: float | str | None, height: float | str | None, style: str | Iterable[str]) -> Look:
@@ -63,10 +90,6 @@ def look_of(width: float | str | None, height: float | str | None, style: str | 
     return Look(sizes[0], sizes[1], styles=styles, paper=True)
 
 
-FIGURES = tuple(_matplotlib({}, None, SCREEN))
-"""Names of figures, as on the page of a run."""
-
-
 class Pictures(abc.ABC):
     """A base for results with figures: runs by label, one per seed."""
 
@@ -77,15 +100,22 @@ class Pictures(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def shown_target(self) -> float | None:
-        """The target accuracy, if there is one."""
+    def shown_target(self) -> Target | None:
+        """The target, if there is one."""
+
+    @property
+    def figure_names(self) -> tuple[str, ...]:
+        """Names of the figures that there are for these runs, some of which may have nothing to draw."""
+        return tuple(_matplotlib(self.shown_runs, None, SCREEN))
 
     def figure(self, name: str = "accuracy") -> Figure:
         """Return a figure (Plotly), which notebooks show.
 
         name: accuracy, loss (over time), busy (share of the run, by client), alive (groups over time), staleness,
-        participation, calendars, places (of clusters in groups) or labels (who holds what). Raises ConfigError for
-        another name, or where the runs have nothing to draw.
+        participation, calendars, places (of clusters in groups) or labels (who holds what); for runs with further
+        measures (`run.metrics`) also by-class, confusion, and each measure by its name; for those with clients' own
+        test sets clients and own (accuracy of the global and of clients' own models at each client). Raises ConfigError
+        for another name, or where the runs have nothing to draw.
         """
         drawn = self._drawn(name, _plotly(self.shown_runs, self.shown_target))()
         if drawn is None:

@@ -59,16 +59,15 @@ def save_figures(
     `Comparison.save_figure`. Raises ConfigError, with a list, for another name, if runs with the same label differ in
     more than their seeds, or if there is nothing to draw.
     """
-    from fedtempo.api.figures import FIGURES
     from fedtempo.api.results import Result, compared
     from fedtempo.api.tables import table_runs
     from fedtempo.studies.tables.runs import check_one_setting, plan_competitors
 
-    if name not in (*FIGURES, "all"):
-        raise ConfigError(f"figure {name!r}: no such figure{nearest(name, [*FIGURES, 'all'])}")
     given = path_list("folders", folders)
     labels = [each.label for folder in given for each in plan_competitors(folder)]
     shown = compared((Result.of(load_run(folder)) for folder in _run_folders(given)), labels)
+    if name not in (names := (*shown.figure_names, "all")):
+        raise ConfigError(f"figure {name!r}: no such figure{nearest(name, names)}")
     for label, own in shown.results.items():
         check_one_setting(table_runs(own), f"{label} in the figure", "draw them in figures of their own")
     look: dict[str, Any] = {"width": width, "height": height, "style": style}
@@ -76,7 +75,8 @@ def save_figures(
         return [shown.save_figure(name, out or f"{name}.pdf", **look)]
     folder = Path(out or "figures")
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [path for each in FIGURES if (path := _drawn(shown, each, folder / f"{each}.pdf", look)) is not None]
+    files = (_drawn(shown, each, folder / f"{each}.pdf", look) for each in shown.figure_names)
+    drawn = [path for path in files if path is not None]
     if not drawn:
         raise ConfigError("figure 'all': the runs have nothing to draw")
     return drawn

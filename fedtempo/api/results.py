@@ -18,6 +18,7 @@ from rich.console import Console
 from fedtempo.api.figures import Pictures, Runs
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records, Run, load_run, summarise
+from fedtempo.record.metric import Target, target_of, target_of_all
 from fedtempo.report import frames, words
 from fedtempo.report.columns import comparison_columns
 from fedtempo.report.rendering import notebook_html
@@ -126,6 +127,16 @@ class Result(Pictures):
         """Return one row per client: examples, visits done, their mean length (s), busy share of the run."""
         return frames.clients(self.records)
 
+    def metrics(self) -> DataFrame:
+        """Return one row per evaluation and further measure (`run.metrics`): time (s), version, name, class (empty for
+        measures with one value), value."""
+        return frames.metrics(self.records)
+
+    def client_evaluations(self) -> DataFrame:
+        """Return one row per evaluation on a client's own test set (`data.client_test_share`): time (s), version, model
+        ("clients": the global one, "own": the client's own), client, examples, accuracy, loss."""
+        return frames.client_evaluations(self.records)
+
     def notes(self) -> DataFrame:
         """Return the strategy's notes in order: name, value."""
         return frames.notes(self.records)
@@ -226,9 +237,8 @@ class Result(Pictures):
         return {self.label: [self.records]}
 
     @property
-    def shown_target(self) -> float | None:
-        target: float | None = self.summary["target_accuracy"]
-        return target
+    def shown_target(self) -> Target | None:
+        return target_of(self.summary)
 
     def __str__(self) -> str:
         rows = run_rows(self.summary)
@@ -278,9 +288,10 @@ class Comparison(Pictures):
         """Return one row per strategy, over its seeds.
 
         Time to target (median, s; NaN if that seed did not reach it), how many seeds reached it, how many diverged,
-        means of accuracy, busy ratio, staleness, visits, commits and bytes moved. With several strategies and seeds
-        also what the seeds show (see `facts`): relation to the first, and the ratio of times to those of the strategy
-        named first (or the difference of final accuracies), with the 95 % interval.
+        means of accuracy, busy ratio, staleness, visits, commits and bytes moved, and of further measures by their
+        names. With several strategies and seeds also what the seeds show (see `facts`): relation to the first, and the
+        ratio of times to those of the strategy named first (or the difference of final accuracies), with the 95 %
+        interval.
         """
         facts = self.facts
         shown = (facts["statistics"] or {}).get("strategies", {})
@@ -307,6 +318,10 @@ class Comparison(Pictures):
         """Return one row per evaluation: strategy, seed, time (s), version, accuracy, loss."""
         return self._joined(Result.curve)
 
+    def metrics(self) -> DataFrame:
+        """Return one row per evaluation and further measure: strategy, seed, and the columns of `Result.metrics`."""
+        return self._joined(Result.metrics)
+
     def visits(self) -> DataFrame:
         """Return one row per visit: strategy, seed, and the columns of `Result.visits`."""
         return self._joined(Result.visits)
@@ -330,9 +345,8 @@ class Comparison(Pictures):
         return {label: [result.records for result in own] for label, own in self.results.items()}
 
     @property
-    def shown_target(self) -> float | None:
-        target: float | None = self.facts["target_accuracy"]
-        return target
+    def shown_target(self) -> Target | None:
+        return target_of_all(self.facts)
 
     def __str__(self) -> str:
         from fedtempo.report.table import comparison_table
@@ -425,6 +439,10 @@ def _row(result: Result) -> dict[str, Any]:
     for name, value in result.summary.items():
         if isinstance(value, Mapping):
             row |= {f"{name}.{key}": inner for key, inner in value.items() if not isinstance(inner, Mapping | list)}
+            if name == "metrics":
+                row |= {key: inner["final"] for key, inner in value.items()}
+            if name == "clients":
+                row |= {f"{kind}-{key}": each for kind, inner in value.items() for key, each in inner.items()}
         elif name not in row and not isinstance(value, list):
             row[name] = value
     return _known(row)
@@ -448,6 +466,12 @@ def over_seeds(fields: Mapping[str, Any]) -> dict[str, Any]:
         "visits": fields["visits"]["mean"],
         "commits": fields["commits"]["mean"],
         "moved_bytes": sum(ways),
+        **{name: values["final"]["mean"] for name, values in fields.get("metrics", {}).items()},
+        **{
+            f"{kind}-{name}": each["mean"]
+            for kind, values in fields.get("clients", {}).items()
+            for name, each in values.items()
+        },
     }
     return _known(row)
 

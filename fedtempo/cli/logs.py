@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,11 @@ class RunLog:
             self._log.info("version %d: %s %.3f", version, measure.name, accuracy, extra=told)
         else:
             self._log.info("version %d: the loss is not finite", version, extra=told)
+
+    def measured(self, time: float, version: int, values: Mapping[str, float]) -> None:
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+        if shown:
+            self._log.info("version %d: %s", version, shown, extra={"version": version, "run_s": time, **values})
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         """Said of each visit already."""

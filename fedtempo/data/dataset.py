@@ -32,9 +32,9 @@ class Dataset:
     structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
     one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
     numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
-    numbers. train_owners: the owner of each training example, int64 (n,), if known; owner_names and class_names: names
-    by number, if there are any. about: a description of the data for people. warnings: what may mislead about the data,
-    one line each.
+    numbers. train_owners, test_owners: the owner of each training and of each test example, int64 (n,), if known, with
+    the same numbers; owner_names and class_names: names by number, if there are any. about: a description of the data
+    for people. warnings: what may mislead about the data, one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -50,6 +50,7 @@ class Dataset:
     class_names: tuple[str, ...] = ()
     about: str = ""
     warnings: tuple[str, ...] = ()
+    test_owners: IntArray | None = None
 
     def __post_init__(self) -> None:
         for split, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
@@ -74,6 +75,8 @@ class Dataset:
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
         if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
             raise ValueError(f"train_owners has shape {self.train_owners.shape}; must be {self.train_y.shape[:1]}")
+        if self.test_owners is not None and self.test_owners.shape != self.test_y.shape[:1]:
+            raise ValueError(f"test_owners has shape {self.test_owners.shape}; must be {self.test_y.shape[:1]}")
 
     def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         inputs = each_input(x, f"{split}_x")
@@ -137,7 +140,7 @@ class Dataset:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 over type, shape and bytes (little-endian) of every array."""
+        """SHA-256 over type, shape and bytes (little-endian) of every array except `test_owners`."""
         digest = hashlib.sha256()
         owners = [] if self.train_owners is None else [self.train_owners]
         for array in (self.train_x, self.train_y, self.test_x, self.test_y, *owners):
@@ -170,6 +173,7 @@ def from_arrays(
     test_y: npt.ArrayLike,
     n_classes: int | None = None,
     train_owners: npt.ArrayLike | None = None,
+    test_owners: npt.ArrayLike | None = None,
     *,
     task: str | None = None,
     inputs: str | None = None,
@@ -194,6 +198,7 @@ def from_arrays(
         parts = [part for x in (x_train, x_test) for _, part in each_input(x, "")]
         labels = understood(train_y, test_y, check_task(task), n_classes, parts)
         owners = None if train_owners is None else _whole("train_owners", train_owners)
+        whose_tests = None if test_owners is None else _whole("test_owners", test_owners)
         return Dataset(
             name,
             x_train,
@@ -202,6 +207,7 @@ def from_arrays(
             labels.test,
             labels.n_outputs if n_classes is None else n_classes,
             owners,
+            test_owners=whose_tests,
             class_names=class_names or labels.class_names,
             about="; ".join(filter(None, (about, labels.about, "" if about else scaling))),
             **named,

@@ -112,7 +112,7 @@ def from_hub(
             test = grouped(np.unique(parts["train"][group], return_inverse=True)[1], keys, test_share or 0.0)
         both(test, known_as)
         x, y = ({"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
-        owners = {"train": owners["train"][~test]} if client else owners
+        owners = {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
     if group is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
@@ -128,6 +128,7 @@ def from_hub(
         y["test"],
         getattr(features[label], "num_classes", None),
         np.array([number[owner] for owner in owners["train"].tolist()], dtype=np.int64) if client else None,
+        np.array([number.get(owner, -1) for owner in owners["test"].tolist()], dtype=np.int64) if client else None,
         task=task,
         inputs=inputs,
         owner_names=tuple(names),

@@ -73,6 +73,7 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2) ->
         y[test],
         len(kinds),
         owners[~test] if clients else None,
+        owners[test] if clients else None,
         owner_names=tuple(clients),
         class_names=tuple(kinds),
         about=f"{colours} images of {x.shape[2]} x {x.shape[3]}, classes by folder: {', '.join(kinds)}{whose}",

@@ -60,7 +60,7 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
     """FEMNIST (Caldas et al., 2018), `flwrlabs/femnist`: 814,000 digits and letters, 3,600 writers, 62 classes.
 
     The repository has one split: test_share (rounded) of each writer's images, drawn without replacement, are for
-    testing. Writers own the others, numbered in the order of their names. digits: only the ten digits. writers: only
+    testing. Writers are numbered in the order of their names. digits: only the ten digits. writers: only
     this number of writers, the first; all writers and classes take 2.6 GB.
     """
     repository = "flwrlabs/femnist"
@@ -78,7 +78,14 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
     test = drawn(writer, test_share, "femnist: train and test")
     x = stacked(f"hf:{repository}", split.select(wanted.tolist())["image"])
     return from_arrays(
-        "femnist", x[~test], labels[~test], x[test], labels[test], 10 if digits else 62, train_owners=writer[~test]
+        "femnist",
+        x[~test],
+        labels[~test],
+        x[test],
+        labels[test],
+        10 if digits else 62,
+        train_owners=writer[~test],
+        test_owners=writer[test],
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive, Share
+from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Lt, NonNegative, Positive, Share
 
 _FILES = ("folder", "hf", "idx", "npz", "table", "text")
 """Prefixes of sources whose rest is a path."""
@@ -59,6 +59,13 @@ class DataSettings:
         Doc(
             "examples that each client holds, or [smallest, largest] (default: all examples are dealt out); without "
             "training also more than the data have, a distribution {kind, ...}, or {file, column} of a CSV"
+        ),
+    ] = None
+    client_test_share: Annotated[
+        Annotated[float, Gt(0), Lt(1)] | Literal["data"] | None,
+        Doc(
+            "share of each client's examples that are its own test set, drawn once and never trained on; 'data': the "
+            "test examples that the data have for each client (default: no client has its own test set)"
         ),
     ] = None
     test_examples: Annotated[Count | None, Doc("test examples used in evaluations (default: all)")] = None

@@ -26,7 +26,7 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
     examples begin `stride` characters apart. The first 1 - test_share of a role's characters are for training, the
     rest for testing, and no example spans both. Symbols and classes are the 76 characters of all plays, numbered by
     code point. roles: how many to take, those with the most characters (715 in McMahan et al. 2017 and CS-GD). Roles
-    own their training examples and are numbered from the longest on; roles that are too short own none.
+    own their examples and are numbered from the longest on; roles that are too short own none.
 
     Raises ConfigError if the package is missing or an option is out of range.
     """
@@ -40,7 +40,7 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
     alphabet = characters(everyone)
     symbol = np.full(ord(alphabet[-1]) + 1, -1)
     symbol[[ord(character) for character in alphabet]] = np.arange(len(alphabet))
-    train, test, owners = [], [], []
+    train, test, owners, test_owners = [], [], [], []
     for owner, role in enumerate(everyone[:roles]):
         text = "\n".join(role.speeches)
         symbols = symbol[np.frombuffer(text.encode("utf-32-le"), dtype="<u4")]
@@ -48,9 +48,17 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
         train.append(_windows(symbols[:cut], length + 1, stride))
         test.append(_windows(symbols[cut:], length + 1, stride))
         owners.append(np.full(len(train[-1]), owner))
+        test_owners.append(np.full(len(test[-1]), owner))
     learn, check = np.concatenate(train), np.concatenate(test)
     return from_arrays(
-        "shakespeare", learn[:, :-1], learn[:, -1], check[:, :-1], check[:, -1], len(alphabet), np.concatenate(owners)
+        "shakespeare",
+        learn[:, :-1],
+        learn[:, -1],
+        check[:, :-1],
+        check[:, -1],
+        len(alphabet),
+        np.concatenate(owners),
+        np.concatenate(test_owners),
     )
 
 

@@ -82,7 +82,7 @@ def idx(folder: str) -> Dataset:
 
 
 def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
-    """The arrays train_x, train_y, test_x, test_y of an .npz file, and optionally train_owners and n_classes.
+    """The arrays train_x, train_y, test_x, test_y of an .npz file; optional: train_owners, test_owners, n_classes.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
     that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
@@ -123,7 +123,7 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
             content["n_classes"] = int(content["n_classes"])
     except (ConfigError, TypeError, ValueError) as error:
         raise ConfigError(f"{known_as}: {error}") from error
-    needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "n_classes"}
+    needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "test_owners", "n_classes"}
     if not needed <= content.keys() or not content.keys() <= needed | optional:
         raise ConfigError(
             f"{known_as}: {file} holds the arrays {', '.join(sorted(content)) or 'none'}; it must hold "

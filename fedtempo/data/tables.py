@@ -91,6 +91,7 @@ def table(
     x = _features(tables, names) if tokenizer is None else _tokens(tables, names, tokenizer, length)
     y, class_names = _labels(tables, label, task)
     owners, owner_names = _owners(rows, client)
+    test_owners = None if tests is None or client is None else _owners_among(tests, client, owner_names)
     if tests is None:
         strata = y if class_names else np.zeros(len(y), dtype=np.int64)
         keys = [*([] if owners is None else [owners]), strata]
@@ -101,6 +102,7 @@ def table(
         both(is_test, str(rows.file))
         if owners is not None:
             _check_clients_train(owners, owner_names, is_test, rows.file)
+            test_owners = owners[is_test]
     else:
         is_test = np.arange(len(y)) >= len(rows)
         if class_names:
@@ -126,6 +128,7 @@ def table(
         len(class_names) or None,
         task="classes" if class_names else "numbers",
         train_owners=None if owners is None else owners[train],
+        test_owners=test_owners,
         owner_names=owner_names,
         class_names=class_names,
         about=f"{kind}, from {features_text}{whose}{together}",
@@ -350,6 +353,14 @@ def _leak(tables: Sequence[_Table], used: set[str | None], drop: Sequence[str], 
 def _owners(rows: _Table, client: str | None) -> tuple[IntArray | None, tuple[str, ...]]:
     """Return the number of each row's client and the names of all clients, in natural order."""
     return (None, ()) if client is None else _numbered(rows, client)
+
+
+def _owners_among(rows: _Table, client: str, names: Sequence[str]) -> IntArray | None:
+    """Return the number of each row's client among these names, -1 for another one; None without such a column."""
+    if client not in rows.names:
+        return None
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number.get(str(value), -1) for value in rows.values(client)], dtype=np.int64)
 
 
 def _numbered(rows: _Table, column: str) -> tuple[IntArray, tuple[str, ...]]:

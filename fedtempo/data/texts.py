@@ -34,7 +34,8 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         raise ConfigError(f"{root}: no .txt file in this folder")
     train: list[IntArray] = []
     test: list[IntArray] = []
-    owners = []
+    owners: list[IntArray] = []
+    test_owners: list[IntArray] = []
     for owner, file in enumerate(files):
         content = _read(file)
         cut = round((1 - test_share) * len(content))
@@ -43,6 +44,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
                 raise ConfigError(f"{file}: {len(part)} bytes for one side are too few for an example of {length}")
             rows.append(blocks(part, length, stride or length))
         owners.append(np.full(len(train[-1]), owner))
+        test_owners.append(np.full(len(test[-1]), owner))
     learn, check = np.concatenate(train), np.concatenate(test)
     names = tuple(file.relative_to(root).as_posix() for file in files) if root.is_dir() else ()
     return from_arrays(
@@ -53,6 +55,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         check[:, 1:],
         SYMBOLS,
         np.concatenate(owners) if names else None,
+        np.concatenate(test_owners) if names else None,
         task="tokens",
         owner_names=names,
         about=f"each next byte of {length}"

@@ -27,6 +27,7 @@ from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.learning.metrics import check_metrics
 from fedtempo.learning.networks import create
 from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
@@ -156,6 +157,12 @@ def _deploy(
     if "clients" in config.run.keep:
         raise ConfigError("run.keep: real clients keep their layers in their state_folder; remove 'clients'")
     check_loss(config.training, dataset)
+    check_metrics(config.run.metrics, dataset.task, dataset.n_classes, dataset.name)
+    if (goal := config.run.goal) is not None and goal.name in config.run.client_measures:
+        raise ConfigError(
+            f"run.target = {config.run.target}: real clients are not evaluated on their own test sets; choose a "
+            "measure of the server's test examples"
+        )
     check_inputs(config.network, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)
@@ -226,6 +233,7 @@ def _play(
         evaluation_batch=config.run.evaluation_batch,
         initial=_initial(config, dataset),
         exchange=config.exchange,
+        metrics=config.run.metrics,
     )
     began, before_s = time.perf_counter(), journal.wall_s if journal else 0.0
 
@@ -268,6 +276,11 @@ def _play(
         for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
+        if config.data.client_test_share is not None:
+            recorder.say(
+                "data.client_test_share: not used here, since clients keep their examples: they train on all of them, "
+                "and models are evaluated on the server's test examples only"
+            )
         if server.sections.local:
             recorder.say(
                 "only clients have their own parts of the model: evaluations use the first values of these parts"

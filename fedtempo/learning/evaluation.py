@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,7 +21,10 @@ from torch import Tensor
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.losses import numbers_like, tokens_last
+from fedtempo.learning.metrics import Gathers
 from fedtempo.learning.state import FlatModel
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 BATCH = 500
 """Examples per batch by default: enough to be fast, and few enough not to delay a worker's next visit for long."""
@@ -30,34 +35,73 @@ def parts(num_examples: int, batch: int = BATCH) -> list[tuple[int, int]]:
     return [(start, min(start + batch, num_examples)) for start in range(0, num_examples, batch)]
 
 
-def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int) -> tuple[float, ...]:
-    """Return the sums of credit and of loss over the examples of one batch; for numbers also of absolute errors."""
-    return tuple(sums(model, examples, start, stop).tolist())
+class Part(NamedTuple):
+    """The result of one batch. sums: of credit and of loss over its examples; for numbers also of absolute errors.
+
+    gathered: what further metrics need (`metrics.Gathers`): (examples, ...) for predictions and outputs, (2 or 3,
+    examples) for scores, which are each example's terms of these sums.
+    """
+
+    sums: tuple[float, ...]
+    gathered: Array | None = None
 
 
-def sums(model: FlatModel, examples: Examples, start: int, stop: int) -> Tensor:
-    """Return these sums as a float64 tensor (2 or 3,) on the model's device, without waiting for them."""
+def evaluate_part(model: FlatModel, examples: Examples, start: int, stop: int, gathers: Gathers = "") -> Part:
+    """Evaluate one batch of examples."""
+    sums, gathered = outcome(model, examples, start, stop, gathers)
+    return Part(tuple(sums.tolist()), None if gathered is None else gathered.numpy())
+
+
+def outcome(
+    model: FlatModel, examples: Examples, start: int, stop: int, gathers: Gathers = ""
+) -> tuple[Tensor, Tensor | None]:
+    """Return `Part` as tensors on the model's device, without waiting for them; sums are float64."""
     model.module.eval()
     x, y = examples.span(start, stop)
     with torch.inference_mode():
         outputs = outputs_of(model.module, x)
-        if y.is_floating_point():
-            errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)
-            squares = errors.square().mean(dim=1)
-            credit, loss = (1 - squares / examples.variance).sum(), squares.sum()
-            return torch.stack([credit.double(), loss.double(), errors.abs().mean(dim=1).sum()])
-        if y.dtype == torch.bool:
-            logits = numbers_like(outputs, y)
-            right = ((logits > 0) == y).double().mean(dim=1).sum()
-            losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
-            return torch.stack([right, losses.mean(dim=1).sum().double()])
-        if y.dim() == 2:
-            logits = tokens_last(outputs, y)
-            right, losses = logits.argmax(dim=1) == y, F.cross_entropy(logits, y, reduction="none")
-            credit, loss = right.double().mean(dim=1).sum(), losses.mean(dim=1).sum()
+        if y.dtype == torch.int64 and y.dim() == 1 and gathers != "scores":
+            sums = [(outputs.argmax(dim=1) == y).sum(), F.cross_entropy(outputs, y, reduction="sum")]
         else:
-            credit, loss = (outputs.argmax(dim=1) == y).sum(), F.cross_entropy(outputs, y, reduction="sum")
-        return torch.stack([credit.double(), loss.double()])
+            scores = _scores(outputs, y, examples)
+            sums = [score.sum() for score in scores]
+        gathered: Tensor | None = None
+        if gathers == "scores":
+            gathered = torch.stack([score.double() for score in scores])
+        elif gathers == "predictions":
+            gathered = _predictions(outputs, y)
+        elif gathers == "outputs":
+            gathered = numbers_like(outputs, y) if y.dtype in _OF_ONE_OUTPUT else outputs
+        return torch.stack([total.double() for total in sums]), gathered
+
+
+_OF_ONE_OUTPUT = (torch.float32, torch.float64, torch.bool)
+"""Types of labels whose outputs have their shape."""
+
+
+def _scores(outputs: Tensor, y: Tensor, examples: Examples) -> list[Tensor]:
+    """Return each example's credit and loss, (examples,) each; for numbers also its absolute error."""
+    if y.is_floating_point():
+        errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)
+        squares = errors.square().mean(dim=1)
+        return [1 - squares / examples.variance, squares, errors.abs().mean(dim=1)]
+    if y.dtype == torch.bool:
+        logits = numbers_like(outputs, y)
+        losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
+        return [((logits > 0) == y).double().mean(dim=1), losses.mean(dim=1)]
+    if y.dim() == 2:
+        logits = tokens_last(outputs, y)
+        losses = F.cross_entropy(logits, y, reduction="none")
+        return [(logits.argmax(dim=1) == y).double().mean(dim=1), losses.mean(dim=1)]
+    return [outputs.argmax(dim=1) == y, F.cross_entropy(outputs, y, reduction="none")]
+
+
+def _predictions(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the predicted classes or tokens, labels, or numbers, in the shape of the labels."""
+    if y.dtype in _OF_ONE_OUTPUT:
+        numbers = numbers_like(outputs, y)
+        return numbers > 0 if y.dtype == torch.bool else numbers
+    return outputs.argmax(dim=-1)
 
 
 def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[float, ...]:
@@ -85,4 +129,4 @@ def _sum(values: Sequence[float]) -> float:
 def evaluate(model: FlatModel, examples: Examples) -> tuple[float, ...]:
     """Return mean credit and mean loss of the loaded model, and for numbers the mean absolute error."""
     size = len(examples)
-    return combine([evaluate_part(model, examples, start, stop) for start, stop in parts(size)], size)
+    return combine([evaluate_part(model, examples, start, stop).sums for start, stop in parts(size)], size)

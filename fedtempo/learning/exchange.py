@@ -57,6 +57,11 @@ class Exchange:
     def is_default(self) -> bool:
         return not (self.exchange or self.local) and self.buffers == "average"
 
+    @property
+    def has_local_parts(self) -> bool:
+        """Whether clients keep parts of the model for themselves."""
+        return bool(self.exchange or self.local) or self.buffers == "local"
+
     def travels(self, names: Iterable[str]) -> bool:
         """Return whether a parameter or buffer with these names (several if it is tied) travels."""
         names = tuple(names)

@@ -14,6 +14,8 @@ from fedtempo.record.schema import LARGEST_TIME_S, OUTCOMES
 
 MOST_CLIENTS = 10_000_000
 _LARGEST_NUMBER = 10**15
+_MOST_CLASSES = 10**6
+_LONGEST_NAME = 200
 
 Time = Annotated[float, Interval(ge=0, le=LARGEST_TIME_S)]
 Whole = Annotated[int, Interval(ge=0, le=10**18)]
@@ -98,6 +100,16 @@ class _BestModel(_Part):
     sha256: Text
 
 
+class _Metric(_Part):
+    name: Annotated[str, MaxLen(_LONGEST_NAME)]
+    better: Literal["higher", "lower"] | None = None
+    as_share: bool = False
+
+
+class _Target(_Metric):
+    value: float
+
+
 class _ClientLayers(_Part):
     clients: Whole
     sha256: Text
@@ -113,6 +125,9 @@ class Facts(_Part):
     horizon_s: Time | None = None
     elapsed_s: Time | None = None
     target_accuracy: Share | None = None
+    target: _Target | None = None
+    metrics: list[_Metric] | None = None
+    client_measures: list[_Metric] | None = None
     ended: Text | None = None
     end_reason: Text | None = None
     data: _Data | None = None
@@ -187,6 +202,24 @@ def check_tables(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients
     _within("evaluations.version", evaluations["version"], 0, _LARGEST_NUMBER)
     _within("evaluations.accuracy", evaluations["accuracy"], -1, 1, absent=True)
     _within("evaluations.mae", evaluations["mae"], 0, np.inf, absent=True)
+
+
+def check_further(tables: Mapping[str, Mapping[str, npt.NDArray[Any]]], n_clients: int | None) -> None:
+    """Raise ValueError naming a column of `schema.FURTHER_TABLES` with an impossible value."""
+    for name, table in tables.items():
+        _within(f"{name}.time", table["time"], 0, LARGEST_TIME_S)
+        _within(f"{name}.version", table["version"], 0, _LARGEST_NUMBER)
+    metrics, confusion, clients = (tables[name] for name in ("metrics", "confusion", "client_evaluations"))
+    if any(len(name) > _LONGEST_NAME for name in set(metrics["name"].tolist())):
+        raise ValueError(f"metrics.name: must have at most {_LONGEST_NAME} characters")
+    _within("metrics.class", metrics["class"], -1, _MOST_CLASSES)
+    for name in ("class", "predicted"):
+        _within(f"confusion.{name}", confusion[name], 0, _MOST_CLASSES)
+    _within("confusion.examples", confusion["examples"], 0, _LARGEST_NUMBER)
+    _within("client_evaluations.client", clients["client"], 0, (n_clients or MOST_CLIENTS) - 1)
+    _within("client_evaluations.examples", clients["examples"], 0, _LARGEST_NUMBER)
+    _within("client_evaluations.accuracy", clients["accuracy"], -1, 1, absent=True)
+    _within("client_evaluations.mae", clients["mae"], 0, np.inf, absent=True)
 
 
 def check_clusters(noted: Any) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.metric import target_of
 from fedtempo.record.strict_json import plain
 
 Summary = Mapping[str, Any]
 
 _TIMES = ("time_to_target_s", "first_time_at_target_s")
-_LABELS = ("strategy", "seed", "horizon_s", "target_accuracy")
+_LABELS = ("strategy", "seed", "horizon_s", "target_accuracy", "target", "measures", "client_measures")
 
 
 def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, Any]:
@@ -31,11 +32,10 @@ def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, A
     if not runs_by_strategy or not all(runs_by_strategy.values()):
         raise ConfigError("a comparison needs at least one run of each strategy")
     summaries = [summary for group in runs_by_strategy.values() for summary in group]
-    targets = {summary["target_accuracy"] for summary in summaries}
+    targets = {target_of(summary) for summary in summaries}
     if len(targets) > 1:
-        raise ConfigError(
-            f"target_accuracy differs between runs: {sorted(targets, key=str)}; compare runs with the same target"
-        )
+        shown = sorted("none" if target is None else f"{target.measure.key} {target.value:g}" for target in targets)
+        raise ConfigError(f"the target differs between runs: {', '.join(shown)}; compare runs with the same target")
     horizons = {summary["horizon_s"] for summary in summaries}
     strategies = {name: _strategy(group) for name, group in runs_by_strategy.items()}
     first = next(iter(strategies))
@@ -43,11 +43,18 @@ def comparison(runs_by_strategy: Mapping[str, Sequence[Summary]]) -> dict[str, A
         for time in _TIMES:
             fields[time]["ratio_to_first"] = _ratio(fields[time]["median"], strategies[first][time]["median"])
     return {
-        "target_accuracy": targets.pop(),
+        "target_accuracy": summaries[0]["target_accuracy"],
+        **({} if summaries[0].get("target") is None else {"target": summaries[0]["target"]}),
+        **{key: measures for key in ("measures", "client_measures") if (measures := _measures(summaries, key))},
         "horizon_s": horizons.pop() if len(horizons) == 1 else None,
         "first": first,
         "strategies": dict(plain(strategies)),
     }
+
+
+def _measures(summaries: Sequence[Summary], key: str) -> list[Mapping[str, Any]]:
+    """Return what the summaries say about further measures, once for each name."""
+    return list({each["name"]: each for summary in summaries for each in summary.get(key) or ()}.values())
 
 
 def _strategy(summaries: Sequence[Summary]) -> dict[str, Any]:

@@ -18,9 +18,10 @@ FORMATS = ("parquet", "csv")
 def export(run: Records, to: str, out: Path | str) -> list[Path]:
     """Write visits, commits, evaluations, notes and facts to one file each in the folder `out`; return the files.
 
-    For a run without rows (`Records.has_rows`) visits and commits are left out; its totals are a fact. to: one of
-    FORMATS. Missing values are null (an empty field in CSV); values of notes and facts are JSON. Raises ConfigError for
-    an unknown format, RunError if the files cannot be written.
+    So are the tables of `schema.FURTHER_TABLES` that the run has. For a run without rows (`Records.has_rows`) visits
+    and commits are left out; its totals are a fact. to: one of FORMATS. Missing values are null (an empty field in
+    CSV); values of notes and facts are JSON. Raises ConfigError for an unknown format, RunError if the files cannot be
+    written.
     """
     if to not in FORMATS:
         raise ConfigError(f"to = {to!r}: must be {' or '.join(FORMATS)}")
@@ -32,6 +33,7 @@ def export(run: Records, to: str, out: Path | str) -> list[Path]:
     tables = {
         **rows,
         "evaluations": _arrow(run.evaluations),
+        **{name: _arrow(table) for name, table in run.further.items() if table["time"].size},
         "notes": _named(run.notes),
         "facts": _named(run.facts.items()),
     }

@@ -116,25 +116,30 @@ def groups_alive(records: Records) -> tuple[Floats, Ints]:
 
 
 def time_to_target(
-    times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
+    times: Sequence[float] | Floats, values: Sequence[float] | Floats, target: float, better: str | None = "higher"
 ) -> float | None:
-    """Return the time of the first of three consecutive evaluations whose mean is at least `target`, seconds.
+    """Return the time of the first of three consecutive evaluations whose mean reaches `target`, seconds.
 
-    Curves of asynchronous strategies oscillate, so one lucky evaluation does not count. None without such evaluations.
+    A mean reaches it if it is at least as high, or with better = "lower" at most as high. Curves of asynchronous
+    strategies oscillate, so one lucky evaluation does not count. None without such evaluations.
     """
-    values = [float(value) for value in accuracies]
-    windows = (values[i : i + CONFIRMING_EVALUATIONS] for i in range(len(values)))
-    return next((float(time) for time, window in zip(times, windows) if sustained(window, target)), None)
+    numbers = [float(value) for value in values]
+    windows = (numbers[i : i + CONFIRMING_EVALUATIONS] for i in range(len(numbers)))
+    return next((float(time) for time, window in zip(times, windows) if sustained(window, target, better)), None)
 
 
-def sustained(window: Sequence[float], target: float) -> bool:
-    """Return whether `window` holds three accuracies with a mean of at least `target`."""
+def sustained(window: Sequence[float], target: float, better: str | None = "higher") -> bool:
+    """Return whether `window` holds three values whose mean reaches `target`."""
+    if len(window) < CONFIRMING_EVALUATIONS or not all(map(math.isfinite, window)):
+        return False
     # Both sides are rounded once, so that three evaluations at exactly the target reach it.
-    return len(window) == CONFIRMING_EVALUATIONS and math.fsum(window) >= CONFIRMING_EVALUATIONS * target
+    total, needed = math.fsum(window), CONFIRMING_EVALUATIONS * target
+    return total <= needed if better == "lower" else total >= needed
 
 
 def first_time_at_target(
-    times: Sequence[float] | Floats, accuracies: Sequence[float] | Floats, target: float
+    times: Sequence[float] | Floats, values: Sequence[float] | Floats, target: float, better: str | None = "higher"
 ) -> float | None:
-    """Return the time of the first single evaluation of at least `target`, seconds, or None."""
-    return next((float(time) for time, accuracy in zip(times, accuracies) if accuracy >= target), None)
+    """Return the time of the first single evaluation that reaches `target`, seconds, or None."""
+    pairs = zip(times, values)
+    return next((float(t) for t, value in pairs if (value <= target if better == "lower" else value >= target)), None)

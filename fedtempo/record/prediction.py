@@ -33,7 +33,7 @@ def prediction(simulated: Records, deployed: Records) -> list[Predicted]:
 
     Raises ConfigError if the runs differ in strategy, number of clients or target.
     """
-    for name in ("strategy", "n_clients", "target_accuracy"):
+    for name in ("strategy", "n_clients", "target_accuracy", "target"):
         a, b = simulated.facts.get(name), deployed.facts.get(name)
         if a != b:
             raise ConfigError(f"{name} is {a!r} in the simulation but {b!r} in the deployment; both must agree")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fedtempo.errors import ConfigError
-from fedtempo.record.schema import COLUMNS
+from fedtempo.record.schema import COLUMNS, FURTHER_TABLES
 
 LARGEST_TEXT_BYTES = 32 * 2**20
 LARGEST_VALUE_BYTES = 256 * 2**20
@@ -90,6 +90,7 @@ def opened(database: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
                 "SELECT type = 'table' AND rootpage > 0 FROM sqlite_schema WHERE name = ? COLLATE NOCASE", [table]
             ).fetchall()
             hidden = connection.execute("SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden != 0", [table]).fetchall()
-            if kinds != [(1,)] or hidden:
+            missing = not kinds and table in FURTHER_TABLES
+            if (kinds != [(1,)] and not missing) or hidden:
                 raise ValueError(f"{table} is not a plain table")
         yield connection

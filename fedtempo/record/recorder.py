@@ -9,7 +9,7 @@ import math
 import operator
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.fairness import ClientScores
 from fedtempo.record.health import Health
-from fedtempo.record.metric import measure_of
-from fedtempo.record.run import Records, read_facts, read_records, read_rows
+from fedtempo.record.metric import Measure, further_of, measure_of
+from fedtempo.record.run import Records, read_facts, read_further, read_records, read_rows
 from fedtempo.record.running_totals import Tally
-from fedtempo.record.schema import DATABASE, OUTCOMES, TABLES
+from fedtempo.record.schema import COLUMNS, DATABASE, FURTHER_TABLES, OUTCOMES, TABLES
 from fedtempo.record.strict_json import to_json
 from fedtempo.record.summary import SUMMARY_FACTS, summary_of
 
@@ -63,6 +64,16 @@ class EvaluationRow(NamedTuple):
     mae: float | None
 
 
+class MetricRow(NamedTuple):
+    """A further measure of an evaluation, in the order of the columns. label: a class, by number."""
+
+    time: float
+    version: int
+    name: str
+    label: int | None
+    value: float
+
+
 _log = logging.getLogger("fedtempo.run")
 
 
@@ -72,6 +83,9 @@ class Observer(Protocol):
     def visit(self, row: VisitRow) -> None: ...
     def commit(self, version: int, time: float, staleness: int) -> None: ...
     def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None: ...
+    def measured(self, time: float, version: int, values: Mapping[str, float]) -> None:
+        """Further measures of a version of the global model, those with one value, by name."""
+
     def traffic(self, down: int, up: int, relay: int) -> None: ...
     def fact(self, name: str, value: Any) -> None: ...
 
@@ -100,20 +114,21 @@ class Recorder:
     in the file are left alone.
 
     Facts in use. From the start: strategy, label (if it differs), seed, n_clients, horizon_s (None without one),
-    target_accuracy, data (an object: source, train, test, sha256, task, about), network (input_shape of one example,
-    or of each of its inputs; inputs: "numbers", "symbols" or "several"; outputs), version, size_bytes (of the model),
-    label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None without
-    noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names,
-    positions ([x, y] of each client, metres), watts (of each client while it computes, "compute", and while it receives
-    or sends, "link"; either may be missing). At the end: ended, end_reason (the same in words), elapsed_s (the time
-    then), reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model (if run.keep
-    has "best": version, time_s, accuracy, loss, sha256), client_layers (if it has "clients": clients, the number of
-    those that have trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced, peak_models,
-    model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and computed).
-    Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that
-    took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters,
-    statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also
-    record ("totals") and, at the end, totals (`running_totals.Totals`).
+    target_accuracy, target (of another measure: name, value, better, as_share), metrics (a list: name, better,
+    as_share), client_measures (those over clients, likewise), data (an object: source, train, test, sha256, task,
+    about), network (input_shape of one example, or of each of its inputs; inputs: "numbers", "symbols" or "several";
+    outputs), version, size_bytes (of the model), label_histograms (for each client, examples of each class),
+    label_noise_epsilon (of reported counts; None without noise), label_prior (of the logit-adjusted loss; None if
+    unknown), class_names, client_names, positions ([x, y] of each client, metres), watts (of each client while it
+    computes, "compute", and while it receives or sends, "link"; either may be missing). At the end: ended, end_reason
+    (the same in words), elapsed_s (the time then), reads_horizon (whether the strategy asked for the horizon),
+    model_sha256, best_model (if run.keep has "best": version, time_s, accuracy, loss, sha256), client_layers (if it has
+    "clients": clients, the number of those that have trained; sha256), wall_s, executor (of worker processes: workers,
+    workers_replaced, peak_models, model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and
+    computed). Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the
+    client that took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of
+    parameters, statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`);
+    without rows also record ("totals") and, at the end, totals (`running_totals.Totals`).
 
     Every method that writes raises RunError naming the file if it cannot be written.
     """
@@ -134,6 +149,7 @@ class Recorder:
         self._visits: list[VisitRow] = []
         self._commits: list[CommitRow] = []
         self._evaluations: list[EvaluationRow] = []
+        self._further: dict[str, list[tuple[Any, ...]]] = {}
         self._notes: list[tuple[str, str]] = []
         self._facts: dict[str, str] = {}
         self._about: dict[str, Any] = {}
@@ -164,6 +180,8 @@ class Recorder:
                     connection.execute("ALTER TABLE evaluations ADD COLUMN mae REAL")  # created by an earlier version
                 for table in ("visits", "commits", "evaluations", "notes", "facts"):
                     connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
+                for table in FURTHER_TABLES:
+                    connection.execute(f"DROP TABLE IF EXISTS {table}")
         except sqlite3.DatabaseError as error:
             if connection is not None:
                 connection.close()
@@ -202,6 +220,39 @@ class Recorder:
         for observer in self._observers:
             observer.evaluation(time, version, accuracy, loss, mae)
 
+    def measured(self, time: float, version: int, values: Mapping[str, Any]) -> None:
+        """Record further measures of an evaluation by name (`learning.metrics.Metrics.of`).
+
+        A number has one row, an array (classes,) one for each class, and "confusion" one for each pair that occurs.
+        """
+        numbers: dict[str, float] = {}
+        for name, value in values.items():
+            if name == "confusion":
+                classes, predicted = np.nonzero(value)
+                pairs = zip(classes.tolist(), predicted.tolist(), value[classes, predicted].tolist())
+                self._add("confusion", ((time, version, *pair) for pair in pairs))
+            elif isinstance(value, np.ndarray):
+                rows = (MetricRow(time, version, name, label, each) for label, each in enumerate(value.tolist()))
+                self._add("metrics", rows)
+            else:
+                numbers[name] = value
+                self._add("metrics", [MetricRow(time, version, name, None, value)])
+        for observer in self._observers:
+            observer.measured(time, version, numbers)
+
+    def client_evaluations(self, time: float, version: int, results: Iterable[ClientScores]) -> None:
+        """Record evaluations on the clients' own test sets, a row per client; none if rows are not recorded."""
+        if not self._rows:
+            return
+        for each in results:
+            columns = [each.clients.tolist(), each.examples.tolist(), *each.scores.T.tolist()]
+            if len(columns) < 5:  # without absolute errors
+                columns.append([None] * len(each.clients))
+            self._add("client_evaluations", ((time, version, each.kind, *row) for row in zip(*columns, strict=True)))
+
+    def _add(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._further.setdefault(table, []).extend(rows)
+
     def traffic(self, down: int = 0, up: int = 0, relay: int = 0, examples: int = 0, along: int = 0) -> None:
         """Count bytes sent: from the server (down), to the server (up), and from client to client (relay).
 
@@ -233,7 +284,7 @@ class Recorder:
     def fact(self, name: str, value: Any) -> None:
         """Record a fact about the whole run (JSON value or array); a later value replaces an earlier one."""
         self._facts[name] = to_json(value)
-        if name in ("strategy", "label", "seed"):
+        if name in ("strategy", "label", "seed", "metrics", "client_measures"):
             self._about[name] = value
         if name == "data":
             self.measure = measure_of(value)
@@ -252,6 +303,11 @@ class Recorder:
             self.flush()
             totals = self._tally.totals(end_s)
             self.health.finish(end_s, visits=int(totals.visits_done.sum()), commits=totals.commits, model=model)
+
+    @property
+    def further(self) -> dict[str, Measure]:
+        """The other measures of evaluations by name, once the facts about them are known."""
+        return further_of(self._about)
 
     def _warn(self, line: str) -> None:
         """Log a warning with the label of its run."""
@@ -277,7 +333,8 @@ class Recorder:
         self.flush()
         evaluations = read_rows(self._connection, "evaluations", "rowid")
         facts = read_facts(self._connection, SUMMARY_FACTS)
-        return summary_of(facts, self._tally.totals(facts.get("elapsed_s", math.inf)), evaluations)
+        totals = self._tally.totals(facts.get("elapsed_s", math.inf))
+        return summary_of(facts, totals, evaluations, read_further(self._connection)["metrics"])
 
     def flush(self) -> None:
         """Write all collected rows in one transaction."""
@@ -286,6 +343,7 @@ class Recorder:
         evaluations, self._evaluations = self._evaluations, []
         notes, self._notes = self._notes, []
         facts, self._facts = self._facts, {}
+        further, self._further = self._further, {}
         if visits:
             self._count(_numbers(visits))
         if commits:
@@ -315,6 +373,10 @@ class Recorder:
                 connection.executemany(_insert(1), visits[:single])
                 connection.executemany("INSERT INTO commits VALUES(?,?,?)", commits)
                 connection.executemany("INSERT INTO evaluations VALUES(?,?,?,?,?)", evaluations)
+                for table, rows in further.items():
+                    connection.execute(f"CREATE TABLE IF NOT EXISTS {FURTHER_TABLES[table]}")
+                    marks = ",".join("?" * len(COLUMNS[table]))
+                    connection.executemany(f"INSERT INTO {table} VALUES({marks})", rows)
                 connection.executemany("INSERT INTO notes VALUES(?,?)", notes)
                 connection.executemany("INSERT OR REPLACE INTO facts VALUES(?,?)", facts.items())
         except sqlite3.OperationalError as error:

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.record.checks import check_clusters, check_facts, check_tables
+from fedtempo.record.checks import check_clusters, check_facts, check_further, check_tables
 from fedtempo.record.reading import inside, opened, read_table
-from fedtempo.record.schema import COLUMNS, DATABASE
+from fedtempo.record.schema import COLUMNS, DATABASE, FURTHER_TABLES
 
 Table = Mapping[str, npt.NDArray[Any]]
 
@@ -32,7 +32,8 @@ class Records:
     visits, commits, evaluations: columns of `schema.COLUMNS`, of equal length within a table; visits sorted by number,
     commits by version, evaluations in the order in which they were made. NULL is NaN in float columns and -1 in integer
     columns. notes: (name, value) in order. facts: name to value; `recorder.Recorder` lists the names in use.
-    For a run with run.record = "totals", visits and commits are empty.
+    For a run with run.record = "totals", visits and commits are empty. further: the tables of
+    `schema.FURTHER_TABLES`, by name; empty ones if the run has none.
     """
 
     visits: Table
@@ -40,6 +41,9 @@ class Records:
     evaluations: Table
     notes: tuple[tuple[str, Any], ...]
     facts: Mapping[str, Any]
+    further: Mapping[str, Table] = field(
+        default_factory=lambda: {name: as_columns(name, ()) for name in FURTHER_TABLES}, kw_only=True
+    )
 
     @property
     def label(self) -> str:
@@ -93,6 +97,7 @@ def load_run(folder: Path | str) -> Run:
         evaluations=records.evaluations,
         notes=records.notes,
         facts=records.facts,
+        further=records.further,
         folder=folder,
         config=read_table(folder, "config.toml", tomllib.loads) or {},
         summary=read_table(folder, "summary.json", json.loads),
@@ -123,6 +128,7 @@ def check(records: Records) -> None:
     check_facts(records.facts)
     tables = {"visits": records.visits, "commits": records.commits, "evaluations": records.evaluations}
     check_tables(tables, records.facts.get("n_clients"))
+    check_further(records.further, records.facts.get("n_clients"))
     if (clusters := records.note("clusters")) is not None:
         check_clusters(clusters)
 
@@ -136,9 +142,19 @@ def read_records(connection: sqlite3.Connection) -> Records:
         evaluations = read_rows(connection, "evaluations", "rowid")
         notes = tuple((n, json.loads(v)) for n, v in connection.execute("SELECT name, value FROM notes ORDER BY rowid"))
         facts = read_facts(connection)
+        further = read_further(connection)
     finally:
         connection.rollback()
-    return Records(visits, commits, evaluations, notes, facts)
+    return Records(visits, commits, evaluations, notes, facts, further=further)
+
+
+def read_further(connection: sqlite3.Connection) -> dict[str, Table]:
+    """Return the tables of `schema.FURTHER_TABLES`, empty ones if the run has none."""
+    existing = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {
+        name: read_rows(connection, name, "rowid") if name in existing else as_columns(name, ())
+        for name in FURTHER_TABLES
+    }
 
 
 def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = None) -> dict[str, Any]:
@@ -178,6 +194,8 @@ def column_names(connection: sqlite3.Connection, table: str) -> str:
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:
+    if kind == "O":
+        return np.array([str(value) for value in values], dtype=kind)
     if kind == "i8":
         return np.array([-1 if value is None else value for value in values], dtype=kind)
     return np.array(values, dtype=kind)

@@ -22,6 +22,19 @@ CREATE TABLE IF NOT EXISTS notes(name TEXT, value TEXT);
 CREATE TABLE IF NOT EXISTS facts(name TEXT PRIMARY KEY, value TEXT);
 """
 
+# Tables that a run has only if it has rows for them. `metrics`: a row per evaluation and measure of `run.metrics`, or
+# of the clients' own test sets; `class` is NULL for measures with one value. `confusion`: a row per evaluation and pair
+# of classes that occurs. `client_evaluations`: a row per client and evaluation on its own test set, by `model`:
+# "clients", the global one, or "own", the client's own.
+FURTHER_TABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "metrics": 'metrics(time REAL, version INTEGER, name TEXT, "class" INTEGER, value REAL)',
+        "confusion": 'confusion(time REAL, version INTEGER, "class" INTEGER, predicted INTEGER, examples INTEGER)',
+        "client_evaluations": "client_evaluations(time REAL, version INTEGER, model TEXT, client INTEGER, "
+        "examples INTEGER, accuracy REAL, loss REAL, mae REAL)",
+    }
+)
+
 # "cut": the run ended first. "unavailable": the client left or failed. "cancelled": the strategy cancelled the visit.
 # "late": the server cancelled it at its deadline. "refused": the server rejected its update.
 OUTCOMES: Mapping[str, int] = MappingProxyType(
@@ -47,5 +60,17 @@ COLUMNS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "commits": {"version": "i8", "time": "f8", "staleness": "i8"},
         "evaluations": {"time": "f8", "version": "i8", "accuracy": "f8", "loss": "f8", "mae": "f8"},
+        "metrics": {"time": "f8", "version": "i8", "name": "O", "class": "i8", "value": "f8"},
+        "confusion": {"time": "f8", "version": "i8", "class": "i8", "predicted": "i8", "examples": "i8"},
+        "client_evaluations": {
+            "time": "f8",
+            "version": "i8",
+            "model": "U7",
+            "client": "i8",
+            "examples": "i8",
+            "accuracy": "f8",
+            "loss": "f8",
+            "mae": "f8",
+        },
     }
 )

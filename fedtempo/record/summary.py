@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.record.fairness import MODELS, measures_of
 from fedtempo.record.health import Health
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
-from fedtempo.record.metric import measure_of
+from fedtempo.record.metric import last_by_class, measure_of, metric_series, metrics_of, target_of
 from fedtempo.record.run import Records, Table
 from fedtempo.record.running_totals import Totals, totals_of
 from fedtempo.record.schema import OUTCOMES
@@ -22,9 +23,9 @@ ENDINGS = ("horizon", "target", "budget", *EARLY, "finished", "interrupted")
 
 NEEDED_FACTS = ("strategy", "seed", "n_clients", "elapsed_s")
 COPIED_FACTS = ("privacy", "data", "model_sha256", "events_sha256", "wall_s", "version")
-SUMMARY_FACTS = frozenset(
-    {*NEEDED_FACTS, *COPIED_FACTS, "horizon_s", "ended", "end_reason", "target_accuracy", "bytes", "health"}
-)
+_OTHER_FACTS = ("horizon_s", "ended", "end_reason", "target_accuracy", "target", "bytes", "health")
+_FURTHER_FACTS = ("metrics", "client_measures", "class_names")
+SUMMARY_FACTS = frozenset({*NEEDED_FACTS, *COPIED_FACTS, *_OTHER_FACTS, *_FURTHER_FACTS})
 """The facts that a summary uses, besides the tables."""
 
 
@@ -47,26 +48,37 @@ def summarise(records: Records) -> dict[str, Any]:
     the mean over that time and the peak; "privacy" is the loss of a run with [server.privacy]: epsilon at delta for
     the client that took part in the most averages. Values that the run does not have (accuracy without training, a
     target not reached, staleness without commits) are None. A run without the fact "ended" counts as interrupted.
+
+    Only runs that were asked for them have further measures. "metrics": for each of `run.metrics` its value at the last
+    evaluation ("final") and the best one (None if it is not known which values are better). "by_class": the final
+    accuracy of each class. "clients": for the global model ("clients") and clients' own models ("own") the statistics
+    (`fedtempo.record.fairness`) of the last evaluation on the clients' own test sets. "measures", "client_measures":
+    name of each, which values are better, whether they are shown as percentages. "target": if it is of one of these or
+    of the loss; the times to target are then about it, and "target_accuracy" is None.
+
     Raises RunError if a fact that every run records is missing, or if it was recorded without rows and has not reached
     its end.
     """
     end_s = elapsed_s(records)
     facts = {**records.facts, "elapsed_s": end_s}
-    return summary_of(facts, totals_of(records, end_s), records.evaluations)
+    return summary_of(facts, totals_of(records, end_s), records.evaluations, records.further["metrics"])
 
 
-def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> dict[str, Any]:
-    """Return the summary (see `summarise`) of a run's totals and at least the facts `SUMMARY_FACTS`."""
+def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table, metrics: Table) -> dict[str, Any]:
+    """Return the summary (see `summarise`) of a run's totals and at least the facts `SUMMARY_FACTS`.
+
+    metrics: the table of further measures.
+    """
     for name in NEEDED_FACTS:
         if facts.get(name) is None:
             raise RunError(f"the records lack the fact {name!r}")
     ended = facts.get("ended") or "interrupted"
     if ended not in ENDINGS:
         raise RunError(f"fact ended = {ended!r}: must be one of {', '.join(ENDINGS)}")
-    times, losses, errors = evaluations["time"], evaluations["loss"], evaluations["mae"]
+    losses, errors = evaluations["loss"], evaluations["mae"]
     accuracies = np.where(np.isfinite(losses), evaluations["accuracy"], np.nan)
     measured = accuracies[~np.isnan(accuracies)]
-    target, end_s, missing = facts.get("target_accuracy"), facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
+    end_s, missing = facts["elapsed_s"], facts["n_clients"] - totals.busy_s.size
     ratios = np.pad(totals.busy_s / end_s if end_s > 0 else np.zeros(totals.busy_s.size), (0, missing))
     visits_done = np.pad(totals.visits_done, (0, missing))
     summary = {
@@ -82,9 +94,9 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
         "final_loss": losses[-1] if losses.size else None,
         "final_mae": errors[-1] if errors.size else None,
         "measure": measure_of(facts.get("data")).key,
-        "target_accuracy": target,
-        "time_to_target_s": None if target is None else time_to_target(times, accuracies, target),
-        "first_time_at_target_s": None if target is None else first_time_at_target(times, accuracies, target),
+        "target_accuracy": facts.get("target_accuracy"),
+        **_times_to_target(facts, evaluations, metrics),
+        **_further(facts, metrics),
         "commits": totals.commits,
         "visits": visits_done.sum(),
         "visits_lost": {name: totals.outcomes[OUTCOMES[name]] for name in ("unavailable", "late", "refused")},
@@ -102,3 +114,47 @@ def summary_of(facts: Mapping[str, Any], totals: Totals, evaluations: Table) -> 
         "participation": {"min": visits_done.min(), "max": visits_done.max()},
     } | {name: facts.get(name) for name in COPIED_FACTS}
     return dict(plain(summary))
+
+
+def _times_to_target(facts: Mapping[str, Any], evaluations: Table, metrics: Table) -> dict[str, Any]:
+    if (target := target_of(facts)) is None:
+        return {"time_to_target_s": None, "first_time_at_target_s": None}
+    times, values = target.values(evaluations, metrics)
+    better = target.measure.better
+    return {
+        **({} if facts.get("target") is None else {"target": facts["target"]}),
+        "time_to_target_s": time_to_target(times, values, target.value, better),
+        "first_time_at_target_s": first_time_at_target(times, values, target.value, better),
+    }
+
+
+def _further(facts: Mapping[str, Any], metrics: Table) -> dict[str, Any]:
+    """Return "metrics" and "by_class" of a run that has them."""
+    numbers: dict[str, Any] = {}
+    class_names = facts.get("class_names") or ()
+    for name, measure in metrics_of(facts).items():
+        _, values = metric_series(metrics, name)
+        known = values[~np.isnan(values)].tolist()
+        if values.size:
+            numbers[name] = {"final": values[-1], "best": measure.choose(known) if known and measure.choose else None}
+    last = last_by_class(metrics)
+    labels = [class_names[i] if i < len(class_names) else i for i in range(last.size)]
+    by_class = dict(zip(map(str, labels), last.tolist(), strict=True))
+    found = {
+        "measures": facts.get("metrics"),
+        "metrics": numbers,
+        "by_class": by_class,
+        "client_measures": facts.get("client_measures"),
+        "clients": _over_clients(facts, metrics),
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _over_clients(facts: Mapping[str, Any], metrics: Table) -> dict[str, dict[str, float]]:
+    """Return the last statistics over clients, by kind of model and by name."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in MODELS:
+        for name, measure in measures_of(facts, kind).items():
+            if (values := metric_series(metrics, measure.key)[1]).size:
+                found.setdefault(kind, {})[name] = float(values[-1])
+    return found

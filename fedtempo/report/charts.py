@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from fedtempo.record.fairness import Kind, names_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, participation
+from fedtempo.record.metric import Measure
 from fedtempo.record.run import Records
 from fedtempo.report import words
 from fedtempo.report.figure import MOST_CLIENTS, Runs, axes, client_name, evenly, small
@@ -20,8 +22,12 @@ from fedtempo.report.palette import strategy_colours, strategy_dashes, transluce
 from fedtempo.report.series import (
     Band,
     alive_curve,
+    class_names,
+    class_shares,
     evaluation_curve,
     measured,
+    metric_curve,
+    ranked_at_clients,
     ranked_busy_ratios,
     staleness_shares,
     visit_seconds,
@@ -41,16 +47,75 @@ def accuracy(runs: Runs, target: float | None) -> go.Figure | None:
     figure.update_layout(_over_time(runs, f"test {measure.name}"))
     figure.update_yaxes(tickformat=coarse)
     if target is not None:
-        figure.add_hline(
-            y=target,
-            line={"dash": "dash", "width": 1.2, "color": "#888888"},
-            annotation={
-                "text": f"target {words.level(target, measure)}",
-                "x": 0.006,
-                "xanchor": "left",
-                "yanchor": "bottom",
-            },
-        )
+        _add_target(figure, target, measure)
+    return figure
+
+
+def metric(runs: Runs, measure: Measure, target: float | None = None) -> go.Figure | None:
+    """Draw a further measure of the global model over time, with its spread over seeds; None if there is none."""
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".4g", "~g")
+    figure = _curves(runs, lambda group: metric_curve(group, measure.key), f"%{{y:{precise}}}")
+    if figure is None:
+        return None
+    figure.update_layout(_over_time(runs, html.escape(measure.name)))
+    figure.update_yaxes(tickformat=coarse)
+    if target is not None:
+        _add_target(figure, target, measure)
+    return figure
+
+
+def by_class(runs: Runs) -> go.Figure | None:
+    """Draw the accuracy of each class at the last evaluation, the mean over seeds; None if there is none."""
+    figure = go.Figure()
+    colours = strategy_colours(list(runs))
+    for label, group in runs.items():
+        shares = class_shares(group)
+        if shares is None:
+            continue
+        names = [html.escape(name) for name in class_names(group[0], shares.size)]
+        bar = go.Bar(x=names, y=small(shares), marker={"color": colours[label]}, hovertemplate="%{x}: %{y:.1%}")
+        _add(figure, label, bar)
+    if not figure.data:
+        return None
+    figure.update_layout(axes("class", "accuracy"))
+    figure.update_layout(barmode="group", hovermode="closest")
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(tickformat=".0%", rangemode="tozero")
+    return figure
+
+
+def at_clients(runs: Runs, kind: Kind) -> go.Figure | None:
+    """Draw the accuracy of a kind of model at each client, from the worst client to the best, at the last evaluation.
+
+    None without rows of clients.
+    """
+    measure = measured(runs)
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
+    figure = _curves(runs, lambda group: ranked_at_clients(group, kind), f"%{{y:{precise}}}")
+    if figure is None:
+        return None
+    figure.update_layout(axes("clients, worst first", f"{measure.name} on the client's own test set"))
+    figure.update_yaxes(tickformat=coarse)
+    return figure
+
+
+def over_clients(runs: Runs, kind: Kind) -> go.Figure | None:
+    """Draw mean (solid) and worst tenth (dotted) over the clients' own test sets over time; None if there are none."""
+    measure, colours = measured(runs), strategy_colours(list(runs))
+    precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
+    names = names_of(kind)
+    figure = _curves(runs, lambda group: metric_curve(group, names["mean"]), f"mean %{{y:{precise}}}")
+    if figure is None:
+        return None
+    for label, group in runs.items():
+        band = metric_curve(group, names["worst-tenth"])
+        if band is not None:
+            line = {"color": colours[label], "width": 1.8, "dash": "dot"}
+            form = f"worst tenth %{{y:{precise}}}"
+            x, y = small(band.x), small(band.mean)
+            _add(figure, label, go.Scatter(x=x, y=y, mode="lines", line=line, hovertemplate=form))
+    figure.update_layout(_over_time(runs, f"{measure.name} over clients"))
+    figure.update_yaxes(tickformat=coarse)
     return figure
 
 
@@ -203,6 +268,16 @@ def _curves(runs: Runs, curve: Callable[[Sequence[Records]], Band | None], value
             ),
         )
     return figure if figure.data else None
+
+
+def _add_target(figure: go.Figure, target: float, measure: Measure) -> None:
+    """Draw a dashed line at the target of the figure's measure."""
+    text = f"target {html.escape(words.level(target, measure))}"
+    figure.add_hline(
+        y=target,
+        line={"dash": "dash", "width": 1.2, "color": "#888888"},
+        annotation={"text": text, "x": 0.006, "xanchor": "left", "yanchor": "bottom"},
+    )
 
 
 def _over_time(runs: Runs, y: str) -> dict[str, Any]:

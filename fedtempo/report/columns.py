@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedtempo.record.metric import Measure, measure_of_all
+from fedtempo.record.fairness import MODELS, SHOWN, measures_of
+from fedtempo.record.metric import Measure, Target, measure_of_all, metrics_of_all, target_of_all
 from fedtempo.record.summary import EARLY
 from fedtempo.report import words
 
@@ -31,13 +32,25 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     columns = [Column("strategy", tuple(strategies))]
     if any(row["final_accuracy"]["mean"] is not None for row in rows):
         measure, finals = measure_of_all(comparison), [row["final_accuracy"] for row in rows]
-        if comparison["target_accuracy"] is not None:
-            columns.extend(_target_columns(comparison, rows, measure))
+        if (target := target_of_all(comparison)) is not None:
+            columns.extend(_target_columns(comparison, rows, target))
         cells = tuple(words.mean_score_over(final, measure) for final in finals)
         of_all = [None if _diverged(row) else row["final_accuracy"]["mean"] for row in rows]
         columns.append(Column(f"final {measure.name}", cells, best(of_all, max)))
         if shown := _shown(comparison, "final_accuracy"):
             columns.append(_relations(shown))
+        columns += [
+            _metric_column(metric, [_final_of(row, metric.key) for row in rows], rows)
+            for metric in metrics_of_all(comparison).values()
+        ]
+        columns += [
+            _metric_column(
+                measures[name], [((row.get("clients") or {}).get(kind) or {}).get(name) for row in rows], rows
+            )
+            for kind in MODELS
+            if (measures := measures_of(comparison, kind))
+            for name in SHOWN
+        ]
     failed = tuple(", ".join(words.failures(row)) for row in rows)
     if any(failed):
         columns.append(Column("failed", failed))
@@ -55,12 +68,26 @@ def comparison_columns(comparison: Mapping[str, Any]) -> list[Column]:
     return columns
 
 
-def _target_columns(comparison: Mapping[str, Any], rows: list[Any], measure: Measure) -> list[Column]:
+def _final_of(row: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return a further measure of a strategy at the last evaluations, over seeds."""
+    final: Mapping[str, Any] | None = ((row.get("metrics") or {}).get(name) or {}).get("final")
+    return final
+
+
+def _metric_column(measure: Measure, finals: Sequence[Mapping[str, Any] | None], rows: list[Any]) -> Column:
+    """Return the column of a further measure. finals: over the seeds of each strategy."""
+    known = [final or {"mean": None, "std": None} for final in finals]
+    cells = tuple(words.mean_score_over(final, measure) for final in known)
+    of_all = [None if _diverged(row) else final["mean"] for row, final in zip(rows, known)]
+    return Column(measure.name, cells, best(of_all, measure.choose) if measure.choose else frozenset())
+
+
+def _target_columns(comparison: Mapping[str, Any], rows: list[Any], target: Target) -> list[Column]:
     times = [row["time_to_target_s"] for row in rows]
     medians = [time["median"] for time in times]
     columns = [
         Column(
-            f"time to\u00a0{words.level(comparison['target_accuracy'], measure)}",
+            f"time to\u00a0{words.level(target.value, target.measure)}",
             tuple(words.seconds(median) for median in medians),
             best(medians, min),
         )

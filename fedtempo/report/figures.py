@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.record.fairness import Kind
 from fedtempo.record.measures import busy_ratios, participation
+from fedtempo.record.metric import LOSS, Measure
 from fedtempo.record.run import Records
 from fedtempo.report import words
 from fedtempo.report.look import SCREEN, Look, NothingToDraw, add_legend, colours, line_styles, small_size
@@ -26,15 +28,20 @@ from fedtempo.report.series import (
     Band,
     alive_curve,
     calendar,
+    class_names,
+    class_shares,
     clients_spread_over_speed,
     cluster_positions,
     evaluation_curve,
     measured,
+    metric_curve,
+    ranked_at_clients,
     ranked_busy_ratios,
     round_curve,
     staleness_shares,
     visit_seconds,
 )
+from fedtempo.report.series import confusion as confusion_matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,22 +62,85 @@ def accuracy(runs: Runs, path: Path | str, *, target: float | None = None, look:
     measure = measured(runs)
     with _one_panel(path, look, "time (s)", f"test {measure.name}") as axes:
         _curves(axes, runs, lambda group: evaluation_curve(group, "accuracy"))
-        if measure.as_share:
-            axes.yaxis.set_major_formatter(_percent())
-        axes.set_xlim(left=0)
-        if target is not None:
-            axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
-            across = axes.get_yaxis_transform()
-            text = f"target {words.level(target, measure)}"
-            axes.text(0.01, target, text, transform=across, va="bottom", color="0.3", fontsize=small_size())
+        _finish_measure(axes, measure, target)
 
 
-def loss(runs: Runs, path: Path | str, *, look: Look = SCREEN) -> None:
+def metric(runs: Runs, path: Path | str, measure: Measure, *, target: float | None = None, look: Look = SCREEN) -> None:
+    """Draw a further measure of the global model over time, as `accuracy`."""
+    with _one_panel(path, look, "time (s)", _plain(measure.name)) as axes:
+        _curves(axes, runs, lambda group: metric_curve(group, measure.key))
+        _finish_measure(axes, measure, target)
+
+
+def _finish_measure(axes: Axes, measure: Measure, target: float | None) -> None:
+    """Format the axes of a measure over time, and draw its target."""
+    if measure.as_share:
+        axes.yaxis.set_major_formatter(_percent())
+    axes.set_xlim(left=0)
+    if target is not None:
+        axes.axhline(target, color="0.5", linewidth=0.9, linestyle="--")
+        across = axes.get_yaxis_transform()
+        text = f"target {_plain(words.level(target, measure))}"
+        axes.text(0.01, target, text, transform=across, va="bottom", color="0.3", fontsize=small_size())
+
+
+def loss(runs: Runs, path: Path | str, *, target: float | None = None, look: Look = SCREEN) -> None:
     """Draw the loss of the global model over time: mean over seeds, with a band from lowest to highest."""
     with _one_panel(path, look, "time (s)", "test loss") as axes:
         _curves(axes, runs, lambda group: evaluation_curve(group, "loss"))
-        axes.set_xlim(left=0)
+        _finish_measure(axes, LOSS, target)
         axes.set_ylim(bottom=0)
+
+
+def at_clients(runs: Runs, path: Path | str, kind: Kind, *, look: Look = SCREEN) -> None:
+    """Draw the last accuracy of a kind of model at each client, from the worst client to the best."""
+    measure = measured(runs)
+    x, y = "rank of the client, from the worst to the best", f"{measure.name} on the own test set"
+    with _one_panel(path, look, x, y) as axes:
+        _curves(axes, runs, lambda group: ranked_at_clients(group, kind))
+        if measure.as_share:
+            axes.yaxis.set_major_formatter(_percent())
+
+
+def by_class(runs: Runs, path: Path | str, *, look: Look = SCREEN) -> None:
+    """Draw the accuracy of each class at the last evaluation, the mean over seeds."""
+    shares = {label: values for label, group in runs.items() if (values := class_shares(group)) is not None}
+    with _one_panel(path, look, "class", "accuracy") as axes:
+        shown, width = colours(list(runs)), 0.8 / max(len(shares), 1)
+        for i, (label, values) in enumerate(shares.items()):
+            places = np.arange(values.size) + (i - (len(shares) - 1) / 2) * width
+            axes.bar(places, values, width=width, color=shown[label], label=_plain(label))
+            names = list(map(_plain, class_names(runs[label][0], values.size)))
+            axes.set_xticks(range(values.size), names, fontsize=small_size())
+        axes.yaxis.set_major_formatter(_percent())
+
+
+def confusion(runs: Runs, path: Path | str, *, look: Look = SCREEN) -> None:
+    """Draw the confusion matrix of the last evaluation, one panel per strategy, first seed only.
+
+    Colours are shares of a class's examples. Raises NothingToDraw if no run has one.
+    """
+    tables = {label: table for label, group in runs.items() if (table := confusion_matrix(group[0])) is not None}
+    if not tables:
+        raise _nothing(path)
+    with look.styled():
+        figure = new_figure(*look.size(2.6 * len(tables) + 0.9, 2.9))
+        all_axes = figure.subplots(1, len(tables), squeeze=False)[0]
+        small, least = small_size(), 0.875 * small_size()
+        for axes, (label, table) in zip(all_axes, tables.items()):
+            shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
+            image = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+            axes.grid(visible=False)
+            axes.set_title(_plain(label))
+            axes.set_xlabel("predicted class", fontsize=small)
+            ticks = np.unique(np.linspace(0, len(table) - 1, min(len(table), 20)).round().astype(int)).tolist()
+            names = list(map(_plain, class_names(runs[label][0], len(table))))
+            axes.set_xticks(ticks, [names[tick] for tick in ticks], fontsize=least, rotation=90)
+            axes.set_yticks(ticks, [names[tick] for tick in ticks], fontsize=least)
+            axes.tick_params(length=0)
+        all_axes[0].set_ylabel("class", fontsize=small)
+        figure.colorbar(image, ax=list(all_axes), format=_percent(), label="share of the class")
+        write_figure(figure, path)
 
 
 def panels(

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.fairness import Kind
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.record.metric import NUMBERS, measure_of
 from fedtempo.record.run import Records, Table
-from fedtempo.report.series import visit_seconds
+from fedtempo.report.series import last_at_clients, visit_seconds
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_MAY_BE_NULL = frozenset({"group"})
-"""Whole-number columns that may be empty for a visit."""
+_MAY_BE_NULL = frozenset({"group", "class"})
+"""Whole-number columns that may be empty."""
 
 
 def frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> DataFrame:
@@ -50,8 +51,7 @@ def evaluations(records: Records) -> DataFrame:
 
     accuracy: or the measure used instead, such as R^2 for numbers.
     """
-    numeric = measure_of(records.facts.get("data")) == NUMBERS
-    return _table({name: values for name, values in records.evaluations.items() if name != "mae" or numeric})
+    return _table(_without_mae(records, records.evaluations))
 
 
 def visits(records: Records) -> DataFrame:
@@ -65,7 +65,11 @@ def commits(records: Records) -> DataFrame:
 
 
 def clients(records: Records) -> DataFrame:
-    """Return one row per client: examples, completed visits, their mean length (s, NaN if none), busy ratio."""
+    """Return one row per client: examples, completed visits, their mean length (s, NaN if none), busy ratio.
+
+    With clients' own test sets also test_examples and the last test_accuracy of the global model, or own_test_accuracy
+    of the client's own.
+    """
     n_clients = int(records.facts["n_clients"])
     columns: dict[str, Any] = {"client": np.arange(n_clients)}
     if names := records.facts.get("client_names"):
@@ -76,12 +80,36 @@ def clients(records: Records) -> DataFrame:
     if records.has_rows:
         columns["mean_visit_s"] = visit_seconds(records)
     columns["busy_ratio"] = busy_ratios(records)
+    measured: dict[Kind, str] = {"clients": "test_accuracy", "own": "own_test_accuracy"}
+    for kind, name in measured.items():
+        last = last_at_clients(records, kind)
+        if last["client"].size:
+            columns.setdefault("test_examples", np.zeros(n_clients, np.int64))[last["client"]] = last["examples"]
+            columns[name] = np.full(n_clients, np.nan)
+            columns[name][last["client"]] = last["accuracy"]
     return frame(columns)
+
+
+def client_evaluations(records: Records) -> DataFrame:
+    """Return one row per evaluation on a client's own test set: time (s), version, model ("clients": the global one,
+    "own": the client's own), client, examples, accuracy, loss; for numbers also mae."""
+    return _table(_without_mae(records, records.further["client_evaluations"]))
+
+
+def metrics(records: Records) -> DataFrame:
+    """Return one row per evaluation and further measure: time (s), version, name, class (for one class), value."""
+    return _table(records.further["metrics"])
 
 
 def notes(records: Records) -> DataFrame:
     """Return the strategy's notes in order: name, value."""
     return frame({"name": [name for name, _ in records.notes], "value": [value for _, value in records.notes]})
+
+
+def _without_mae(records: Records, table: Table) -> Table:
+    """Return a table without the column "mae", unless the data are numbers."""
+    numeric = measure_of(records.facts.get("data")) == NUMBERS
+    return {name: values for name, values in table.items() if name != "mae" or numeric}
 
 
 def _table(table: Table) -> DataFrame:

@@ -18,7 +18,8 @@ from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.compare import comparison as compare
-from fedtempo.record.metric import measure_of_all
+from fedtempo.record.fairness import MODELS
+from fedtempo.record.metric import measure_of_all, target_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -29,6 +30,7 @@ from fedtempo.report.columns import comparison_columns
 from fedtempo.report.disclosure import leaving
 from fedtempo.report.palette import strategy_colours
 from fedtempo.report.rendering import render
+from fedtempo.report.series import further_measures, kinds_at_clients
 
 Groups = Mapping[str, Sequence[Run]]
 """Runs by label; those with the same label are its seeds."""
@@ -49,6 +51,12 @@ MEANINGS = {
     "Staleness": "Commits made to the global model since the version that a client's chain of visits started from.",
     "Moved": "Bytes sent by the server, sent to the server and relayed between clients, in total.",
 }
+
+OVER_CLIENTS = {
+    "Worst tenth, Jain's index": "Over the clients' own test sets, every client counting the same: the mean of the "
+    "lowest tenth of the values, and (sum of x)² / (n · sum of x²), which is 1 if all clients fare alike.",
+}
+"""Meanings that only some runs need."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ def _page(groups: Groups, comparison: Mapping[str, Any]) -> str:
         endings=_endings(groups),
         warnings=_warnings(groups),
         sections=_sections(groups, comparison),
-        meanings=MEANINGS,
+        meanings=MEANINGS | (OVER_CLIENTS if kinds_at_clients(groups) else {}),
         configurations=[
             (f"{run.label}, seed {run.facts['seed']}", _configuration(run))
             for group in groups.values()
@@ -239,8 +247,10 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
                     size="main",
                 ),
                 *make.chart("Loss over time", _band(groups), charts.loss(groups)),
+                *_metrics(groups, comparison, make),
             ],
         ),
+        Section("At the clients", _at_clients(groups, make)),
         Section("Who works when", _work(groups, comparison, make)),
         Section(
             "Who holds what",
@@ -256,6 +266,46 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
             ],
         ),
     ]
+
+
+def _metrics(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> list[Card]:
+    """Return the charts of further measures (`run.metrics`)."""
+    target, cards = target_of_all(comparison), list[Card]()
+    for name, measure in further_measures(groups).items():
+        aim = target.value if target is not None and target.measure.key == name else None
+        cards += make.chart(f"{name} over time", _band(groups), charts.metric(groups, measure, aim))
+    return [
+        *cards,
+        *make.chart("Accuracy of each class", "At the last evaluation, mean over seeds.", charts.by_class(groups)),
+        *make.chart(
+            "Confusion",
+            f"Test examples of each class by predicted class, at the last evaluation.{_of_the_first_seed(groups)}",
+            panels.confusion(groups),
+            size="wide",
+            legend=False,
+        ),
+    ]
+
+
+def _at_clients(groups: Groups, make: _Charts) -> list[Card]:
+    """Return the charts of evaluations on the clients' own test sets."""
+    cards: list[Card] = []
+    for kind in kinds_at_clients(groups):
+        who = words.capital(MODELS[kind])
+        ranked = " Ranked in each seed, then averaged." if _of_the_first_seed(groups) else ""
+        cards += make.chart(
+            f"{who} at every client",
+            f"On each client's own test set, at the last evaluation, from the worst client to the best.{ranked}",
+            charts.at_clients(groups, kind),
+            size="half",
+        )
+        cards += make.chart(
+            f"{who} over time",
+            f"Solid: the mean over clients; dotted: the mean of the worst tenth. {_band(groups)}",
+            charts.over_clients(groups, kind),
+            size="half",
+        )
+    return cards
 
 
 def _work(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> list[Card]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from fedtempo.record.measures import participation
 from fedtempo.record.run import Records
-from fedtempo.report import words
+from fedtempo.report import series, words
 from fedtempo.report.figure import MOST_CLIENTS, Runs, axes, client_name, evenly, small
 from fedtempo.report.palette import MAX_CATEGORIES, category_colour
 from fedtempo.report.series import calendar, clients_spread_over_speed, cluster_positions, visit_seconds
@@ -19,6 +19,8 @@ from fedtempo.report.series import calendar, clients_spread_over_speed, cluster_
 _FIRST_SECONDS = 100.0
 _ROW_PX = 22
 _GAP_PX = 30
+_MATRICES_A_ROW = 3
+_MOST_CLASSES = 100
 
 
 def calendars(runs: Runs) -> go.Figure | None:
@@ -75,17 +77,7 @@ def calendars(runs: Runs) -> go.Figure | None:
             "fixedrange": True,
             "anchor": "x",
         }
-        figure.add_annotation(
-            text=f"<b>{html.escape(label)}</b>",
-            xref="paper",
-            yref="paper",
-            x=0,
-            y=top,
-            xanchor="left",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 13},
-        )
+        figure.add_annotation(**_title(label, 0, top))
     if not end:
         return None
     layout["xaxis"] = {
@@ -145,6 +137,74 @@ def labels(run: Records) -> go.Figure | None:
     return figure
 
 
+def confusion(runs: Runs) -> go.Figure | None:
+    """Draw the confusion matrix of the last evaluation, one panel per strategy, first seed only.
+
+    Colours are shares of a class's examples. None if there is none, or more than `_MOST_CLASSES` classes.
+    """
+    tables = {label: series.confusion(group[0]) for label, group in runs.items()}
+    shown = {label: table for label, table in tables.items() if table is not None and len(table) <= _MOST_CLASSES}
+    if not shown:
+        return None
+    figure = go.Figure()
+    columns = min(_MATRICES_A_ROW, len(shown))
+    rows = -(-len(shown) // columns)
+    gap, gap_up = 0.08, 0.2 / rows
+    width, height = (1 - gap * (columns - 1)) / columns, (1 - gap_up * (rows - 1)) / rows
+    layout: dict[str, Any] = {}
+    for panel, (label, table) in enumerate(shown.items()):
+        axis, left = "" if panel == 0 else str(panel + 1), panel % columns * (width + gap)
+        top = 1 - panel // columns * (height + gap_up)
+        names = [html.escape(name) for name in series.class_names(runs[label][0], len(table))]
+        figure.add_trace(
+            go.Heatmap(
+                x=names,
+                y=names,
+                z=small(table / np.maximum(table.sum(axis=1, keepdims=True), 1)),
+                customdata=table,
+                xaxis=f"x{axis}",
+                yaxis=f"y{axis}",
+                coloraxis="coloraxis",
+                hovertemplate="%{y} taken for %{x}: %{customdata} (%{z:.1%} of the class)<extra></extra>",
+            )
+        )
+        layout[f"xaxis{axis}"] = {
+            "domain": [left, left + width],
+            "anchor": f"y{axis}",
+            "title": {"text": "predicted class"},
+            "type": "category",
+            "showgrid": False,
+        }
+        layout[f"yaxis{axis}"] = {
+            "domain": [max(top - height, 0.0), top],
+            "anchor": f"x{axis}",
+            "title": {"text": "class" if panel % columns == 0 else ""},
+            "type": "category",
+            "showgrid": False,
+            "autorange": "reversed",
+        }
+        figure.add_annotation(**_title(words.short(label, 60 // columns), left, top))
+    colours = {"colorscale": "Blues", "cmin": 0, "cmax": 1, "colorbar": {"tickformat": ".0%", "thickness": 12}}
+    margin = {"t": 30, "l": 60, "r": 10, "b": 60}
+    figure.update_layout(layout | {"coloraxis": colours}, height=rows * 380, margin=margin)
+    return figure
+
+
+def _title(text: str, x: float, y: float) -> dict[str, Any]:
+    """Return the annotation that names the panel whose upper left corner is at (x, y) of the figure."""
+    return {
+        "text": f"<b>{html.escape(text)}</b>",
+        "xref": "paper",
+        "yref": "paper",
+        "x": x,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 13},
+    }
+
+
 def positions(runs: Runs) -> go.Figure | None:
     """Draw how often each cluster serves at each place of a group; one panel per strategy that has sequences."""
     tables = {label: cluster_positions(group[0]) for label, group in runs.items()}
@@ -183,17 +243,7 @@ def positions(runs: Runs) -> go.Figure | None:
             "dtick": max(1, table.shape[0] // 10),
             "autorange": "reversed",
         }
-        figure.add_annotation(
-            text=f"<b>{html.escape(words.short(label, 40 // len(shown)))}</b>",
-            xref="paper",
-            yref="paper",
-            x=left,
-            y=1,
-            xanchor="left",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 13},
-        )
+        figure.add_annotation(**_title(words.short(label, 40 // len(shown)), left, 1))
     most = max(float(np.nanmax(table)) for table in shown.values())
     colours = {"colorscale": "Viridis", "cmin": 0, "cmax": most, "colorbar": {"tickformat": ".0%", "thickness": 12}}
     figure.update_layout(layout | {"coloraxis": colours}, height=380, margin={"t": 30, "l": 50, "r": 10, "b": 50})

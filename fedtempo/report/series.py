@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.record.fairness import MODELS, Kind, measures_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
-from fedtempo.record.metric import Measure, measure_of
-from fedtempo.record.run import Records
+from fedtempo.record.metric import Measure, last_by_class, measure_of, metric_series, metrics_of
+from fedtempo.record.run import Records, Table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -45,14 +46,31 @@ def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
     return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 
+def further_measures(runs: Mapping[str, Sequence[Records]]) -> dict[str, Measure]:
+    """Return the further measures of runs by name. runs: by label."""
+    return {
+        name: measure for group in runs.values() for run in group for name, measure in metrics_of(run.facts).items()
+    }
+
+
 def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) -> Band | None:
     """Return "accuracy" or "loss" of the global model over time; None if no run has any.
 
     If seeds were evaluated at different times, each keeps its last value until the next one, and has none after its
     end. There is no mean (NaN) where any seed has a value that is not finite.
     """
-    curves = [(run.evaluations["time"], _values(run, column), elapsed_s(run)) for run in _evaluated(runs, column)]
-    if not curves:
+    return _curve([(run, run.evaluations["time"], run.evaluations[column]) for run in runs], points)
+
+
+def metric_curve(runs: Sequence[Records], name: str, points: int = 400) -> Band | None:
+    """Return a further measure of the global model over time (`run.metrics`), as `evaluation_curve`."""
+    return _curve([(run, *metric_series(run.further["metrics"], name)) for run in runs], points)
+
+
+def _curve(evaluated: Sequence[tuple[Records, Floats, Floats]], points: int) -> Band | None:
+    """Return the curve of runs with the times and values of their evaluations."""
+    curves = [(times, _finite(values), elapsed_s(run)) for run, times, values in evaluated if values.size]
+    if not any(np.isfinite(values).any() for _, values, _ in curves):
         return None
     x = curves[0][0]
     if x.size > points or any(not np.array_equal(x, times) for times, _, _ in curves):
@@ -62,8 +80,9 @@ def evaluation_curve(runs: Sequence[Records], column: str, points: int = 400) ->
 
 def round_curve(runs: Sequence[Records], column: str) -> Band | None:
     """Return "accuracy" or "loss" over commits, the last evaluation of each version; else as `evaluation_curve`."""
-    curves = [(run.evaluations["version"].astype(float), _values(run, column)) for run in _evaluated(runs, column)]
-    if not curves:
+    evaluations = [run.evaluations for run in runs if run.evaluations[column].size]
+    curves = [(table["version"].astype(float), _finite(table[column])) for table in evaluations]
+    if not any(np.isfinite(values).any() for _, values in curves):
         return None
     x = np.arange(max(versions[-1] for versions, _ in curves) + 1)
     return _band(x, [_held(x, versions, values, versions[-1]) for versions, values in curves])
@@ -171,15 +190,66 @@ def _held(x: Floats, times: Floats, values: Floats, end: float) -> Floats:
     return np.where(in_range, values[np.maximum(index, 0)], np.nan)
 
 
-def _evaluated(runs: Sequence[Records], column: str) -> list[Records]:
-    """Return the runs that were evaluated; none if no evaluation has a finite value."""
-    evaluated = [run for run in runs if run.evaluations[column].size]
-    return evaluated if any(np.isfinite(run.evaluations[column]).any() for run in evaluated) else []
+def confusion(run: Records) -> Ints | None:
+    """Return the confusion matrix of the last evaluation, (classes, predicted classes); None if there is none."""
+    table = run.further["confusion"]
+    if not table["time"].size:
+        return None
+    last = (table["time"] == table["time"][-1]) & (table["version"] == table["version"][-1])
+    labels, predicted, examples = (table[name][last] for name in ("class", "predicted", "examples"))
+    outputs = (run.facts.get("network") or {}).get("outputs", 0)
+    counts: Ints = np.zeros((max(outputs, int(max(labels.max(), predicted.max())) + 1),) * 2, np.int64)
+    counts[labels, predicted] = examples
+    return counts
 
 
-def _values(run: Records, column: str) -> Floats:
-    """Return a column of evaluations, with infinity for values that are not finite."""
-    values = run.evaluations[column]
+def last_at_clients(run: Records, kind: Kind) -> Table:
+    """Return the rows of the last evaluation of a kind of model on the clients' own test sets; empty if none."""
+    table = run.further["client_evaluations"]
+    rows = np.flatnonzero(table["model"] == kind)
+    if rows.size:
+        times, versions = table["time"][rows], table["version"][rows]
+        rows = rows[(times == times[-1]) & (versions == versions[-1])]
+    return {name: values[rows] for name, values in table.items()}
+
+
+def ranked_at_clients(runs: Sequence[Records], kind: Kind, points: int = 400) -> Band | None:
+    """Return the clients' accuracies at the last evaluation of a kind of model, from the worst client to the best.
+
+    x is the rank from 1, at most `points` ranks; None without rows of clients.
+    """
+    last = [last_at_clients(run, kind)["accuracy"] for run in runs]
+    rows = [np.sort(values[~np.isnan(values)]) for values in last]
+    rows = [row for row in rows if row.size]
+    if not rows:
+        return None
+    count = min(row.size for row in rows)
+    ranks = np.unique(np.linspace(0, count - 1, min(count, points)).round().astype(np.int64))
+    return _band(ranks + 1.0, [row[ranks] for row in rows])
+
+
+def kinds_at_clients(runs: Mapping[str, Sequence[Records]]) -> list[Kind]:
+    """Return which models runs were evaluated with on the clients' own test sets. runs: by label."""
+    all_runs = [run for group in runs.values() for run in group]
+    return [kind for kind in MODELS if any(measures_of(run.facts, kind) for run in all_runs)]
+
+
+def class_shares(runs: Sequence[Records]) -> Floats | None:
+    """Return the accuracy of each class at the last evaluation, the mean over runs; None if there is none."""
+    rows = [values for run in runs if (values := last_by_class(run.further["metrics"])).size]
+    if not rows or len({row.size for row in rows}) > 1:
+        return None
+    return _band(np.arange(rows[0].size), rows).mean
+
+
+def class_names(run: Records, count: int) -> list[str]:
+    """Return the names of classes, or their numbers."""
+    names = run.facts.get("class_names") or ()
+    return [str(names[i]) if i < len(names) else str(i) for i in range(count)]
+
+
+def _finite(values: Floats) -> Floats:
+    """Return values with infinity for those that are not finite."""
     return np.where(np.isfinite(values), values, np.inf)
 
 

@@ -12,12 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo.record.metric import Measure, measure_of
+from fedtempo.record.fairness import MODELS, STATISTICS, measures_of
+from fedtempo.record.metric import Measure, measure_of, metrics_of, target_of
 from fedtempo.record.prediction import Predicted
 from fedtempo.report import words
 from fedtempo.report.columns import Column, comparison_columns
 
 _GAP = 3
+_SHOWN = ("mean", "std", "worst-tenth", "best", "jain")
+"""Statistics over clients that a run's table shows."""
 
 
 def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
@@ -69,7 +72,7 @@ def run_table(summary: Mapping[str, Any]) -> Table:
     )
     table.add_column(style="dim")
     table.add_column(justify="right")
-    aims = summary["target_accuracy"] is not None
+    aims = target_of(summary) is not None
     for row, (name, value) in enumerate(run_rows(summary)):
         table.add_row(name, Text(value, style="bold" if aims and row == 0 else ""))
     return table
@@ -93,6 +96,8 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"final {measure.name}": words.score(summary["final_accuracy"], measure),
         f"best {measure.name}": words.score(summary["best_accuracy"], measure),
         **_beside(summary, measure),
+        **_metrics(summary),
+        **_over_clients(summary),
         "commits": words.plain_number(summary["commits"]),
         "visits done": words.plain_number(summary["visits"]),
         "visits lost": words.listed(words.lost_visits(summary["visits_lost"])),
@@ -104,8 +109,8 @@ def run_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         "real time": words.seconds(summary["wall_s"]),
     }
     aim = []
-    if summary["target_accuracy"] is not None:
-        level = words.level(summary["target_accuracy"], measure)
+    if (target := target_of(summary)) is not None:
+        level = words.level(target.value, target.measure)
         aim = [(f"time to {level}", words.seconds(summary["time_to_target_s"]))]
     return aim + [(name, str(value)) for name, value in rows.items() if value]
 
@@ -116,3 +121,24 @@ def _beside(summary: Mapping[str, Any], measure: Measure) -> dict[str, str]:
     values = {} if loss is None else measure.beside(loss, summary.get("final_mae"))
     names = {"rmse": "RMSE", "mae": "MAE"}
     return {f"final {names.get(name, name)}": f"{value:.4g}" for name, value in values.items()}
+
+
+def _metrics(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the final values of further measures."""
+    measures, values = metrics_of({"metrics": summary.get("measures")}), summary.get("metrics") or {}
+    return {
+        f"final {name}": words.score(values[name]["final"], measure)
+        for name, measure in measures.items()
+        if name in values
+    }
+
+
+def _over_clients(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the last statistics over clients of a model's accuracy on their own test sets, a line per model."""
+    rows = {}
+    for kind in MODELS:
+        values, measures = (summary.get("clients") or {}).get(kind) or {}, measures_of(summary, kind)
+        shown = [f"{STATISTICS[name]} {words.score(values[name], measures[name])}" for name in _SHOWN if name in values]
+        if shown:
+            rows["at the clients" if kind == "clients" else "own models at the clients"] = ", ".join(shown)
+    return rows

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedtempo.record.compare import failure
 from fedtempo.record.health import reason
-from fedtempo.record.metric import Measure, measure_of_all
+from fedtempo.record.metric import Measure, Target, measure_of_all, target_of_all
 
 ABSENT = "–"
 
@@ -45,6 +45,8 @@ def mean_score(mean: float | None, std: float | None, measure: Measure) -> str:
     """Return a score and its deviation as "86.2 ± 0.6%", or "0.862 ± 0.006" for one that is not a share."""
     if measure.as_share or mean is None:
         return mean_and_deviation(mean, std, as_share=True)
+    if not measure.is_usual:
+        return score(mean, measure) + (f" ± {std:.2g}" if std else "")
     return score(mean, measure) + (f" ± {std:.3f}" if std is not None and float(f"{std:.3f}") else "")
 
 
@@ -157,9 +159,11 @@ def whole_ranges(numbers: Sequence[int]) -> str:
 
 
 def score(value: float | None, measure: Measure) -> str:
-    """Return a score as "97.2%"; an R² as "0.972"."""
+    """Return a score as "97.2%"; an R² as "0.972"; an error as "12.34"."""
     if measure.as_share or value is None:
         return share(value)
+    if not measure.is_usual:
+        return f"{value:.4g}"
     return f"{value:.3f}"
 
 
@@ -169,12 +173,16 @@ def scored(value: float, measure: Measure) -> str:
 
 
 def level(value: float, measure: Measure) -> str:
-    """Return a target in short form: "80%", "R² 0.8"."""
+    """Return a target in short form: "80%", "R² 0.8", "f1-macro 80%"."""
+    if not measure.is_usual:
+        return f"{measure.name}\u00a0{percent(value) if measure.as_share else f'{value:.4g}'}"
     return percent(value) if measure.as_share else f"{measure.name}\u00a0{value:.4g}"
 
 
 def aim(value: float, measure: Measure) -> str:
-    """Return a target for a sentence: "80% accuracy", "an R² of 0.8"."""
+    """Return a target for a sentence: "80% accuracy", "an R² of 0.8", "f1-macro 80%"."""
+    if not measure.is_usual:
+        return level(value, measure)
     return f"{percent(value)} {measure.name}" if measure.as_share else f"an {measure.name} of {value:.4g}"
 
 
@@ -233,17 +241,18 @@ def headline(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _result(comparison: Mapping[str, Any]) -> tuple[str, list[str]]:
     strategies: Mapping[str, Any] = comparison["strategies"]
-    target, measure = comparison["target_accuracy"], measure_of_all(comparison)
+    target, measure = target_of_all(comparison), measure_of_all(comparison)
     medians = {name: fields["time_to_target_s"]["median"] for name, fields in strategies.items()}
     reached = sorted((time, name) for name, time in medians.items() if time is not None)
     if target is None or not reached:
         return _by_score(strategies, target, comparison["horizon_s"], measure)
     time, best = reached[0]
-    title = f"{best} reaches {aim(target, measure)} after {seconds(time)}"
+    goal = aim(target.value, target.measure)
+    title = f"{best} reaches {goal} after {seconds(time)}"
     if len(reached) > 1:
         second_time, second = reached[1]
         if seconds(second_time) == seconds(time):
-            title = f"{best} and {second} reach {aim(target, measure)} after {seconds(time)}"
+            title = f"{best} and {second} reach {goal} after {seconds(time)}"
         else:
             title += f", {second} after {seconds(second_time)}"
             title += f" ({_apart(comparison, second, time, second_time)})" if _later(time, second_time) else ""
@@ -278,7 +287,7 @@ def _with_some_seeds(strategies: Mapping[str, Any]) -> list[str]:
 
 
 def _by_score(
-    strategies: Mapping[str, Any], target: float | None, horizon: float | None, measure: Measure
+    strategies: Mapping[str, Any], target: Target | None, horizon: float | None, measure: Measure
 ) -> tuple[str, list[str]]:
     finals = {name: fields["final_accuracy"]["mean"] for name, fields in strategies.items()}
     # Strategies with diverged runs rank last: their mean leaves those runs out.
@@ -291,7 +300,7 @@ def _by_score(
         alone = f"{measured[0][1]} does not reach" if details else "The run does not reach"
         who = "No strategy reaches" if len(strategies) > 1 else alone
         within = f" within {seconds(horizon)}" if horizon else ""
-        missed = [f"{who} {aim(target, measure)}{within}{' with most seeds' if details else ''}"]
+        missed = [f"{who} {aim(target.value, target.measure)}{within}{' with most seeds' if details else ''}"]
     if measured:
         value, name = measured[0]
         value_text = score(value, measure) if missed else scored(value, measure)

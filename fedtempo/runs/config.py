@@ -25,6 +25,7 @@ from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
+from fedtempo.record.fairness import MODELS
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables
@@ -202,6 +203,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
     _check_ends(run, fleet, server, executor)
     partition = None if partition_table is None else partition_from(partition_table)
+    _check_client_tests(run, data, exchange)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
     for key in ("transform", "augment"):
@@ -276,6 +278,32 @@ def _check_ends(run: RunSettings, fleet: FleetPlan, server: ServerSettings, exec
         )
     if run.budget.epsilon is not None and server.privacy is None:
         raise ConfigError("run.budget.epsilon: privacy is off; set server.privacy, or remove it")
+
+
+def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange) -> None:
+    """Raise ConfigError for settings that need clients' own test sets, or models, if there are none."""
+    named = {
+        f"run.target = {run.target}": None if run.target is None else next(iter(run.target)),
+        "run.patience.measure": None if run.patience is None else run.patience.measure,
+    }
+    if data.client_test_share is None and run.personalise is not None:
+        raise ConfigError(_no_client_tests("run.personalise"))
+    kinds = run.kinds_of_models(has_local_parts=exchange.has_local_parts)
+    for where, name in named.items():
+        if name is None or name not in run.client_measures:
+            continue
+        key = where if "=" in where else f"{where} = {name!r}"
+        if data.client_test_share is None:
+            raise ConfigError(_no_client_tests(key))
+        if name.partition("-")[0] not in kinds:
+            raise ConfigError(
+                f"{key}: not measured; with these settings it is {' and '.join(kinds)}-..., of "
+                f"{' and '.join(MODELS[each] for each in kinds)}"
+            )
+
+
+def _no_client_tests(key: str) -> str:
+    return f"{key}: clients have no test sets of their own; set data.client_test_share, for example to 0.2"
 
 
 def partition_from(table: Any) -> Partition:

@@ -8,14 +8,14 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.measures import client_seconds, energy_wh, time_to_target
-from fedtempo.record.metric import measure_of
+from fedtempo.record.metric import further_of, measure_of, metric_series
 from fedtempo.record.recorder import EvaluationRow
 from fedtempo.record.run import Run as RecordedRun
 from fedtempo.runtime.budget import KINDS, in_words
 from fedtempo.runtime.patience import Patience, Plateau
 from fedtempo.runtime.run_settings import RunSettings
 
-ENDS = ("horizon", "max_commits", "target_accuracy", "stop_at_target", "patience", "budget")
+ENDS = ("horizon", "max_commits", "target_accuracy", "target", "stop_at_target", "patience", "budget")
 """Keys of `[run]` that say when a run ends; they may change if a finished run goes on."""
 
 
@@ -51,14 +51,14 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
         return f"run.horizon = {now.horizon:g}: it has already run for {end_s:g} s; give a later end"
     if now.max_commits is not None and now.max_commits <= commits and now.max_commits != before.max_commits:
         return f"run.max_commits = {now.max_commits}: it has already made {commits} commits; give a larger number"
-    if now.stop_at_target and now.target_accuracy is not None:
-        evaluations = recorded.evaluations
-        reached_s = time_to_target(evaluations["time"], evaluations["accuracy"], now.target_accuracy)
+    if now.stop_at_target and (goal := now.goal) is not None:
+        times, values = _measured(recorded, goal.name)
+        reached_s = time_to_target(times, values, goal.value, goal.better)
         if reached_s is not None:
-            return (
-                f"run.target_accuracy = {now.target_accuracy:g}: reached after {reached_s:g} s; give a higher one, or "
-                "run.stop_at_target = false"
-            )
+            key = "run.target" if now.target_accuracy is None else "run.target_accuracy"
+            value = now.target or f"{goal.value:g}"
+            aim = f"give a {goal.better} one, or run.stop_at_target = false"
+            return f"{key} = {value}: reached after {reached_s:g} s; {aim}"
     if now.patience is not None and (ran_out_s := _ran_out_s(recorded, now.patience)) is not None:
         return (
             f"run.patience: {now.patience.evaluations} evaluated versions did not improve by {ran_out_s:g} s; "
@@ -78,12 +78,25 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
 
 def _ran_out_s(recorded: RecordedRun, patience: Patience) -> float | None:
     """Return the time (s) at which the recorded evaluations exhaust patience; None if they do not."""
-    plateau = Plateau(patience, measure_of(recorded.facts.get("data")))
-    columns = (recorded.evaluations[name].tolist() for name in EvaluationRow._fields)
-    for row in map(EvaluationRow, *columns):
-        if plateau.add(row.time, row.version, row):
-            return row.time
+    facts = recorded.facts
+    plateau = Plateau(patience, measure_of(facts.get("data")), further_of(facts))
+    for (time, version), values in _recorded_values(recorded).items():
+        if plateau.add(time, version, values):
+            return time
     return None
+
+
+def _recorded_values(recorded: RecordedRun) -> dict[tuple[float, int], dict[str, Any]]:
+    """Return the measures of each evaluation by name, by its time (s) and version, in order."""
+    evaluations, metrics = recorded.evaluations, recorded.further["metrics"]
+    found: dict[tuple[float, int], dict[str, Any]] = {}
+    for time, version, *values in zip(*(evaluations[name].tolist() for name in EvaluationRow._fields)):
+        found[time, version] = dict(zip(EvaluationRow._fields[2:], values))
+    single = metrics["class"] < 0  # measures with one value
+    columns = (metrics[key][single].tolist() for key in ("time", "version", "name", "value"))
+    for time, version, name, value in zip(*columns):
+        found.setdefault((time, version), {})[name] = value
+    return dict(sorted(found.items()))
 
 
 def _used_up(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> str | None:
@@ -110,3 +123,10 @@ def _used(recorded: RecordedRun, kind: str) -> float | None:
             return energy_wh(recorded)
         case _:
             return float((recorded.facts.get("privacy") or {}).get("epsilon", 0.0))
+
+
+def _measured(recorded: RecordedRun, name: str) -> tuple[Any, Any]:
+    """Return times and values of a measure in the records of a run."""
+    if name in ("accuracy", "loss"):
+        return recorded.evaluations["time"], recorded.evaluations[name]
+    return metric_series(recorded.further["metrics"], name)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fedtempo.data.dataset import Dataset
+from fedtempo.learning.metrics import facts_of as metric_facts
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import Array, is_several, shape_as_json
+from fedtempo.record.fairness import Kind
+from fedtempo.record.fairness import facts_of as client_facts
+from fedtempo.record.metric import Measure, measure_of
 from fedtempo.runs.config import Config
+from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.version import __version__
 
@@ -23,10 +29,12 @@ def facts_of(
     n_train: int,
     n_test: int,
     sizes: TransferSizes,
+    own_tests: Sequence[Kind] = (),
 ) -> dict[str, Any]:
     """Return the facts that every run records.
 
-    n_train, n_test: numbers of training examples at all clients and of test examples. sizes: of transfers.
+    n_train, n_test: numbers of training examples at all clients and of test examples. sizes: of transfers. own_tests:
+    which models are evaluated on clients' own test sets.
     """
     return {
         "strategy": config.strategy_name,
@@ -35,6 +43,7 @@ def facts_of(
         "n_clients": n_clients,
         "horizon_s": config.run.horizon,
         "target_accuracy": config.run.target_accuracy,
+        **_measured(config.run, own_tests, measure_of({"task": dataset.task})),
         "data": {
             "source": dataset.name,
             "train": n_train,
@@ -54,6 +63,21 @@ def facts_of(
         **({} if config.server.compression is None else {"download_bytes": sizes.down, "upload_bytes": sizes.up}),
         "label_prior": training.prior or None,
     }
+
+
+def _measured(run: RunSettings, own_tests: Sequence[Kind], measure: Measure) -> dict[str, Any]:
+    """Return the facts about further measures and a target among them, if there are any. measure: of the data."""
+    metrics = metric_facts(run.metrics)
+    over_clients = [fact for kind in own_tests for fact in client_facts(kind, measure)]
+    facts = {"metrics": metrics, "client_measures": over_clients}
+    found: dict[str, Any] = {name: each for name, each in facts.items() if each}
+    if run.target is not None and (goal := run.goal) is not None:
+        if goal.name == "accuracy":
+            found["target_accuracy"] = goal.value
+        else:
+            known = {each["name"]: each for each in (*metrics, *over_clients)}
+            found["target"] = {"as_share": False, **known.get(goal.name, {}), **goal._asdict()}
+    return found
 
 
 def _kind_of_inputs(x: Array) -> str:

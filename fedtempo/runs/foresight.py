@@ -216,6 +216,7 @@ def _workers(config: Config) -> int:
 
 def _measured_s(job: Job, training: Training) -> tuple[float, float]:
     """Return the seconds of one local step and of one evaluation, on an idle CPU."""
+    from fedtempo.learning.evaluation import parts
     from fedtempo.learning.numerics import fixed_numerics
     from fedtempo.runtime.executors.job import Trainer
 
@@ -228,6 +229,8 @@ def _measured_s(job: Job, training: Training) -> tuple[float, float]:
         trainer.train(received, out, 0, 1, one)
         step_s = time.thread_time() - began
         batches = job.test_parts
+        if job.client_tests is not None:
+            batches = [*batches, *parts(len(job.client_tests.x), job.evaluation_batch)]
         began = time.thread_time()
         trainer.evaluate_part(received, *batches[0])
     return step_s, (time.thread_time() - began) * len(batches)

@@ -8,6 +8,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
+from fedtempo.record.fairness import Kind
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer, VisitRow
@@ -29,6 +31,7 @@ from fedtempo.runs.facts import facts_of
 from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.world import World, build_world, training_of
+from fedtempo.runtime.client_evaluations import ClientTesting
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.executor_settings import ExecutorSettings
 from fedtempo.runtime.executors import Executor
@@ -41,7 +44,7 @@ from fedtempo.runtime.transfers import TransferSizes
 from fedtempo.runtime.verify import Verified
 
 if TYPE_CHECKING:
-    from fedtempo.runtime.executors.job import Job
+    from fedtempo.runtime.executors.job import ClientTests, Job
 
 Watch = Callable[[Driven, Evaluations], None]
 
@@ -153,6 +156,11 @@ def _simulation(
     config: Config, world: World, executor: Executor, training: Training, recorder: Recorder, **settings: Any
 ) -> Simulation:
     """Return the federation of a run; call it on the run's clock."""
+    client_testing = None
+    if world.client_tests is not None and executor.trains:
+        examples = np.array(list(map(len, world.client_tests)), dtype=np.int64)
+        kinds = _kinds_of_models(config, world, executor)
+        client_testing = ClientTesting(examples, kinds, config.run.evaluate_clients_every)
     return Simulation(
         clients=world.clients,
         fleet=world.fleet,
@@ -163,6 +171,7 @@ def _simulation(
         server=config.server,
         size_bytes=config.model_bytes,
         evaluate_clients=config.run.evaluate_clients,
+        client_testing=client_testing,
         examples=_raw_examples(world) if world.holds_examples else None,
         **settings,
     )
@@ -175,6 +184,13 @@ def _raw_examples(world: World) -> RawExamples:
         rows=world.owned,
         example_bytes=numbers_per_example(world.dataset.train_x),
     )
+
+
+def _kinds_of_models(config: Config, world: World, executor: Executor) -> list[Kind]:
+    """Return which models a run evaluates on clients' own test sets."""
+    if world.client_tests is None or not executor.trains:
+        return []
+    return config.run.kinds_of_models(has_local_parts=executor.sections.local > 0)
 
 
 def _pace(config: Config, longest_s: float) -> Pace | None:
@@ -196,6 +212,7 @@ def _pace(config: Config, longest_s: float) -> Pace | None:
             self.commits += 1
 
         def evaluation(self, time: float, version: int, accuracy: float, loss: float, mae: float | None) -> None: ...
+        def measured(self, time: float, version: int, values: Mapping[str, float]) -> None: ...
         def traffic(self, down: int, up: int, relay: int) -> None: ...
         def fact(self, name: str, value: Any) -> None: ...
 
@@ -249,7 +266,30 @@ def make_job(config: Config, world: World) -> Job:
         initial=None if config.executor.kind == "none" else config.initial.read(),
         exchange=config.exchange,
         compression=config.server.compression,
+        metrics=config.run.metrics,
+        client_tests=_client_tests(world) if config.executor.kind != "none" else None,
+        personalise=_personal_training(config, world),
     )
+
+
+def _client_tests(world: World) -> ClientTests | None:
+    """Return the clients' own test sets as a job has them."""
+    from fedtempo.runtime.executors.job import ClientTests
+
+    if world.client_tests is None:
+        return None
+    dataset, rows = world.dataset, np.concatenate(world.client_tests)
+    x, y = (dataset.test_x, dataset.test_y) if world.tests_from_data else (dataset.train_x, dataset.train_y)
+    return ClientTests(x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64))
+
+
+def _personal_training(config: Config, world: World) -> Training | None:
+    """Return the training that tunes a model to a client before it is evaluated there; None without `personalise`."""
+    if (settings := config.run.personalise) is None:
+        return None
+    training = training_of(config, world).without_schedule()
+    lr = training.lr if settings.lr is None else settings.lr
+    return replace(training, steps=settings.steps, lr=lr, proximal=0.0, statistics=frozenset())
 
 
 def make_executor(config: Config, world: World) -> Executor:
@@ -311,6 +351,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
+            own_tests=_kinds_of_models(config, world, executor),
         ),
         "class_names": list(world.dataset.strata_names) or None,
         "client_names": [client.name for client in world.clients] if world.clients[0].name else None,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,20 @@ import numpy as np
 
 from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import ConfigError
+from fedtempo.learning.metrics import Asked, Metrics, OwnMetric
 from fedtempo.record.folder import processor, versions
 from fedtempo.record.result_store import ResultStore
 from fedtempo.runs.config import Config
 from fedtempo.runs.identity import deciding_files, own_code_sha256
 from fedtempo.runs.users_code import modules_in, unchanged, users_code
 from fedtempo.runs.world import World
-from fedtempo.runtime.executors import Executor
+from fedtempo.runtime.executors import Executor, On
 from fedtempo.runtime.executors.recipes import Recipes, encoded
 from fedtempo.runtime.executors.reusing import Reusing
 
 if TYPE_CHECKING:
     from fedtempo.learning.state import FlatModel
+    from fedtempo.learning.training import Training
     from fedtempo.runtime.executors.job import Job
 
 _NOT_COMPUTING = ("ray", "flwr")
@@ -43,7 +45,7 @@ def reusing(config: Config, world: World, job: Job, make: Callable[[], Executor]
     """
     settings = config.executor
     model = job.model()
-    recipes = recipes_of(config, world, model)
+    recipes = recipes_of(config, world, model, job.personalise)
     try:
         store = ResultStore(_folder(settings.reuse_folder), settings.reuse_bytes)
     except ConfigError as error:
@@ -59,10 +61,11 @@ def _folder(configured: str | None) -> Path:
     return caches / "results"
 
 
-def recipes_of(config: Config, world: World, model: FlatModel) -> Recipes:
+def recipes_of(config: Config, world: World, model: FlatModel, personalise: Training | None = None) -> Recipes:
     """Return what the results of a run's operations depend on.
 
-    That is the whole of `Job`, field by field, and what it is computed with. model: the initial model.
+    That is the whole of `Job`, field by field, and what it is computed with. model: the initial model. personalise: as
+    in `Job`.
     """
     dataset, tables = world.dataset, config.tables
     named = modules_in([tables["model"], tables["server"], config.data.augment])
@@ -85,14 +88,32 @@ def recipes_of(config: Config, world: World, model: FlatModel) -> Recipes:
         "computed_by": _computed_by(config),
         "users_code": code().hex() if trains_with else None,
     }
-    test = [_rows_sha256(dataset.sha256, world.test), config.run.evaluation_batch]
+    batch, own_tests = config.run.evaluation_batch, world.client_tests or []
+    measured = _measured(config.run.metrics, dataset.n_classes)
+
+    @cache
+    def tests(on: On) -> bytes:
+        if on == "test":
+            return encoded([_rows_sha256(dataset.sha256, world.test), batch, measured])
+        held = own_tests if on == "clients" else [own_tests[on]]
+        rows = [_rows_sha256(dataset.sha256, each) for each in held]
+        return hashlib.sha256(encoded([rows, world.tests_from_data, batch])).digest()
+
     return Recipes(
         common=_sha256(json.dumps(common, sort_keys=True, default=str)),
         clients=cache(lambda client: _rows_sha256(dataset.sha256, world.owned[client])),
-        test=encoded(test),
+        tests=tests,
         data=bytes.fromhex(dataset.sha256),
         users_code=code,
+        personalise=personalise,
     )
+
+
+def _measured(metrics: Sequence[Asked], n_outputs: int) -> list[Any]:
+    """Return what decides the values of metrics, besides the test examples and fedtempo's code."""
+    functions = [entry.function for entry in metrics if isinstance(entry, OwnMetric)]
+    Metrics(metrics, n_outputs)  # loads the modules of functions
+    return [*map(repr, metrics), *([users_code(_outside(modules_in(functions)))] if functions else [])]
 
 
 def _outside(modules: Iterable[str]) -> list[str]:

@@ -65,7 +65,7 @@ class Run:
             with folder:
                 write_text(folder.config, self.config.dump(), sync=True)
                 world = self._world()
-                journal = Journal.create(folder.journal, identity(self.config, world.dataset.sha256))
+                journal = Journal.create(folder.journal, identity(self.config, world.data_sha256))
                 return self._in_folder(folder, world, journal)
         except ConfigError as error:
             if not error.keeps_run:
@@ -80,7 +80,7 @@ class Run:
         """
         with RunFolder.resume(path) as folder:
             world = self._world()
-            now = identity(self.config, world.dataset.sha256)
+            now = identity(self.config, world.data_sha256)
             if folder.journal.exists():
                 journal = Journal.resume(folder.journal)
                 must_agree(folder.path, journal.identity, now, force)
@@ -100,7 +100,7 @@ class Run:
         with RunFolder.reopen(path) as folder:
             before = may_go_on(path, self.config)
             world = self._world()
-            began_with, now = read_identity(folder.journal), identity(self.config, world.dataset.sha256)
+            began_with, now = read_identity(folder.journal), identity(self.config, world.data_sha256)
             if not began_with:
                 raise ConfigError(f"{path} cannot be continued: {folder.journal.name} is missing; begin a new run")
             must_agree(path, without_ends(began_with), without_ends(now), force)

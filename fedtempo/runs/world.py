@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import tomllib
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import parent_process
 
 import numpy as np
 import numpy.typing as npt
 import tomli_w
 
+from fedtempo.data.client_tests import held_out, hold_out, owned_tests
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
@@ -19,6 +21,7 @@ from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.learning.metrics import check_metrics
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
@@ -40,9 +43,10 @@ _LOOKED_AT = 500
 class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    owned: the rows of each client's examples. histograms: number of examples of each class at each client. Both are
-    empty in a schedule whose clients hold no examples (`fedtempo.runs.without_data`). told: the numbers that clients
-    report; None if none do.
+    owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
+    training examples or, if `tests_from_data`, of the test examples; None if they have none. histograms: number of
+    examples of each class at each client. Without examples (`fedtempo.runs.without_data`), owned and histograms are
+    empty. told: the numbers that clients report; None if none do.
     """
 
     dataset: Dataset
@@ -52,6 +56,18 @@ class World:
     histograms: list[list[int]]
     told: npt.NDArray[np.float64] | None
     fleet: Fleet
+    client_tests: list[npt.NDArray[np.int64]] | None = None
+    tests_from_data: bool = False
+
+    @property
+    def data_sha256(self) -> str:
+        """Hash of all data that the run's results depend on."""
+        if not self.tests_from_data or self.client_tests is None:
+            return self.dataset.sha256
+        digest = hashlib.sha256(self.dataset.sha256.encode())
+        for rows in self.client_tests:
+            digest.update(rows.astype("<i8").tobytes() + b"\n")
+        return digest.hexdigest()
 
     @property
     def holds_examples(self) -> bool:
@@ -145,6 +161,17 @@ def build_world(config: Config) -> World:
             f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
             "use fewer clients or another partition"
         )
+    client_tests = None
+    if data.client_test_share == "data":
+        if not isinstance(partition, ByOwner):
+            raise ConfigError(
+                "data.client_test_share = 'data': clients are not those of the data, since data.partition deals the "
+                "examples otherwise; set data.partition = 'by-owner', or give a share, such as 0.2"
+            )
+        client_tests = owned_tests(owned, dataset.train_owners, dataset.test_owners, dataset.name)
+    elif data.client_test_share is not None:
+        share, rng = data.client_test_share, partial(keyed_generator, seed, "client tests")
+        owned, client_tests = hold_out(owned, share, len(labels), rng)
     histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
     told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
     consent = _consent(config, n_clients)
@@ -159,11 +186,14 @@ def build_world(config: Config) -> World:
         for i, rows in enumerate(owned)
     )
     fleet = _fleet(config, [client.name or str(client.id) for client in clients])
-    return World(dataset, owned, chosen_test_examples(config, dataset), clients, histograms, told, fleet)
+    test, from_data = chosen_test_examples(config, dataset), data.client_test_share == "data"
+    return World(dataset, owned, test, clients, histograms, told, fleet, client_tests, from_data)
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:
     """Return a world whose clients count examples that they do not hold."""
+    if isinstance(share := config.data.client_test_share, float):
+        counts = counts - held_out(counts, share)
     dataset = described(dataset, counts)
     n_clients = len(counts)
     consent = _consent(config, n_clients).tolist()
@@ -224,6 +254,7 @@ def training_of(config: Config, world: World) -> Training:
     training, dataset = config.training, world.dataset
     check_loss(training, dataset)
     check_inputs(config.network, dataset)
+    check_metrics(config.run.metrics, dataset.task, dataset.n_classes, dataset.name)
     if dataset.task != "classes":
         return training
     if training.class_weights == "balanced":

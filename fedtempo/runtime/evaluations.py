@@ -12,12 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fedtempo.federation import Model
+from fedtempo.learning.metrics import CONFUSION
 from fedtempo.record import Recorder, sustained
-from fedtempo.record.metric import Measure
+from fedtempo.record.metric import Measure, Values
+from fedtempo.runtime.client_evaluations import ClientEvaluations, PendingClients, measures_of
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 from fedtempo.runtime.patience import Patience, Plateau
+from fedtempo.runtime.run_settings import Goal
 
 _OUTSTANDING = 8
 """Largest number of outstanding evaluations: each keeps a model in memory."""
@@ -33,6 +38,22 @@ class Best:
     loss: float
 
 
+@dataclass(frozen=True)
+class _Due:
+    """An evaluation in progress. test: on the test set; None if there is none. clients: on the clients' own test sets;
+    None if not now. model: the one evaluated, if it may be kept.
+    """
+
+    time: float
+    version: int
+    test: Pending[Evaluation] | None
+    clients: PendingClients | None
+    model: Model | None
+
+    def done(self) -> bool:
+        return (self.test is None or self.test.done()) and (self.clients is None or self.clients.done())
+
+
 class MeanEvaluation:
     """The weighted mean of evaluations in progress."""
 
@@ -44,14 +65,24 @@ class MeanEvaluation:
         if len(results) == 1:
             return results[0]
         errors = [result.mae for result in results if result.mae is not None]
+        names = [name for name in results[0].metrics if all(name in result.metrics for result in results)]
         return Evaluation(
             self._mean([result.accuracy for result in results]),
             self._mean([result.loss for result in results]),
             self._mean(errors) if errors else None,
+            metrics={name: self._mean_of(name, [result.metrics[name] for result in results]) for name in names},
         )
 
     def done(self) -> bool:
         return all(pending.done() for pending in self._pending)
+
+    def _mean_of(self, name: str, values: Sequence[Any]) -> Any:
+        """Return the mean of a further metric; the matrices of "confusion" are added up, without weights."""
+        if name == CONFUSION:
+            return sum(values)
+        if isinstance(values[0], np.ndarray):
+            return np.average(values, axis=0, weights=self._weights)
+        return self._mean(values)
 
     def _mean(self, values: Sequence[float]) -> float:
         total = math.fsum(weight * value for weight, value in zip(self._weights, values, strict=True))
@@ -64,9 +95,9 @@ class Evaluations:
     every: seconds between evaluations; None for one at each commit. This needs no timer: the model does not change
     between two commits, so the evaluations due in between are made at the second commit.
 
-    target: value of `measure` to reach. If `stop` is set, `reached` is called once the mean of three consecutive
-    evaluations is at or above it (curves of asynchronous training oscillate, so a single evaluation may be luck). Each
-    evaluation is then waited for immediately. So it is with `patience`; `exhausted` is called with the reason once
+    target: value to reach, of whichever measure. If `stop` is set, `reached` is called once the mean of three
+    consecutive evaluations reaches it (curves of asynchronous training oscillate, so a single evaluation may be luck).
+    Each evaluation is then waited for immediately. So it is with `patience`; `exhausted` is called with the reason once
     evaluations no longer improve.
 
     keep_best: whether `best` holds the best model. Models whose evaluations are outstanding then stay in memory, too.
@@ -78,7 +109,7 @@ class Evaluations:
         recorder: Recorder,
         *,
         every: float | None,
-        target: float | None = None,
+        target: Goal | None = None,
         stop: bool = False,
         reached: Callable[[], None] = lambda: None,
         patience: Patience | None = None,
@@ -88,18 +119,22 @@ class Evaluations:
     ) -> None:
         """wait: False if the run never waits for results; then `collect` must be called whenever results arrive.
 
-        Raises ConfigError for a patience with a measure that the data do not have.
+        Raises ConfigError for a patience with a measure that the run does not have.
         """
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
-        self._plateau = None if patience is None else Plateau(patience, recorder.measure)
+        self._plateau = None if patience is None else Plateau(patience, recorder.measure, recorder.further)
         self._exhausted = exhausted
         self._leave = math.inf if not wait else 0 if stop or patience else _OUTSTANDING
-        self._outstanding: deque[tuple[float, int, Pending[Evaluation], Model | None]] = deque()
+        self._outstanding: deque[_Due] = deque()
         self._latest: tuple[int, Pending[Evaluation]] | None = None
         self._keep_best = keep_best
         self.best: Best | None = None
         self._parts_of: Sequence[ClientState] = ()
+        self._clients: ClientEvaluations | None = None
+        self._count = 0
+        self._tested: int | None = None
+        """The latest version that was evaluated on the clients' own test sets."""
         self._parts: Sequence[tuple[Any, int]] = ()
         """The local parts that the latest version is evaluated with, and the number of examples of their clients."""
         self._tick = 1
@@ -119,6 +154,10 @@ class Evaluations:
         """
         self._parts_of = clients
 
+    def use_tests_of(self, clients: ClientEvaluations) -> None:
+        """Also evaluate versions on the clients' own test sets."""
+        self._clients = clients
+
     def begin(self, model: Model) -> None:
         """Evaluate the initial model at time 0."""
         self._take_parts()
@@ -127,6 +166,8 @@ class Evaluations:
     def _take_parts(self) -> None:
         if self._parts_of:
             self._parts = [(owner.kept, owner.client.num_examples) for owner in self._parts_of]
+        if self._clients is not None:
+            self._clients.take_parts()
 
     def committed(self, now: float, before: Model, model: Model) -> None:
         """Make the evaluations due at a commit that replaced `before` by `model`."""
@@ -143,6 +184,8 @@ class Evaluations:
             self._catch_up(now, model, at_now=True)
             if (self._tick - 1) * self._every < now:
                 self._evaluate(now, model)
+        if self._clients is not None and self._executor.trains and self._tested != model.version:
+            self._outstanding.append(_Due(now, model.version, None, self._started_clients(model), None))
         self.collect()
 
     def _catch_up(self, now: float, model: Model, *, at_now: bool) -> None:
@@ -157,8 +200,23 @@ class Evaluations:
             return
         if self._latest is None or self._latest[0] != model.version:
             self._latest = model.version, self._started(model)
-        self._outstanding.append((time, model.version, self._latest[1], model if self._keep_best else None))
+        clients = self._started_clients(model) if self._clients_are_due(model) else None
+        kept = model if self._keep_best else None
+        self._outstanding.append(_Due(time, model.version, self._latest[1], clients, kept))
         self.collect(leave=self._leave)
+
+    def _clients_are_due(self, model: Model) -> bool:
+        """Whether this evaluation is also one on the clients' own test sets; of each version there is at most one."""
+        if self._clients is None:
+            return False
+        self._count += 1
+        is_turn = self._clients.every > 0 and (self._count - 1) % self._clients.every == 0
+        return is_turn and self._tested != model.version
+
+    def _started_clients(self, model: Model) -> PendingClients:
+        assert self._clients is not None
+        self._tested = model.version
+        return self._clients.start(model.location)
 
     def _started(self, model: Model) -> Pending[Evaluation]:
         if not self._parts:
@@ -170,18 +228,34 @@ class Evaluations:
 
     def collect(self, leave: float = 0) -> None:
         """Record results in order: those available, and more until at most `leave` are outstanding."""
-        while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0][2].done()):
-            time, version, pending, model = self._outstanding.popleft()
-            result = pending.result()
-            self._recorder.evaluation(time, version, result.accuracy, result.loss, result.mae)
-            self.accuracy = result.accuracy
-            if model is not None and self._is_best(result):
-                self.best = Best(model, time, result.accuracy, result.loss)
-            self._recent.append(result.accuracy)
-            if self._stop and self._target is not None and sustained(list(self._recent), self._target):
+        while self._outstanding and (len(self._outstanding) > leave or self._outstanding[0].done()):
+            due = self._outstanding.popleft()
+            measures: dict[str, Any] = {}
+            further: dict[str, Any] = {}
+            if due.test is not None:
+                result = due.test.result()
+                further = dict(result.metrics)
+                self._recorder.evaluation(due.time, due.version, result.accuracy, result.loss, result.mae)
+                self.accuracy = result.accuracy
+                if due.model is not None and self._is_best(result):
+                    self.best = Best(due.model, due.time, result.accuracy, result.loss)
+                measures |= {"accuracy": result.accuracy, "loss": result.loss, "mae": result.mae}
+            if due.clients is not None:
+                scores = due.clients.result()
+                self._recorder.client_evaluations(due.time, due.version, scores)
+                further |= measures_of(scores)
+            if further:
+                self._recorder.measured(due.time, due.version, further)
+            self._take(due, further | measures)
+
+    def _take(self, due: _Due, values: Values) -> None:
+        """Take note of an evaluation's values, by name; end the run if they reach the target or exhaust patience."""
+        if self._stop and self._target is not None and self._target.name in values:
+            self._recent.append(values[self._target.name])
+            if sustained(list(self._recent), self._target.value, self._target.better):
                 self._reached()
-            if self._plateau is not None and self._plateau.add(time, version, result):
-                self._exhausted(self._plateau.reason)
+        if self._plateau is not None and self._plateau.add(due.time, due.version, values):
+            self._exhausted(self._plateau.reason)
 
     def _is_best(self, result: Evaluation) -> bool:
         if not (math.isfinite(result.accuracy) and math.isfinite(result.loss)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative
-from fedtempo.record.metric import Evaluated, Measure, score_named
+from fedtempo.record.metric import Measure, Values, score_named
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -20,33 +21,37 @@ class Patience:
     ]
     measure: Annotated[
         str,
-        Doc("what must improve: loss, or a measure of the task, such as accuracy, r2, mae, rmse or perplexity"),
+        Doc(
+            "what must improve: loss, a measure of the task, such as accuracy, r2, mae, rmse or perplexity, one of "
+            "metrics, or a statistic over clients, such as clients-worst-tenth"
+        ),
     ] = "accuracy"
     min_delta: Annotated[NonNegative, Doc("an improvement must be larger than this")] = 0.0
 
 
 class Plateau:
-    """Detects that a measure no longer improves. Raises ConfigError if the task has no measure of that name.
+    """Detects that a measure no longer improves. Raises ConfigError if the run has no measure of that name.
 
     An evaluation improves if it is better than the best so far by more than `min_delta`. Values that are not finite do
-    not improve. A version that is evaluated again counts once, so that a run with few commits is not ended early.
+    not improve. Evaluations that do not measure it do not count, and a version that is evaluated again counts once, so
+    that a run with few commits is not ended early.
     """
 
-    def __init__(self, patience: Patience, measure: Measure) -> None:
-        """measure: that of the run's task."""
+    def __init__(self, patience: Patience, measure: Measure, further: Mapping[str, Measure]) -> None:
+        """measure: that of the run's task. further: its other measures by name (`record.metric.further_of`)."""
         self._patience = patience
-        self._score = score_named(patience.measure, measure, "run.patience.measure")
+        self._score = score_named(patience.measure, measure, further, "run.patience.measure")
         self._best: float | None = None
         self._best_s = 0.0
         self._version = -1
         self._without = 0
 
-    def add(self, time: float, version: int, evaluation: Evaluated) -> bool:
-        """Add the next evaluation, made at `time` (s); return whether patience has run out."""
-        if version == self._version:
+    def add(self, time: float, version: int, values: Values) -> bool:
+        """Add the next evaluation, made at `time` (s), by its values; return whether patience has run out."""
+        value = self._score.of(values)
+        if value is None or version == self._version:
             return False
         self._version = version
-        value = self._score.of(evaluation)
         if self._improves(value):
             self._best, self._best_s, self._without = value, time, 0
         else:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
+from fedtempo.learning.metrics import BY_CLASS, CONFUSION, MAIN, Asked, Better, asked_from, better_of, name_of
 from fedtempo.parts.component import made
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
+from fedtempo.record.fairness import MODELS, Kind, facts_of
+from fedtempo.record.metric import CLASSES
 from fedtempo.record.schema import LARGEST_TIME_S
 from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.patience import Patience
@@ -30,6 +33,26 @@ def _budget_from(value: object) -> object:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Personalise:
+    """The table `run.personalise`: local training before a client's own model is evaluated."""
+
+    steps: Annotated[Count, Doc("optimiser steps on the client's training examples")]
+    lr: Annotated[Positive | None, Doc("step size (default: training.lr)")] = None
+
+
+def _personalise_from(value: object) -> object:
+    return made(Personalise, value, "personalise") if isinstance(value, Mapping) else value
+
+
+class Goal(NamedTuple):
+    """A value to reach. name: "accuracy", "loss", or a further measure's. better: which of its values are better."""
+
+    name: str
+    value: float
+    better: Better
+
+
+@dataclass(frozen=True, config=STRICT)
 class RunSettings:
     """The `[run]` table: when a run ends, its target, and when it is evaluated."""
 
@@ -37,6 +60,13 @@ class RunSettings:
     horizon: Annotated[Positive | None, Doc("end of the run, seconds of its clock")] = None
     max_commits: Annotated[Count | None, Doc("number of commits after which the run ends")] = None
     target_accuracy: Annotated[Share | None, Doc("accuracy to reach (R^2 for numbers)")] = None
+    target: Annotated[
+        dict[str, float] | None,
+        Doc(
+            'value of another measure to reach, such as { "f1-macro" = 0.8 }: accuracy, loss, or a metric of metrics '
+            "(default: target_accuracy, if there is one)"
+        ),
+    ] = None
     stop_at_target: Annotated[bool, Doc("end the run once three evaluations in a row average the target")] = False
     patience: Annotated[
         Patience | None,
@@ -62,14 +92,39 @@ class RunSettings:
             "normalisation without running statistics also by what its batches are"
         ),
     ] = 500
+    metrics: Annotated[
+        tuple[Asked, ...],
+        BeforeValidator(asked_from),
+        Doc(
+            "further measures of each evaluation, by scikit-learn: names such as f1-macro, balanced-accuracy, auc, "
+            "confusion, by-class or rmse, module:function of (targets, outputs), or {function, name, better}"
+        ),
+    ] = ()
     evaluate_clients: Annotated[
         int,
         Ge(0),
         Doc(
             "with model.exchange or model.local: number of clients, drawn once, with whose own parts each version is "
-            "evaluated; the measure is their mean, weighted by examples; 0: evaluate with the parts' first values"
+            "evaluated; the measure is their mean, weighted by examples; 0: evaluate with the parts' first values. "
+            "With data.client_test_share also the clients whose own models are evaluated on their own test sets"
         ),
     ] = 10
+    evaluate_clients_every: Annotated[
+        int,
+        Ge(0),
+        Doc(
+            "with data.client_test_share: every how many evaluations the clients' own test sets are included; the "
+            "last one always includes them; 0: only the last"
+        ),
+    ] = 1
+    personalise: Annotated[
+        Personalise | None,
+        BeforeValidator(_personalise_from),
+        Doc(
+            "with data.client_test_share: tune the model to each of evaluate_clients clients, with its training "
+            "examples, before it is evaluated on the client's own test set: {steps, lr} (default: not tuned)"
+        ),
+    ] = None
     checkpoint_every: Annotated[
         NonNegative,
         Doc(
@@ -105,8 +160,13 @@ class RunSettings:
             raise ValueError("keep = ['state']: the state is a checkpoint; set checkpoint_every above 0")
         if "clients" in self.keep and "last" not in self.keep:
             raise ValueError("keep = ['clients']: clients keep parts of the final model; add 'last'")
-        if self.stop_at_target and self.target_accuracy is None:
-            raise ValueError("stop_at_target needs target_accuracy")
+        if self.personalise is not None and not self.evaluate_clients:
+            raise ValueError("personalise: evaluates evaluate_clients clients, which is 0; set it to 1 or more")
+        if taken := [name for name in map(name_of, self.metrics) if name in self.client_measures]:
+            raise ValueError(f"metrics: {taken[0]!r} is a statistic over clients; give the function another name")
+        self._check_target()
+        if self.stop_at_target and self.goal is None:
+            raise ValueError("stop_at_target needs target_accuracy or target")
         if self.horizon is None and self.max_commits is None and not self.may_end_early:
             raise ValueError(
                 "horizon is missing: give seconds, or max_commits, or target_accuracy and stop_at_target, or patience, "
@@ -117,3 +177,52 @@ class RunSettings:
     def may_end_early(self) -> bool:
         """Whether the run may end at a time that nobody can know before it."""
         return self.stop_at_target or self.patience is not None or self.budget is not None
+
+    def _check_target(self) -> None:
+        if self.target is None:
+            return
+        if self.target_accuracy is not None:
+            raise ValueError("target, target_accuracy: give one of them")
+        if len(self.target) != 1:
+            raise ValueError(f"target = {self.target}: name one measure and its value")
+        ((name, value),) = self.target.items()
+        if name == "accuracy" and not 0 <= value <= 1:
+            raise ValueError(f"target = {self.target}: an accuracy is between 0 and 1")
+        known = self._measures
+        if name not in known:
+            few = [each for each in known if not each.startswith(tuple(MODELS))]
+            raise ValueError(
+                f"target: {name!r} is not measured; add it to metrics, or take one of {', '.join(few)}, or a statistic "
+                "over clients, such as clients-worst-tenth"
+            )
+        if known[name] is None:
+            raise ValueError(
+                f"target: which values of {name!r} are better is not known; write it in metrics as {{ function = ..., "
+                'better = "higher" } or "lower"'
+            )
+
+    @property
+    def _measures(self) -> dict[str, Better | None]:
+        """What evaluations may measure, and which values are better."""
+        metrics = {name_of(asked): better_of(asked) for asked in self.metrics if asked not in (BY_CLASS, CONFUSION)}
+        return {**MAIN, **metrics, **self.client_measures}
+
+    @property
+    def client_measures(self) -> dict[str, Better]:
+        """Statistics over clients that may be measured, and which values are better."""
+        return {each["name"]: each["better"] for kind in MODELS for each in facts_of(kind, CLASSES)}
+
+    def kinds_of_models(self, *, has_local_parts: bool) -> list[Kind]:
+        """Return which models are evaluated on clients' own test sets, if they have any."""
+        own = self.evaluate_clients > 0 and (has_local_parts or self.personalise is not None)
+        return (["own"] if has_local_parts else ["clients", "own"]) if own else ["clients"]
+
+    @property
+    def goal(self) -> Goal | None:
+        """The target, of whichever measure; None without one."""
+        if self.target_accuracy is not None:
+            return Goal("accuracy", self.target_accuracy, "higher")
+        if self.target is None:
+            return None
+        ((name, value),) = self.target.items()
+        return Goal(name, value, self._measures[name] or "higher")

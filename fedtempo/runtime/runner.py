@@ -130,9 +130,9 @@ def simulate(
             executor,
             recorder,
             every=settings.evaluate_every if settings.evaluate == "time" else None,
-            target=settings.target_accuracy,
+            target=settings.goal,
             stop=settings.stop_at_target,
-            reached=lambda: sim.end("target", f"target of {settings.target_accuracy:g} reached"),
+            reached=lambda: sim.end("target", _reached(settings)),
             patience=settings.patience,
             exhausted=lambda reason: sim.end("patience", reason),
             wait=wait,
@@ -177,6 +177,13 @@ def simulate(
         None if best is None else (best, executor.vector(best.model.location)),
         sim.reads_horizon,
     )
+
+
+def _reached(settings: RunSettings) -> str:
+    """Return in words that the target is reached."""
+    goal = settings.goal
+    assert goal is not None
+    return f"target of {goal.value:g} {'' if goal.name == 'accuracy' else f'for {goal.name} '}reached"
 
 
 async def _until_the_end(

@@ -24,6 +24,7 @@ from fedtempo.runtime.averaging import Averaging
 from fedtempo.runtime.batch import Batch
 from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.central import Central
+from fedtempo.runtime.client_evaluations import ClientEvaluations, ClientTesting
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.clock import VirtualLoop
 from fedtempo.runtime.evaluations import Evaluations
@@ -62,13 +63,15 @@ class Simulation(Central):
         size_bytes: int | None = None,
         examples: RawExamples | None = None,
         evaluate_clients: int = 0,
+        client_testing: ClientTesting | None = None,
         keep_clients: bool = False,
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends. budget: what the
         run may use.
 
         size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
-        clients may upload; None in a run without data. evaluate_clients: see `RunSettings`. keep_clients: whether
+        clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
+        client_testing: how versions are evaluated on the clients' own test sets, if they are. keep_clients: whether
         `kept_at_commit` will be called.
         """
         loop = asyncio.get_running_loop()
@@ -103,8 +106,12 @@ class Simulation(Central):
         if budget is not None:
             self._limit_use(budget, fleet, self._visits)
         self._ended: asyncio.Future[str] = self._loop.create_future()
-        if executor.sections.local and evaluate_clients:
-            evaluations.use_parts_of(self._drawn(evaluate_clients))
+        uses_own = executor.sections.local > 0 or (client_testing is not None and "own" in client_testing.kinds)
+        drawn = self._drawn(evaluate_clients) if evaluate_clients and uses_own else []
+        if executor.sections.local and drawn:
+            evaluations.use_parts_of(drawn)
+        if client_testing is not None:
+            evaluations.use_tests_of(ClientEvaluations(executor, client_testing, drawn))
         if keep_clients:
             self._visits.at_commit = KeptAtCommit(lambda: self._model.version)
         self._undisturbed = (

@@ -20,7 +20,10 @@ NO_GRID: Grid = MappingProxyType({})
 _GIVEN_ELSEWHERE = {
     "run.seed": "give the seeds with seeds (--seeds)",
     "strategy.name": "give the strategies with strategies (--strategies)",
-    "run.target_accuracy": "all runs of a sweep aim at the same target, so that their times can be compared",
+    **dict.fromkeys(
+        ("run.target_accuracy", "run.target"),
+        "all runs of a sweep aim at the same target, so that their times can be compared",
+    ),
 }
 _WITHOUT_INFLUENCE = ("executor", "deploy", "compare")
 _MOST = 100_000

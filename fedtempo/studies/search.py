@@ -154,7 +154,7 @@ def search(
         )
     spaces = {label: _space_of(base, label, space, labels) for label in labels}
     tries = {label: _Tries(base.for_comparison(label), spaces[label], seeds[0]) for label in labels}
-    common: Changes = {"run.stop_at_target": base.run.target_accuracy is not None}
+    common: Changes = {"run.stop_at_target": base.run.goal is not None}
     for done in range(0, n_trials, _AT_ONCE):
         begins(done, n_trials)
         asked = [(label, tries[label].ask(min(_AT_ONCE, n_trials - done))) for label in labels]

@@ -11,6 +11,7 @@ from typing import Any
 import scipy
 
 from fedtempo.record import comparison
+from fedtempo.record.metric import target_of_all
 from fedtempo.record.strict_json import plain
 from fedtempo.studies.papers.ranking import MARGIN, SIGNIFICANCE, Relation, Times, first, holm, ratio, relations
 from fedtempo.studies.papers.verdicts import Effect
@@ -67,7 +68,7 @@ def _statistics(runs: Mapping[str, Sequence[Summary]], table: Mapping[str, Any],
         return {label: [group[seed].get(name) for seed in seeds] for label, group in by_seed.items()}
 
     times, baseline = values("time_to_target_s"), table["first"]
-    if seeds and table["target_accuracy"] is not None and first(times) is not None:
+    if seeds and target_of_all(table) is not None and first(times) is not None:
         if any(time == 0 for group in times.values() for time in group):
             return None  # ratios to 0 s mean nothing
         ends = [summary.get("elapsed_s") or 0.0 for group in runs.values() for summary in group]

@@ -78,5 +78,5 @@ def test_empty_comparisons_and_different_targets_are_rejected():
     for empty in ({}, {"a": []}):
         with pytest.raises(ConfigError, match="at least one run"):
             comparison(empty)
-    with pytest.raises(ConfigError, match="target_accuracy differs between runs"):
+    with pytest.raises(ConfigError, match="the target differs between runs"):
         comparison({"a": [summary(1, 1.0)], "b": [summary(1, 1.0, target=0.9)]})

@@ -167,6 +167,11 @@ def test_strategies_that_need_examples_say_so() -> None:
         predict(parse(clustered), quiet=True)
 
 
+def test_clients_do_not_train_on_their_own_test_sets() -> None:
+    data = {"source": "none", "clients": 4, "examples_per_client": 10, "client_test_share": 0.25}
+    assert counts(data) == [8, 8, 8, 8]  # 2.5 is rounded to the even number
+
+
 def test_sizes_of_a_million_clients_are_arrays() -> None:
     world = build_world(config({"source": "none", "clients": 200_000, "examples_per_client": [10, 100]}))
     sizes = np.array([client.num_examples for client in world.clients])

@@ -9,19 +9,24 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.metric import CLASSES, NUMBERS, TOKENS, Measure
-from fedtempo.record.recorder import EvaluationRow
 from fedtempo.runtime.patience import Patience, Plateau
+
+FURTHER = {
+    "f1-macro": Measure("f1-macro", "f1-macro", as_share=True),
+    "cost": Measure("cost", "cost", as_share=False, better="lower"),
+    "odd": Measure("odd", "odd", as_share=False, better=None),
+}
 
 
 def ends_at(
     accuracies: list[float], *, versions: list[int] | None = None, losses: list[float] | None = None, **patience: Any
 ) -> int | None:
     """Return the index of the evaluation at which patience runs out."""
-    plateau = Plateau(Patience(**patience), CLASSES)
+    plateau = Plateau(Patience(**patience), CLASSES, {})
     for i, accuracy in enumerate(accuracies):
         version = i if versions is None else versions[i]
-        row = EvaluationRow(10.0 * i, version, accuracy, 1.0 if losses is None else losses[i], None)
-        if plateau.add(row.time, row.version, row):
+        loss = 1.0 if losses is None else losses[i]
+        if plateau.add(10.0 * i, version, {"accuracy": accuracy, "loss": loss, "mae": None}):
             return i
     return None
 
@@ -60,38 +65,52 @@ def test_a_loss_improves_downwards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "measure", "row", "value"),
+    ("name", "measure", "values", "value"),
     [
-        ("accuracy", NUMBERS, EvaluationRow(0.0, 1, 0.25, 4.0, 1.5), 0.25),
-        ("r2", NUMBERS, EvaluationRow(0.0, 1, 0.25, 4.0, 1.5), 0.25),
-        ("rmse", NUMBERS, EvaluationRow(0.0, 1, 0.25, 4.0, 1.5), 2.0),
-        ("mae", NUMBERS, EvaluationRow(0.0, 1, 0.25, 4.0, 1.5), 1.5),
-        ("token_accuracy", TOKENS, EvaluationRow(0.0, 1, 0.25, 0.0, None), 0.25),
-        ("perplexity", TOKENS, EvaluationRow(0.0, 1, 0.25, 0.0, None), 1.0),
+        ("accuracy", NUMBERS, {"accuracy": 0.25, "loss": 4.0, "mae": 1.5}, 0.25),
+        ("r2", NUMBERS, {"accuracy": 0.25, "loss": 4.0, "mae": 1.5}, 0.25),
+        ("rmse", NUMBERS, {"accuracy": 0.25, "loss": 4.0, "mae": 1.5}, 2.0),
+        ("mae", NUMBERS, {"accuracy": 0.25, "loss": 4.0, "mae": 1.5}, 1.5),
+        ("token_accuracy", TOKENS, {"accuracy": 0.25, "loss": 0.0, "mae": None}, 0.25),
+        ("perplexity", TOKENS, {"accuracy": 0.25, "loss": 0.0, "mae": None}, 1.0),
+        ("f1-macro", CLASSES, {"accuracy": 0.25, "loss": 0.0, "mae": None, "f1-macro": 0.75}, 0.75),
     ],
 )
-def test_measures_by_task(name: str, measure: Measure, row: EvaluationRow, value: float) -> None:
-    plateau = Plateau(Patience(evaluations=1, measure=name), measure)
-    assert not plateau.add(row.time, row.version, row)
-    assert plateau.add(1.0, 2, row._replace(version=2))
+def test_measures_by_task(name: str, measure: Measure, values: dict[str, Any], value: float) -> None:
+    plateau = Plateau(Patience(evaluations=1, measure=name), measure, FURTHER)
+    assert not plateau.add(0.0, 1, values)
+    assert plateau.add(1.0, 2, values)
     assert plateau.reason.endswith(f"(best: {value:.4g} at 0 s)")
+
+
+def test_evaluations_without_the_measure_do_not_count() -> None:
+    plateau = Plateau(Patience(evaluations=2, measure="cost"), CLASSES, FURTHER)
+    costs = [8.0, None, 4.0, None, None, 5.0, None, 4.0]  # None: of an evaluation that did not measure it
+    ends = [plateau.add(float(i), i, {} if cost is None else {"cost": cost}) for i, cost in enumerate(costs)]
+    assert ends == [False] * 7 + [True]
+    assert plateau.reason == "cost did not improve in the last 2 evaluated versions (best: 4 at 2 s)"
+
+
+def test_which_values_are_better_must_be_known() -> None:
+    with pytest.raises(ConfigError, match=r"run\.patience\.measure = 'odd': it is not known which values are better"):
+        Plateau(Patience(evaluations=1, measure="odd"), CLASSES, FURTHER)
 
 
 def test_an_unknown_measure_is_named_with_those_that_exist() -> None:
     with pytest.raises(ConfigError) as caught:
-        Plateau(Patience(evaluations=1, measure="mea"), NUMBERS)
+        Plateau(Patience(evaluations=1, measure="mea"), NUMBERS, {})
     assert str(caught.value) == (
         "run.patience.measure = 'mea': these data have no such measure; did you mean 'mae'? "
         "(choose from loss, mae, r2, rmse)"
     )
     with pytest.raises(ConfigError, match=r"run\.patience\.measure = 'perplexity': these data have no such measure"):
-        Plateau(Patience(evaluations=1, measure="perplexity"), CLASSES)
+        Plateau(Patience(evaluations=1, measure="perplexity"), CLASSES, {})
 
 
 def test_the_reason_says_what_did_not_improve() -> None:
-    plateau = Plateau(Patience(evaluations=2, min_delta=0.01), CLASSES)
+    plateau = Plateau(Patience(evaluations=2, min_delta=0.01), CLASSES, {})
     for version, accuracy in enumerate([0.8, 0.805, 0.79]):
-        plateau.add(5.0 * version, version, EvaluationRow(0.0, version, accuracy, 1.0, None))
+        plateau.add(5.0 * version, version, {"accuracy": accuracy, "loss": 1.0, "mae": None})
     assert plateau.reason == (
         "accuracy did not improve by more than 0.01 in the last 2 evaluated versions (best: 0.8 at 0 s)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fedtempo.learning.networks import Mlp
 from fedtempo.learning.privacy import private_mean
 from fedtempo.learning.training import Training
 from fedtempo.record.result_store import ResultStore
-from fedtempo.runtime.executors import reusing
+from fedtempo.runtime.executors import On, reusing
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.inline import Inline
@@ -36,7 +37,11 @@ def job() -> Job:
 
 
 def recipes(common: bytes = b"c") -> Recipes:
-    return Recipes(common, lambda client: b"client %d" % client, b"test", b"data", lambda: b"code")
+    return Recipes(common, lambda client: b"client %d" % client, _tests, b"data", lambda: b"code")
+
+
+def _tests(on: On) -> bytes:
+    return f"examples of {on}".encode()
 
 
 def opened(folder: Path, make: Callable[..., Any] = Inline, common: bytes = b"c") -> Reusing:
@@ -198,12 +203,22 @@ def test_everything_that_decides_a_visit_is_in_its_key() -> None:
         base.train_rows(b"m", np.arange(3), 2, Training()),
         base.evaluate(b"m", None),
         base.evaluate(b"m", b"s"),
+        base.evaluate(b"m", None, "clients"),
+        base.evaluate(b"m", None, 0),
+        base.evaluate(b"m", None, 1),
+        *(replace(base, personalise=Training(lr=lr)).evaluate(b"m", None, 1) for lr in (0.1, 0.2)),
+        replace(base, tests=lambda on: b"others").evaluate(b"m", None),
     ]
     assert len(set(keys)) == len(keys)
     assert key() == key()
-    changed = Recipes(b"c", base.clients, b"test", b"data", lambda: b"other code")
+    changed = replace(base, users_code=lambda: b"other code")
     assert key(changed) == key()  # no setting names code of users
     assert key(changed, loss="module:loss") != key(loss="module:loss")
+    tuned = replace(base, personalise=Training())
+    assert tuned.evaluate(b"m", None) == base.evaluate(b"m", None)
+    assert tuned.evaluate(b"m", None, "clients") == base.evaluate(b"m", None, "clients")
+    others = replace(tuned, clients=lambda client: b"other examples")
+    assert others.evaluate(b"m", None, 1) != tuned.evaluate(b"m", None, 1)
 
 
 def test_everything_that_decides_a_call_at_the_server_is_in_its_key() -> None:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -37,6 +37,7 @@ class Metrics:
         self._staleness = Histogram("staleness", "Commits since a commit's base.", buckets=_STALENESS, **options)
         self._not_finite = Counter("evaluations_not_finite", "Evaluations whose loss is not finite.", **options)
         self._scores: list[Gauge] = []
+        self._metrics = Gauge("metric", "The latest evaluation by further measures (run.metrics).", ["name"], **options)
         self._bytes = Counter("bytes", "Bytes of models and examples.", ["direction"], **options)
         self._run: LiveFederation | None = None
         for name, meaning, value in (
@@ -64,6 +65,10 @@ class Metrics:
             self._not_finite.inc()
         for score in self._scores:
             score.set(accuracy)
+
+    def measured(self, time: float, version: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._metrics.labels(name).set(value)
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         self._bytes.labels("down").inc(down)

@@ -175,8 +175,8 @@ class EventLog:
                 result, models = _packed(answer.result)
                 failure = None if answer.failure is None else [answer.failure.kind, answer.failure.reason]
                 return ["answer", number, result, models, answer.refusal, answer.flaw, failure]
-            case OperationEnded(number, Evaluation(accuracy, loss, mae)):
-                return ["evaluation", number, *(encode(value, _no_model) for value in (accuracy, loss, mae))]
+            case OperationEnded(number, Evaluation() as evaluation):
+                return ["evaluation", number, *(encode(value, _no_model) for value in evaluation.as_values())]
             case OperationEnded(number, TrainingResult() as trained):
                 return ["trained", number, *_packed(trained)]
             case CallSent(number, name):

@@ -14,7 +14,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import train
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Evaluation, Vector
+from fedtempo.runtime.executors import Evaluation, On, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.inline import Inline, InlineModel
 from fedtempo.runtime.executors.job import Array, Job
@@ -56,8 +56,11 @@ class Server:
         """Return the location of a received model."""
         return self._arithmetic.place(received.read)
 
-    def evaluate(self, location: Any, state: None = None) -> PendingEvaluation:
-        """Start an evaluation; clients keep their own parts on their machines, so `state` is never given."""
+    def evaluate(self, location: Any, state: None = None, on: On = "test") -> PendingEvaluation:
+        """Start an evaluation on the server's test examples.
+
+        Clients keep their own parts and their examples on their machines, so `state` and `on` are never given.
+        """
         pending = PendingEvaluation(self, location)
         pending.operation.future.add_done_callback(lambda _: self.evaluated())
         return pending

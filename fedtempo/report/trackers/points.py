@@ -55,9 +55,10 @@ class Points:
     """Makes points from recorded events (implements `record.recorder.Observer`) and passes them to `take`.
 
     Each evaluation gives a point with the loss and the data's measures: accuracy; token_accuracy and perplexity; or r2,
-    rmse and mae. Values that are not finite are left out; from the first such loss on, not_finite counts them. Some
-    hundred times per run, a commit gives a point with the version, visits by outcome, the mean busy ratio so far, the
-    mean staleness since the last such point, and bytes moved.
+    rmse and mae. Further measures (`run.metrics`) have a point of their own. Values that are not finite are left out;
+    from the first such loss on, not_finite counts them. Some hundred times per run, a commit gives a point with the
+    version, visits by outcome, the mean busy ratio so far, the mean staleness since the last such point, and bytes
+    moved.
     """
 
     def __init__(
@@ -130,6 +131,11 @@ class Points:
         if self._not_finite:
             values["not_finite"] = self._not_finite
         self._take(Point(time, self._passed, {f"evaluation/{name}": value for name, value in values.items()}))
+
+    def measured(self, time: float, version: int, values: Mapping[str, float]) -> None:
+        finite = {f"evaluation/{name}": value for name, value in values.items() if math.isfinite(value)}
+        if finite:
+            self._take(Point(time, self._passed, finite))
 
     def traffic(self, down: int, up: int, relay: int) -> None:
         moved = self._moved

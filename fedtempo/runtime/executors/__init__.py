@@ -7,8 +7,8 @@ reference to the location is gone. Operations in progress keep their inputs. Loc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
+On = Literal["test", "clients"] | int
+"""What a model is evaluated on: the test set, all clients' own test sets in one pass, or those of one client."""
 
 
 class Pending(Protocol[T_co]):
@@ -70,11 +72,22 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Means over test examples, see `fedtempo.learning.evaluation`. mae: for numeric labels, else None."""
+    """Means over test examples, see `fedtempo.learning.evaluation`. mae: for numeric labels, else None.
+
+    metrics: further metrics (`run.metrics`), as `learning.metrics.Metrics.of` returns them. clients: of an evaluation
+    on clients' own test sets, the means over each client's examples, (clients, 2 or 3).
+    """
 
     accuracy: float
     loss: float
     mae: float | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    clients: np.ndarray[Any, Any] | None = field(default=None, compare=False)
+
+    def as_values(self) -> tuple[Any, ...]:
+        """Return the fields for a journal: those before `metrics`, and the others if there are any."""
+        more = (dict(self.metrics), self.clients) if self.metrics or self.clients is not None else ()
+        return (self.accuracy, self.loss, self.mae, *more)
 
 
 class Evaluator(Protocol):
@@ -85,10 +98,11 @@ class Evaluator(Protocol):
         """False if models are empty and nothing is computed."""
         ...
 
-    def evaluate(self, location: Any, state: Any = None) -> Pending[Evaluation]:
+    def evaluate(self, location: Any, state: Any = None, on: On = "test") -> Pending[Evaluation]:
         """Start evaluating the model at `location`; visits have priority.
 
-        state: location of what a client keeps, whose local values the model gets (default: the first values).
+        state: location of what a client keeps, whose local values the model gets (default: the first values). on: the
+        examples; a client's number stands for its own, before which the model is tuned if the run personalises.
         """
         ...
 

@@ -18,16 +18,17 @@ from torch import Tensor
 
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.learning.course import statistics
-from fedtempo.learning.evaluation import combine
+from fedtempo.learning.evaluation import Part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import check_labels
 from fedtempo.learning.numerics import fixed_device_numerics, fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, On, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.cards import described, device_memory, find_device
-from fedtempo.runtime.executors.job import Job, labels_of
+from fedtempo.runtime.executors.job import Array, Job, labels_of
 from fedtempo.runtime.executors.resident import Recordings, Resident
+from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.screening import flaw_in, is_finite
 from fedtempo.runtime.executors.streams import CudaStream, HostStream, Mark, Stream
 
@@ -149,6 +150,8 @@ class OnDevice:
             raise ConfigError(f"executor.streams = {streams}: must be at least 1")
         if job.compression is not None:
             raise ConfigError(f"executor.device = {device!r}: server.compression works on a CPU only; use 'cpu'")
+        if job.personalise is not None:
+            raise ConfigError(f"executor.device = {device!r}: run.personalise works on a CPU only; use 'cpu'")
         self._device = find_device(device)
         self._make_stream = make_stream or self._new_stream
         self.failure = job.failure
@@ -159,16 +162,20 @@ class OnDevice:
             model = job.model(self._device)
             self._initial = DeviceModel(model.sent.clone())
             self._examples = Examples(job.x, job.y, model.channels_last, device=self._device)
-            self._test = Examples(job.test_x, job.test_y, model.channels_last, device=self._device)
+            tests: dict[On, tuple[Array, Array]] = {"test": (job.test_x, job.test_y)}
+            if job.client_tests is not None:
+                tests["clients"] = job.client_tests.x, job.client_tests.y
+            self._tests_on = {
+                on: Examples(x, y, model.channels_last, device=self._device) for on, (x, y) in tests.items()
+            }
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
         self.sections, self.naming = model.sections, model.naming
         if self.sections.local:
             raise _keeps_nothing(device, f"{self.sections.local} of the model's numbers stay at the clients")
         self._fixed: Vector = model.vector[self.sections.moving :].cpu().numpy().copy()
         self._residents: list[Resident] = []
-        self._tester = Resident(
-            self._make_stream(False), model, self._examples, self._test, self._recordings, job.test_parts, job.augment
-        )
+        self._scoring = Scoring(job)
+        self._tester = Resident(self._make_stream(False), model, self._examples, self._recordings, job.augment)
         self._visits: deque[weakref.ref[_Operation[Trained]]] = deque()
         self._tests: deque[weakref.ref[_Operation[Evaluation]]] = deque()
         self._running: deque[tuple[_Operation[Any], Resident]] = deque()
@@ -236,12 +243,18 @@ class OnDevice:
 
         return self._submit(self._visits, location, begin)
 
-    def evaluate(self, location: DeviceModel, state: Any = None) -> _Operation[Evaluation]:
+    def evaluate(self, location: DeviceModel, state: Any = None, on: On = "test") -> _Operation[Evaluation]:
+        gathers = self._scoring.gathers if on == "test" else "scores"
+
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
-            outcome, mark = resident.evaluate(location.vector)
+            results, mark = resident.evaluate(location.vector, self._tests_on[on], self._scoring.parts(on), gathers)
 
             def complete() -> Evaluation:
-                return Evaluation(*combine(outcome.tolist(), len(self._test)))
+                parts = [
+                    Part(tuple(sums.tolist()), None if gathered is None else gathered.numpy())
+                    for sums, gathered in results
+                ]
+                return self._scoring.evaluation(parts, on)
 
             return mark, complete
 
@@ -365,15 +378,7 @@ class OnDevice:
         if len(self._residents) < self._streams and (free is None or load[id(free)]):
             with device_memory():
                 model = self._job.model(self._device)
-            free = Resident(
-                self._make_stream(True),
-                model,
-                self._examples,
-                self._test,
-                self._recordings,
-                self._job.test_parts,
-                self._job.augment,
-            )
+            free = Resident(self._make_stream(True), model, self._examples, self._recordings, self._job.augment)
             self._residents.append(free)
             load[id(free)] = 0
             self._settle()

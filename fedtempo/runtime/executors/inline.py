@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from fedtempo.errors import FedtempoError
-from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, On, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
 from fedtempo.runtime.executors.job import Answer, Job, Trainer
+from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.states import State, States
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Inline:
         self._trainer = Trainer(job, model)
         self._initial = InlineModel(model.sent.numpy().copy())
         self.sections, self._fixed = model.sections, model.vector[model.sections.moving :].numpy().copy()
-        self._test_size, self._parts, self.naming = len(job.test_x), job.test_parts, model.naming
+        self._scoring, self.naming = Scoring(job), model.naming
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
         self._states = States()
 
@@ -111,11 +111,12 @@ class Inline:
 
         return Deferred(operation, self._failure)
 
-    def evaluate(self, location: InlineModel, state: State | None = None) -> Deferred[Evaluation]:
+    def evaluate(self, location: InlineModel, state: State | None = None, on: On = "test") -> Deferred[Evaluation]:
         def operation() -> Evaluation:
-            size, kept = self._test_size, None if state is None else self.state(state)
-            results = [self._trainer.evaluate_part(location.vector, start, stop, kept) for start, stop in self._parts]
-            return Evaluation(*combine(results, size))
+            kept = None if state is None else self.state(state)
+            batches = self._scoring.parts(on)
+            results = [self._trainer.evaluate_part(location.vector, *batch, kept, on) for batch in batches]
+            return self._scoring.evaluation(results, on)
 
         return Deferred(operation, self._failure)
 

@@ -13,12 +13,13 @@ from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
-from fedtempo.learning.evaluation import BATCH, evaluate_part, parts
+from fedtempo.learning.evaluation import BATCH, Part, evaluate_part, parts
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.exchange import EVERYTHING, Exchange
 from fedtempo.learning.kept import Kept
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
+from fedtempo.learning.metrics import Asked, Metrics
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.procedures import make_visit
@@ -26,7 +27,7 @@ from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
 from fedtempo.parts.user_code import described
-from fedtempo.runtime.executors import Rows, Vector
+from fedtempo.runtime.executors import On, Rows, Vector
 from fedtempo.runtime.executors.screening import NOT_FINITE, flaw_in, is_finite
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.transfers import transfers_of
@@ -37,6 +38,15 @@ Answer = tuple[dict[str, float], str | None]
 
 
 @dataclass(frozen=True, eq=False)
+class ClientTests:
+    """The clients' own test sets: x, y (n, ...), of all clients in order; ends (clients,): where each one's end."""
+
+    x: Array
+    y: Array
+    ends: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Job:
     """One run's network and data.
 
@@ -44,7 +54,9 @@ class Job:
     numbers of x; a row may belong to several clients. test_x, test_y: test examples. seed: of the run, for all random
     draws. faults: faults of clients' updates. augment: module:function that changes each training batch, see
     `Augmentation`. evaluation_batch: test examples that are evaluated at once. initial: the initial model's state, or
-    part of it; the rest is random. exchange: which part of the network travels. compression: of transfers.
+    part of it; the rest is random. exchange: which part of the network travels. compression: of transfers. metrics:
+    further ones of the test examples. client_tests: the clients' own test sets. personalise: the training that tunes a
+    model to a client before it is evaluated on the client's own.
     """
 
     network: Network
@@ -61,6 +73,9 @@ class Job:
     initial: InitialState | None = None
     exchange: Exchange = EVERYTHING
     compression: CompressionSettings | None = None
+    metrics: tuple[Asked, ...] = ()
+    client_tests: ClientTests | None = None
+    personalise: Training | None = None
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
@@ -130,7 +145,19 @@ class PackedJob:
         """Return the job with its arrays, which are not copied."""
         x, test_x = (np.moveaxis(arrays[name], -1, 1) if self.moved else arrays[name] for name in ("x", "test_x"))
         clients = np.split(arrays["rows"], arrays["ends"][:-1])
-        return replace(self.job, x=x, y=arrays["y"], clients=clients, test_x=test_x, test_y=arrays["test_y"])
+        tests = None
+        if "client_x" in arrays:
+            client_x = np.moveaxis(arrays["client_x"], -1, 1) if self.moved else arrays["client_x"]
+            tests = ClientTests(client_x, arrays["client_y"], arrays["client_ends"])
+        return replace(
+            self.job,
+            x=x,
+            y=arrays["y"],
+            clients=clients,
+            test_x=test_x,
+            test_y=arrays["test_y"],
+            client_tests=tests,
+        )
 
 
 def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
@@ -147,8 +174,16 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
         "test_x": test_x,
         "test_y": labels_of(job.test_y),
     }
+    if (tests := job.client_tests) is not None:
+        client_x = _single_precision(tests.x)
+        arrays |= {
+            "client_x": np.moveaxis(client_x, 1, -1) if channels_last else client_x,
+            "client_y": labels_of(tests.y),
+            "client_ends": tests.ends,
+        }
     empty: Array = np.empty(0)
-    return PackedJob(replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty), channels_last), arrays
+    alone = replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty, client_tests=None)
+    return PackedJob(alone, channels_last), arrays
 
 
 def labels_of(array: Array) -> Array:
@@ -170,6 +205,9 @@ class Trainer:
         self._augment = job.augmentation()
         self._examples = Examples(job.x, job.y, model.channels_last)
         self._test = Examples(job.test_x, job.test_y, model.channels_last)
+        self._gathers = Metrics(job.metrics, job.n_classes).gathers
+        tests = job.client_tests
+        self._client_tests = None if tests is None else Examples(tests.x, tests.y, model.channels_last)
 
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
         """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
@@ -247,9 +285,23 @@ class Trainer:
         np.copyto(out, self.model.sent.numpy())
         return statistics
 
-    def evaluate_part(self, vector: Vector, start: int, stop: int, state: bytes | None = None) -> tuple[float, ...]:
-        """See `fedtempo.learning.evaluation.evaluate_part`. state: of the client whose local values to use."""
+    def evaluate_part(self, vector: Vector, start: int, stop: int, state: bytes | None = None, on: On = "test") -> Part:
+        """Evaluate one batch, see `fedtempo.learning.evaluation.Part`; for a single client, its whole test set.
+
+        state: of the client whose local values to use. on: see `Evaluator.evaluate`.
+        """
         self.model.local = Kept.decoded(state, self.model.sections.local).local
-        self.model.load(vector)
+        if isinstance(on, int) and self._job.personalise is not None:
+            rng = keyed_generator(self._job.seed, "personalise", on)
+            train(self.model, self._examples, self._job.personalise, rng, vector, self._job.clients[on], self._augment)
+        else:
+            self.model.load(vector)
         self.model.local = None
-        return evaluate_part(self.model, self._test, start, stop)
+        if on == "test":
+            return evaluate_part(self.model, self._test, start, stop, self._gathers)
+        assert self._client_tests is not None
+        if on == "clients":
+            return evaluate_part(self.model, self._client_tests, start, stop, "scores")
+        batches = [(start + a, start + b) for a, b in parts(stop - start, self._job.evaluation_batch)]
+        results = [evaluate_part(self.model, self._client_tests, *batch).sums for batch in batches]
+        return Part(tuple(map(sum, zip(*results, strict=True))))

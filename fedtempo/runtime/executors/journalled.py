@@ -27,7 +27,7 @@ import numpy as np
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
-from fedtempo.runtime.executors import Carried, Evaluation, Executor, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, Executor, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
@@ -166,9 +166,14 @@ class Journalled:
             lambda held: self._executor.train_rows(held, rows, visit, training),
         )
 
-    def evaluate(self, location: Location, state: Location | None = None) -> Pending[Evaluation]:
+    def evaluate(self, location: Location, state: Location | None = None, on: On = "test") -> Pending[Evaluation]:
         locations = [location] if state is None else [location, state]
-        return self._submit("evaluate", [], locations, self._executor.evaluate)
+        arguments = [] if on == "test" else [on]
+
+        def start(held: Any, kept: Any = None) -> Pending[Evaluation]:
+            return self._executor.evaluate(held, kept, on)
+
+        return self._submit("evaluate", arguments, locations, start)
 
     def apply(
         self,
@@ -313,7 +318,7 @@ class Journalled:
                 more = (answer.state, answer.sent) if answer.state is not None or answer.sent else ()
                 out = encode((answer.location, answer.statistics, answer.flaw, *more), model)
             elif isinstance(answer, Evaluation):
-                out = encode((answer.accuracy, answer.loss, answer.mae), model)
+                out = encode(answer.as_values(), model)
             else:
                 out = encode(answer, model)
         except TypeError as error:

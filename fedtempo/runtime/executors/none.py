@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtempo.learning.naming import Naming
 from fedtempo.learning.sections import Sections
-from fedtempo.runtime.executors import Carried, Evaluation, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, On, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class NoTraining:
     def train_rows(self, location: Empty, rows: Rows, visit: int, training: Training) -> Done[Trained]:
         return self._trained
 
-    def evaluate(self, location: Empty, state: Any = None) -> Done[Evaluation]:
+    def evaluate(self, location: Empty, state: Any = None, on: On = "test") -> Done[Evaluation]:
         return self._evaluation
 
     def apply(

@@ -13,12 +13,13 @@ import numpy as np
 
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.parts.plugins import search_path
-from fedtempo.runtime.executors import Carried, Vector
+from fedtempo.runtime.executors import Carried, On, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Answer, Job, pack
 from fedtempo.runtime.executors.ray_actor import Actor, computing_versions
 from fedtempo.runtime.executors.ray_models import Location, Parameters, Recipe
 from fedtempo.runtime.executors.ray_session import Session
+from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.states import State
 from fedtempo.runtime.executors.workers import CarriedTask, Task, Worker, Workers
 
@@ -95,7 +96,7 @@ class OnRay(Workers[_Actor]):
         resources: Mapping[str, float] | None = None,
     ) -> None:
         model = job.model()
-        super().__init__(model, job.test_parts)
+        super().__init__(model, Scoring(job))
         self._session = session = Session(address, workers and workers * num_cpus)
         self._ray = session.ray
         self._starting: dict[Any, _Actor] = {}
@@ -163,8 +164,8 @@ class OnRay(Workers[_Actor]):
             if model.recipe is not None:
                 model.ref = None
 
-    def _new_test(self, location: Location, start: int, stop: int, state: State | None) -> Task:
-        return Task("evaluate", (location.parameters, None, start, stop, state), (location, state))
+    def _new_test(self, location: Location, start: int, stop: int, state: State | None, on: On) -> Task:
+        return Task("evaluate", (location.parameters, None, start, stop, state, on), (location, state))
 
     def _store(self, vector: Vector) -> Location:
         parameters = Parameters(self._ray.put(np.asarray(vector, dtype=np.float32)))
@@ -253,8 +254,8 @@ class OnRay(Workers[_Actor]):
             return
         method = getattr(worker.handle, task.name)
         if trained is None:
-            start, stop, state = arguments
-            answer = method.remote(source.ref, start, stop, None if state is None else state.read())
+            start, stop, state, on = arguments
+            answer = method.remote(source.ref, start, stop, None if state is None else state.read(), on)
         else:
             if task.name == "train_carried":
                 arguments = [*arguments[:-1], *arguments[-1].message()]

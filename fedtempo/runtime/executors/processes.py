@@ -16,9 +16,10 @@ import numpy as np
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.training import Training
 from fedtempo.parts.machine import usable_cpus
-from fedtempo.runtime.executors import Carried, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Job, pack
+from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.shared import Segment, Slot, SlotPool, place, segment_prefix
 from fedtempo.runtime.executors.states import State
 from fedtempo.runtime.executors.worker import work
@@ -57,7 +58,7 @@ class Processes(Workers[_Process]):
         if method not in methods:
             raise ConfigError(f"executor.start_method = {method!r}: this system supports {', '.join(methods)}")
         model = job.model()
-        super().__init__(model, job.test_parts)
+        super().__init__(model, Scoring(job))
         self._number = 0
         self._started = 0
         prefix = segment_prefix()
@@ -141,8 +142,8 @@ class Processes(Workers[_Process]):
         used = (location, out, before, state, *carried.payload, *sent)
         return CarriedTask(Task("train_carried", message, used), out, state, sent)
 
-    def _new_test(self, location: Slot, start: int, stop: int, state: State | None) -> Task:
-        message = (location.number, start, stop, self.states.portable(state))
+    def _new_test(self, location: Slot, start: int, stop: int, state: State | None, on: On) -> Task:
+        message = (location.number, start, stop, self.states.portable(state), on)
         return Task("evaluate", message, (location, state))
 
     def _store(self, vector: Vector) -> Slot:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from fedtempo.learning.evaluation import Part
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import add_folder
 from fedtempo.record.folder import versions
-from fedtempo.runtime.executors import Vector
+from fedtempo.runtime.executors import On, Vector
 from fedtempo.runtime.executors.job import Answer, Array, PackedJob, Trainer
 
 
@@ -62,9 +63,10 @@ class Actor:
             )
         return out, (answer, state, sent)
 
-    def evaluate(self, vector: Vector, start: int, stop: int, state: bytes | None = None) -> tuple[float, ...]:
+    def evaluate(self, vector: Vector, start: int, stop: int, state: bytes | None, on: On) -> Part:
+        """Evaluate one batch; see `Trainer.evaluate_part`."""
         with self._reported_errors(), fixed_numerics():
-            return self._trainer.evaluate_part(vector, start, stop, state)
+            return self._trainer.evaluate_part(vector, start, stop, state, on)
 
     def _trained(self, train: Callable[..., Answer], received: Vector, *visit: Any) -> tuple[Vector, Answer]:
         out = np.empty_like(received)

@@ -20,7 +20,7 @@ import numpy as np
 from fedtempo.federation import Model
 from fedtempo.learning.privacy import private_mean
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Carried, Rows
+from fedtempo.runtime.executors import Carried, On, Rows
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.handles import ServerCall
 
@@ -40,15 +40,18 @@ class Recipes:
     """Makes the keys of one run's operations.
 
     common: hash of everything besides an operation's arguments that decides bits: network, seed, code, versions,
-    processor. clients(client): hash of its examples. test: hash of the test examples and of how they are batched.
-    data: hash of all training examples. users_code(): hash of the code of users, which settings of a visit may name.
+    processor. clients(client): hash of its examples. tests(on): hash of the test examples that a model is evaluated on,
+    of how they are batched, and of what is computed from them. data: hash of all training examples. users_code(): hash
+    of the code of users, which settings of a visit may name. personalise: the training that tunes a model to a client
+    before it is evaluated on the client's own test set.
     """
 
     common: bytes
     clients: Callable[[int], bytes]
-    test: bytes
+    tests: Callable[[On], bytes]
     data: bytes
     users_code: Callable[[], bytes]
+    personalise: Training | None = None
 
     def train(
         self, model: Key, client: int, visit: int, training: Training, carried: Carried | None, others: Sequence[Key]
@@ -67,8 +70,11 @@ class Recipes:
         chosen = hashlib.sha256(np.ascontiguousarray(rows, dtype="<i8").data).digest()
         return self._key(b"train_rows", [self.data, chosen, b"%d" % visit, self._settings(training)], [model])
 
-    def evaluate(self, model: Key, state: Key | None) -> Key:
-        return self._key(b"evaluate", [self.test], [model] if state is None else [model, state])
+    def evaluate(self, model: Key, state: Key | None, on: On = "test") -> Key:
+        what = [encoded(on), self.tests(on)]
+        if isinstance(on, int) and self.personalise is not None:
+            what += [self.clients(on), self._settings(self.personalise)]
+        return self._key(b"evaluate", what, [model] if state is None else [model, state])
 
     def apply(
         self, function: Callable[..., Any], models: Sequence[Key], statistics: Statistics | None, sources: Sequence[Key]

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.course import Course, pieces
-from fedtempo.learning.evaluation import sums
+from fedtempo.learning.evaluation import outcome
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import batches
+from fedtempo.learning.metrics import Gathers
 from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.recordable import obstacle
 from fedtempo.learning.state import FlatModel
@@ -106,24 +107,20 @@ class _Recorded:
 
 
 class Resident:
-    """One model in one stream. examples, test and recordings are shared by all streams of the device."""
+    """One model in one stream. examples and recordings are shared by all streams of the device."""
 
     def __init__(
         self,
         stream: Stream,
         model: FlatModel,
         examples: Examples,
-        test: Examples,
         recordings: Recordings,
-        parts: Sequence[tuple[int, int]],
         augment: str | None = None,
     ) -> None:
-        """parts: the batches of evaluations, as (start, stop). augment: the user's function that changes each training
-        batch (`data.augment`), which is never recorded.
-        """
+        """augment: the user's function that changes each training batch (`data.augment`), which is never recorded."""
         self.stream = stream
         self._augment = None if augment is None else Augmentation(augment)
-        self._model, self._examples, self._test, self._parts = model, examples, test, parts
+        self._model, self._examples = model, examples
         self._recordings = recordings
         self._courses: OrderedDict[Training, _Recorded] = OrderedDict()
 
@@ -152,12 +149,21 @@ class Resident:
             outcome = self.stream.fetched(course.outcome())
             return Started(self._model.sent.clone(), outcome, len(order), self.stream.mark())
 
-    def evaluate(self, received: Tensor) -> tuple[Tensor, Mark]:
-        """Start an evaluation; the result has a row per part (`evaluation.evaluate_part`), valid after the mark."""
+    def evaluate(
+        self, received: Tensor, test: Examples, batches: Sequence[tuple[int, int]], gathers: Gathers
+    ) -> tuple[list[tuple[Tensor, Tensor | None]], Mark]:
+        """Start an evaluation on these batches of `test`, as (start, stop).
+
+        The results (`evaluation.outcome`) are in this process's memory, and valid after the mark.
+        """
         with self.stream.active():
             self._model.load(received)
-            results = [sums(self._model, self._test, start, stop) for start, stop in self._parts]
-            return self.stream.fetched(torch.stack(results)) if results else torch.empty(0, 2), self.stream.mark()
+            results = [outcome(self._model, test, start, stop, gathers) for start, stop in batches]
+            if results:
+                sums = self.stream.fetched(torch.stack([each for each, _ in results]))
+                gathered = [None if each is None else self.stream.fetched(each) for _, each in results]
+                return list(zip(sums, gathered, strict=True)), self.stream.mark()
+            return [], self.stream.mark()
 
     def _recorded(self, training: Training, batch: Tensor) -> tuple[_Recorded, bool]:
         """Return the course for a visit, and whether it is recorded. batch: rows of the visit's first batch."""

@@ -15,14 +15,14 @@ import json
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from fedtempo.errors import RunError
 from fedtempo.record.result_store import Content, ResultStore, Stored
-from fedtempo.runtime.executors import Carried, Evaluation, Executor, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, Executor, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, read_only, whole
 from fedtempo.runtime.executors.codec import decode, encode
 from fedtempo.runtime.executors.none import Done
@@ -189,18 +189,20 @@ class Reusing:
 
         return self._submit(what, inputs, begin, finish)
 
-    def evaluate(self, location: Known, state: Known | None = None) -> Pending[Evaluation]:
-        key = self._recipes.evaluate(location.sha256, None if state is None else state.sha256)
+    def evaluate(self, location: Known, state: Known | None = None, on: On = "test") -> Pending[Evaluation]:
+        key = self._recipes.evaluate(location.sha256, None if state is None else state.sha256, on)
         if (stored := self._found("evaluations", key)) is not None:
             return Done(Evaluation(*decode(json.loads(stored.answer), [])))
 
         def finish(evaluation: Evaluation) -> Evaluation:
-            values = [getattr(evaluation, field.name) for field in fields(evaluation)]
-            self._add(key, encode(values, _no_model), [])
+            self._add(key, encode(evaluation.as_values(), _no_model), [])
             return evaluation
 
+        def begin(executor: Executor, held: Any, kept: Any = None) -> Pending[Evaluation]:
+            return executor.evaluate(held, kept, on)
+
         inputs = [location] if state is None else [location, state]
-        return self._submit("evaluations", inputs, lambda executor, *held: executor.evaluate(*held), finish)
+        return self._submit("evaluations", inputs, begin, finish)
 
     def apply(
         self,

@@ -12,8 +12,10 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from fedtempo.learning.evaluation import Part
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
+from fedtempo.runtime.executors import On
 from fedtempo.runtime.executors.job import Answer, PackedJob, Trainer
 from fedtempo.runtime.executors.shared import Placement, Segment, Slots
 from fedtempo.runtime.executors.states import SMALL, write_state
@@ -92,9 +94,9 @@ def _train_carried(
 
 
 def _evaluate_part(
-    trainer: Trainer, slots: Slots, slot: int, start: int, stop: int, state: bytes | str | None
-) -> tuple[float, ...]:
-    return trainer.evaluate_part(slots.view(slot), start, stop, read(state))
+    trainer: Trainer, slots: Slots, slot: int, start: int, stop: int, state: bytes | str | None, on: On
+) -> Part:
+    return trainer.evaluate_part(slots.view(slot), start, stop, read(state), on)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {

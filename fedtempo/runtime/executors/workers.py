@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from fedtempo.errors import FedtempoError, WorkerError
-from fedtempo.learning.evaluation import combine
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
-from fedtempo.runtime.executors import Carried, Evaluation, Pending, Rows, Trained, Vector
+from fedtempo.runtime.executors import Carried, Evaluation, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, apply, read_only, whole
+from fedtempo.runtime.executors.scoring import Scoring
 from fedtempo.runtime.executors.states import State, States
 
 _AHEAD = 2
@@ -100,16 +100,20 @@ class _CarriedVisit:
 
 
 class _Test:
-    """Pending evaluation, with one task per part of the test set."""
+    """Pending evaluation, with one task per batch."""
 
-    __slots__ = ("_executor", "_size", "_tasks")
+    __slots__ = ("_executor", "_on", "_result", "_tasks")
 
-    def __init__(self, executor: Workers[Any], tasks: Sequence[Task], size: int) -> None:
-        self._executor, self._tasks, self._size = executor, tasks, size
+    def __init__(self, executor: Workers[Any], tasks: Sequence[Task], on: On) -> None:
+        self._executor, self._tasks, self._on = executor, tasks, on
+        self._result: Evaluation | None = None
 
     def result(self) -> Evaluation:
         self._executor.finish(self._tasks)
-        return Evaluation(*combine([task.answer for task in self._tasks], self._size))
+        if self._result is None:
+            self._result = self._executor.scoring.evaluation([task.answer for task in self._tasks], self._on)
+            self._tasks = ()
+        return self._result
 
     def done(self) -> bool:
         return self._executor.are_done(self._tasks)
@@ -131,12 +135,12 @@ class Workers(ABC, Generic[W]):
     _close: weakref.finalize[Any, Any]
     """Ends the workers and frees the memory."""
 
-    def __init__(self, model: FlatModel, test_parts: Sequence[tuple[int, int]]) -> None:
-        """model: the initial one. test_parts: see `Job`."""
+    def __init__(self, model: FlatModel, scoring: Scoring) -> None:
+        """model: the initial one."""
         self.size_bytes, self.base_bytes, self.vector_bytes = model.size_bytes, model.base_bytes, model.vector_bytes
         self.states = States()
         self.sections, self.naming, self._size = model.sections, model.naming, model.sections.moving
-        self._test_parts, self._test_size = test_parts, test_parts[-1][1] if test_parts else 0
+        self.scoring = scoring
         self._fixed: Vector = model.vector[model.sections.moving :].numpy().copy()
         self._visits: deque[weakref.ref[Task]] = deque()
         self._tests: deque[weakref.ref[Task]] = deque()
@@ -161,7 +165,8 @@ class Workers(ABC, Generic[W]):
         """Return the task of a visit to a client that keeps something. arguments: client, visit and training."""
 
     @abstractmethod
-    def _new_test(self, location: Any, start: int, stop: int, state: State | None) -> Task: ...
+    def _new_test(self, location: Any, start: int, stop: int, state: State | None, on: On) -> Task:
+        """Return the task "evaluate" of one batch, see `Trainer.evaluate_part`."""
 
     @abstractmethod
     def _store(self, vector: Vector) -> Any:
@@ -206,12 +211,12 @@ class Workers(ABC, Generic[W]):
         self._pump(0)
         return _Visit(self, task, out)
 
-    def evaluate(self, location: Any, state: State | None = None) -> Pending[Evaluation]:
+    def evaluate(self, location: Any, state: State | None = None, on: On = "test") -> Pending[Evaluation]:
         self._must_be_open()
-        tasks = [self._new_test(location, start, stop, state) for start, stop in self._test_parts]
+        tasks = [self._new_test(location, start, stop, state, on) for start, stop in self.scoring.parts(on)]
         self._tests.extend(weakref.ref(task) for task in tasks)
         self._pump(0)
-        return _Test(self, tasks, self._test_size)
+        return _Test(self, tasks, on)
 
     def apply(
         self,

@@ -80,6 +80,8 @@ def gather(
     horizon_s = base.run.horizon
     if horizon_s is None:
         raise ConfigError("run.horizon is missing: advice compares what strategies reach within it")
+    if (goal := base.run.goal) is not None and goal.name != "accuracy":
+        raise ConfigError(f"run.target = {base.run.target}: advice compares times to an accuracy; set target_accuracy")
     short_s = SHORT * horizon_s if short_s is None else short_s
     if not 0 < short_s <= horizon_s:
         raise ConfigError(f"a short training of {short_s:g} s: must be above 0 and at most run.horizon = {horizon_s:g}")
@@ -90,7 +92,7 @@ def gather(
     effort = _affordable(base, candidates, budget, short_s, workers)
     seeds = tuple(base.run.seed + i for i in range(effort.seeds))
     setting = Setting(
-        base.run.target_accuracy,
+        None if goal is None else goal.value,
         horizon_s,
         short_s,
         seeds,
@@ -186,7 +188,7 @@ def short(config: Config, changes: Changes, short_s: float, seed: int) -> Config
     common: Changes = {
         "run.horizon": short_s,
         "run.evaluate_every": min(config.run.evaluate_every, short_s / _LEAST_EVALUATIONS),
-        "run.stop_at_target": config.run.target_accuracy is not None,
+        "run.stop_at_target": config.run.goal is not None,
         "run.record": "all",
         "run.seed": seed,
         "executor.kind": "inline",

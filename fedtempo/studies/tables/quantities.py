@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.record.metric import Measure, measure_of
+from fedtempo.record.fairness import MODELS, measures_of
+from fedtempo.record.metric import Measure, measure_of, metrics_of, target_of
 from fedtempo.report import words
 from fedtempo.studies.tables.runs import TableRun
 
 Summary = Mapping[str, Any]
 
 _SCORES = ("final_accuracy", "best_accuracy")
+_BETTER: dict[str, Literal["low", "high"]] = {"lower": "low", "higher": "high"}
+_GIVEN = ("seed", "target_accuracy", "target.value")
+"""Numbers of summaries that are settings."""
+
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -58,7 +63,7 @@ def quantity(name: str, runs: Sequence[TableRun]) -> Quantity | None:
 
 def default_quantities(runs: Sequence[TableRun]) -> list[str]:
     """Return the names of the quantities that a table shows unless told otherwise."""
-    aims = any(run.summary["target_accuracy"] is not None for run in runs)
+    aims = any(target_of(run.summary) is not None for run in runs)
     trained = any(run.summary["final_accuracy"] is not None for run in runs)
     return [*(["time_to_target"] if aims else []), *(["final_accuracy"] if trained else ["busy_ratio"]), "bytes"]
 
@@ -72,9 +77,11 @@ def known(runs: Sequence[TableRun]) -> dict[str, Quantity]:
     """Return the quantities with titles and units, by name, of runs with the same task."""
     first = runs[0].summary
     measure = measure_of(first.get("data"))
-    targets = {run.summary["target_accuracy"] for run in runs} - {None}
-    level = f" {words.level(targets.pop(), measure)}" if len(targets) == 1 else " target"
+    targets = {target for run in runs if (target := target_of(run.summary)) is not None}
+    shared = targets.pop() if len(targets) == 1 else None
+    level = " target" if shared is None else f" {words.level(shared.value, shared.measure)}"
     listed = [
+        *_further(runs),
         Quantity("time_to_target", f"time to{level}", _path("time_to_target_s"), "s", better="low", late=True),
         Quantity(
             "first_time_at_target", f"first at{level}", _path("first_time_at_target_s"), "s", better="low", late=True
@@ -100,9 +107,21 @@ def known(runs: Sequence[TableRun]) -> dict[str, Quantity]:
     return {each.name: each for each in listed}
 
 
+def _further(runs: Sequence[TableRun]) -> list[Quantity]:
+    """Return the further measures of runs (`run.metrics`, statistics over clients) at the last evaluation, by name."""
+    found: dict[str, Quantity] = {}
+    for run in runs:
+        for name, measure in metrics_of({"metrics": run.summary.get("measures")}).items():
+            found[name] = _measured(name, measure.name, measure, ("metrics", name, "final"))
+        for kind in MODELS:
+            for statistic, measure in measures_of(run.summary, kind).items():
+                found[measure.key] = _measured(measure.key, measure.name, measure, ("clients", kind, statistic))
+    return list(found.values())
+
+
 def leaves(runs: Sequence[TableRun]) -> dict[str, None]:
     """Return the dotted paths of all numbers in the runs' summaries, in order."""
-    return {path: None for run in runs for path in _numbers(run.summary) if path not in ("seed", "target_accuracy")}
+    return {path: None for run in runs for path in _numbers(run.summary) if path not in _GIVEN}
 
 
 def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -114,13 +133,17 @@ def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _score(name: str, which: str, measure: Measure) -> Quantity:
-    title = f"{which} {measure.name}"
+    return _measured(name, f"{which} {measure.name}", measure, (name,))
+
+
+def _measured(name: str, title: str, measure: Measure, path: Sequence[str]) -> Quantity:
+    better = None if measure.better is None else _BETTER[measure.better]
     if measure.as_share:
-        return _share(name, title, name, "high")
-    return Quantity(name, title, _path(name), digits=3, better="high")
+        return _share(name, title, path, better)
+    return Quantity(name, title, _path(path), digits=3, better=better)
 
 
-def _share(name: str, title: str, path: str, better: Literal["low", "high"]) -> Quantity:
+def _share(name: str, title: str, path: str | Sequence[str], better: Literal["low", "high"] | None) -> Quantity:
     return Quantity(name, title, _path(path), "%", 100.0, 1, better)
 
 
@@ -131,13 +154,14 @@ def _sized(found: Quantity, runs: Sequence[TableRun]) -> Quantity:
     return Quantity(found.name, found.title, found.of, _SIZES[power], 1000.0**-power, None, found.better)
 
 
-def _path(path: str) -> Callable[[Summary], float | None]:
+def _path(path: str | Sequence[str]) -> Callable[[Summary], float | None]:
     return lambda summary: _at(summary, path)
 
 
-def _at(summary: Summary, path: str) -> float | None:
+def _at(summary: Summary, path: str | Sequence[str]) -> float | None:
+    """Return the number at a path, which is dotted if it is text; None if there is none."""
     value: Any = summary
-    for name in path.split("."):
+    for name in path.split(".") if isinstance(path, str) else path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
