@@ -19,7 +19,7 @@ from fedtempo.studies.papers import reproduction
 
 _ROOM = "fedtempo.studies"
 _TREE_NODES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_SHOWING = ("contest_figures", "figures", "pages", "output")
+_SHOWING = ("compression_figures", "contest_figures", "figures", "pages", "output")
 """Modules of this room that only show results."""
 
 
