@@ -13,7 +13,7 @@ def test_an_update_is_a_value() -> None:
     client, received, model = Client(3, 100), Model(4, "there"), Model(4, "here")
     update = Update(client, received, model, 100, {"loss": 0.5}, 1.0, 2.0, 3.0)
     named = {field.name: getattr(update, field.name) for field in dataclasses.fields(Update)}
-    assert list(named.values()) == [client, received, model, 100, {"loss": 0.5}, 1.0, 2.0, 3.0]
+    assert list(named.values()) == [client, received, model, 100, {"loss": 0.5}, 1.0, 2.0, 3.0, ()]
     assert Update(**named) == update != dataclasses.replace(update, finished=4.0)
     assert dataclasses.replace(update, finished=4.0).finished == 4.0
     assert update.base_version == 4

@@ -73,7 +73,7 @@ def test_possible_records_pass(recorder: Verified) -> None:
         (lambda r: (visit(r, 1, 0, 5), visit(r, 2, 4, 6)), "visit 2 of client 0 began at 4 s, before its last"),
         (lambda r: visit(r, 1, 0, 5, base_version=1), "visit 1 started from version 1 of 0"),
         (lambda r: visit(r, 1, 0, 5, sends=False), r"visit 1 has ended after transfers of \[\] bytes"),
-        (lambda r: visit(r, 1, 0, 5, size=7), r"visit 1 has ended after transfers of \[7\] bytes; a model has 8"),
+        (lambda r: visit(r, 1, 0, 5, size=7), r"visit 1 has ended after transfers of \[7\] bytes; an update has 8"),
         (lambda r: (r.traffic(relay=8), visit(r, 1, 0, 5)), r"after transfers of \[8, 8\] bytes"),
         (lambda r: r.traffic(up=-1), "bytes are sent down"),
         (lambda r: r.commit(2, 1.0, 0), "version 2 follows 0"),

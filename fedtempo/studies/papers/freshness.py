@@ -19,8 +19,8 @@ from fedtempo.studies.papers import reproduction
 
 _ROOM = "fedtempo.studies"
 _TREE_NODES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_SHOWING = ("compression_figures", "contest_figures", "figures", "pages", "output")
-"""Modules of this room that only show results."""
+_WITHOUT_INFLUENCE = ("compression_figures", "contest_figures", "figures", "pages", "output", "same_work")
+"""Modules of this room that only show results, or refuse to compare runs of different work."""
 
 
 def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
     module: name of the module that makes it. settings: stems of the files of settings that it reads. The hash "code" is
     of what runs are made of, "studies" of what chooses runs and makes rows of them.
     """
-    studies = (path for path in _studies_files(module) if path.stem not in _SHOWING)
+    studies = (path for path in _studies_files(module) if path.stem not in _WITHOUT_INFLUENCE)
     return {
         "module": module,
         "code": _code_sha256(tuple(deciding_files())),

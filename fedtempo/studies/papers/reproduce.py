@@ -110,7 +110,10 @@ def reproduce_all(results: Path | str, *, scale: Scale = "medium") -> Iterator[R
 
 
 class Check(NamedTuple):
-    """A result whose witnesses ran again. runs: their number. changed: labels of those with other bits than before."""
+    """A result whose witnesses ran again. runs: their number.
+
+    changed: labels of those with other bits than before, and why others can no longer run.
+    """
 
     name: str
     runs: int

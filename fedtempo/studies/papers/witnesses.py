@@ -1,13 +1,17 @@
-"""Witnesses of a result: a sample of its runs, whose bits show whether later code still gives the same numbers."""
+"""Witnesses of a result: a sample of its runs, whose bits show whether later code still gives the same numbers.
+
+Their configurations are kept as TOML, which can express infinity.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import tomli_w
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -21,10 +25,10 @@ WITNESSES = "witnesses.json"
 
 @dataclass(frozen=True)
 class Witness:
-    """A run of a result. configuration: its tables. bits: as `bits_of` returned them."""
+    """A run of a result. configuration: as TOML. bits: as `bits_of` returned them."""
 
     label: str
-    configuration: dict[str, Any]
+    configuration: str
     bits: str
 
 
@@ -34,7 +38,7 @@ def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
     for run in noted:
         by_label.setdefault(run.label, []).append(run)
     witnesses = [
-        {"label": run.label, "configuration": run.config.alone().given, "bits": run.bits}
+        {"label": run.label, "configuration": tomli_w.dumps(run.config.alone().given), "bits": run.bits}
         for run in (min(runs, key=_drawn_by) for runs in by_label.values())
     ]
     if witnesses:
@@ -58,14 +62,16 @@ def read_witnesses(folder: Path) -> list[Witness]:
 
 
 def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
-    """Run witnesses again; return the labels of those that have other bits now, or can no longer run."""
+    """Run witnesses again; return the labels of those that have other bits now, and why others can no longer run."""
     configs, changed = [], []
     for witness in witnesses:
         try:
-            configs.append((witness, parse(witness.configuration, label=witness.label)))
-        except FedtempoError:
-            changed.append(witness.label)
+            configs.append((witness, parse(tomllib.loads(witness.configuration), label=witness.label)))
+        except (FedtempoError, tomllib.TOMLDecodeError) as error:
+            changed.append(f"{witness.label}: {error}")
     for (witness, _), run in zip(configs, attempt_all([config for _, config in configs]), strict=True):
-        if not isinstance(run, FinishedRun) or bits_of(run.summary) != witness.bits:
+        if not isinstance(run, FinishedRun):
+            changed.append(f"{witness.label}: {run}")
+        elif bits_of(run.summary) != witness.bits:
             changed.append(witness.label)
     return changed

@@ -124,6 +124,11 @@ def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_s
     assert check.changed == [witnesses[0]["label"]]
     assert is_stale(json.loads((folder / "result.json").read_text()))
 
+    witnesses[0]["configuration"] = "[run]\nhorizon = 10.0"
+    (folder / "witnesses.json").write_text(json.dumps(witnesses))
+    (check,) = check_all(tmp_path)
+    assert check.changed[0].startswith(f"{witnesses[0]['label']}: [fleet] is missing")
+
     of_another_study = {**result, "decided_by": {**result["decided_by"], "studies": "0" * 64}}
     (folder / "result.json").write_text(json.dumps(of_another_study))
     assert list(check_all(tmp_path)) == []  # other rules choose its runs today: only a new result helps
