@@ -27,7 +27,7 @@ Sizes = Mapping[str, Mapping[str, Transfers]]
 def compression(request: Request) -> list[Row]:
     """Run all compressions, and draw times against megabytes."""
     contest = read_contest(request, "compression")
-    results = _with_bytes_to_target(run_contest(request, "compression"), contest)
+    results = with_bytes_to_target(run_contest(request, "compression"), contest)
     write_json(request.folder / "compression.json", asdict(results))
     cells = costs_of(results)
     save_picture(draw_costs, request.folder, "compression", cells)
@@ -49,7 +49,7 @@ class _Reached:
         return self.cell, self.label, self.seed
 
 
-def _with_bytes_to_target(results: ContestResults, contest: Contest) -> ContestResults:
+def with_bytes_to_target(results: ContestResults, contest: Contest) -> ContestResults:
     """Return results in which `mb` of a run counts until the target; of a run that missed it, until the horizon.
 
     The contest counts until a run ends, which is some evaluations and up to one round after its target.
