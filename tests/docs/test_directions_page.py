@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 
 import pytest
 
@@ -11,9 +13,9 @@ from tests.docs.tables import RESULTS, rows_of_tables
 _SECTIONS = {
     "psfl/direction": 7,
     "psfl/limits": 4,
-    "fch/direction": 9,
+    "fch/direction": 15,
     "csgd/direction": 4,
-    "hybrid-fl/direction": 12,
+    "hybrid-fl/direction": 15,
 }
 """Rows of each section's table."""
 
@@ -25,13 +27,24 @@ def table(name: str) -> list[tuple[str, ...]]:
     return rows_of_tables(section)[2:]
 
 
+def shown(measured: str) -> str:
+    """Return how the page shows what was measured: of values in brackets, one per seed, the lowest and the highest."""
+    found = re.fullmatch(r"(.+?) \((.+, .+)\)", measured)
+    if found is None:
+        return measured
+    values = sorted(
+        found[2].split(", "), key=lambda value: math.inf if value == "never" else float(value.rstrip("s %"))
+    )
+    return f"{found[1]} ({values[0]} to {values[-1]})"
+
+
 @pytest.mark.parametrize("name", _SECTIONS)
 def test_each_row_has_a_measured_value_and_the_tuned_learning_rate(name: str) -> None:
     result = json.loads((RESULTS / name / "result.json").read_text(encoding="utf-8"))
-    measured = {(row["measured"], row["remark"]) for row in result["rows"]}
+    measured = {(shown(row["measured"]), row["remark"] if "lr" in row["remark"] else "") for row in result["rows"]}
     rows = table(name)
     assert len(rows) == _SECTIONS[name]
     for cells in rows:
-        value = next(cell for cell in reversed(cells) if "(" in cell)
+        value = next(cell for cell in reversed(cells) if re.fullmatch(r".* \(.* to .*\)", cell))
         rate = next((cell for cell in cells[1:4] if cell.replace(".", "").isdigit()), "")
         assert (value, f"lr {rate}" if rate else "") in measured, cells
