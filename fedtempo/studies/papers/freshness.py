@@ -19,7 +19,7 @@ from fedtempo.studies.papers import reproduction
 
 _ROOM = "fedtempo.studies"
 _TREE_NODES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_WITHOUT_INFLUENCE = ("contest_figures", "figures", "pages", "output", "same_work")
+_WITHOUT_INFLUENCE = ("compression_figures", "contest_figures", "figures", "pages", "output", "same_work")
 """Modules of this room that only show results, or refuse to compare runs of different work."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedtempo.studies.papers import beyond, csgd, directions, fch, fedhusky, hybrid_fl, league, psfl
+from fedtempo.studies.papers import beyond, compression, csgd, directions, fch, fedhusky, hybrid_fl, league, psfl
 from fedtempo.studies.papers.reproduction import Exhibit
 
 EXHIBITS: dict[str, Exhibit] = {
     exhibit.name: exhibit
-    for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league, beyond)
+    for module in (fedhusky, psfl, fch, csgd, hybrid_fl, directions, league, beyond, compression)
     for exhibit in module.EXHIBITS
 }
 """By name. `printed` is not empty for those of the papers."""
