@@ -20,7 +20,8 @@ class HeldOut(NamedTuple):
 
 def held_out(counts: IntArray, share: float) -> IntArray:
     """Return how many of these numbers of examples a share is: rounded, at least one, and not all of them."""
-    return np.minimum(np.maximum(1, np.rint(share * counts)), counts - 1).astype(np.int64)
+    numbers: IntArray = np.minimum(np.maximum(1, np.rint(share * counts)), counts - 1).astype(np.int64)
+    return numbers
 
 
 def hold_out(
@@ -36,7 +37,7 @@ def hold_out(
     is_test = np.zeros(n_examples, dtype=bool)
     for client, rows in enumerate(owned):
         own = np.unique(rows)
-        count = held_out(np.array(len(own)), share)
+        count = int(held_out(np.array([len(own)]), share)[0])
         tests.append(np.sort(rng(client).permutation(own)[:count]))
         is_test[tests[-1]] = True
     training = [rows[~is_test[rows]] for rows in owned]

@@ -134,4 +134,5 @@ def _counted(sizes: Distribution | Column, n_clients: int, rng: np.random.Genera
     bad = np.flatnonzero(~((values >= 0) & (values <= _MOST)))
     if bad.size:
         raise ConfigError(f"{_KEY}: client {bad[0]} has {values[bad[0]]:g}; it must lie in 0 to {_MOST:.0e}")
-    return np.maximum(1, np.rint(values)).astype(np.int64)
+    counts: Counts = np.maximum(1, np.rint(values)).astype(np.int64)
+    return counts

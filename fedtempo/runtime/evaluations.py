@@ -246,7 +246,7 @@ class Evaluations:
                 further |= measures_of(scores)
             if further:
                 self._recorder.measured(due.time, due.version, further)
-            self._take(due, further | measures)
+            self._take(due, measures | further)
 
     def _take(self, due: _Due, values: Values) -> None:
         """Take note of an evaluation's values, by name; end the run if they reach the target or exhaust patience."""

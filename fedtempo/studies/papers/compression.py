@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from fedtempo.record import write_json
 from fedtempo.runs.config import Config
@@ -16,7 +17,7 @@ from fedtempo.studies.papers.contest_results import CellResult, ContestResults, 
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT, Race, config_of
 from fedtempo.studies.papers.ranking import median_coverage
-from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
+from fedtempo.studies.papers.reproduction import Exhibit, Request, Scale, save_picture
 from fedtempo.studies.papers.verdicts import Row
 from fedtempo.studies.tuning.trials import in_processes
 
@@ -113,7 +114,7 @@ def compression_page(results: ContestResults, command: str, sizes: Sizes | None 
     sizes: bytes of a visit (default: as the settings say, since they may have changed meanwhile).
     """
     if sizes is None:
-        sizes = sizes_of(read_contest(Request(results.scale, Path()), "compression"))
+        sizes = sizes_of(read_contest(Request(cast(Scale, results.scale), Path()), "compression"))
     cells = costs_of(results)
     n_seeds = min(len(costs.cell.budget.seeds) for costs in cells)
     return render(
