@@ -21,8 +21,10 @@ from fedtempo.report.html import write_report
 from fedtempo.report.table import comparison_table, run_rows
 from fedtempo.report.trackers.points import Point, Points
 from fedtempo.runs.config import Config, load, parse
+from fedtempo.runs.extension import _ran_out_s
 from fedtempo.runs.run import Run, run
 from fedtempo.runs.world import build_world
+from fedtempo.runtime.patience import Patience
 
 TABLES: dict[str, Any] = {
     "run": {"horizon": 8.0, "evaluate_every": 2.0},
@@ -242,3 +244,29 @@ def test_a_target_accuracy_may_be_written_either_way() -> None:
 def test_a_metric_that_does_not_fit_the_data_is_rejected_before_the_run() -> None:
     with pytest.raises(ConfigError, match="'rmse' is not defined for digits, which has classes"):
         run(config({"run.metrics": ["rmse"]}))
+
+
+@pytest.mark.parametrize("measure", ["f1-macro", "clients-worst-tenth"])
+def test_patience_is_about_the_measure_named(measure: str, tmp_path: Path) -> None:
+    patience = {"evaluations": 2, "measure": measure, "min_delta": 1.0}  # so only the first value improves
+    changes = {"run.metrics": ["f1-macro"], "data.client_test_share": 0.2, "run.patience": patience}
+    Run(config(changes), page=False, quiet=True).begin(tmp_path / "run")
+    recorded = load_run(tmp_path / "run")
+    metrics = recorded.further["metrics"]
+    rows = metrics["name"] == measure
+    versions, firsts = np.unique(metrics["version"][rows], return_index=True)
+    third_s = metrics["time"][rows][firsts[2]]  # the second and third version do not improve on the first
+    assert (recorded.summary or {})["ended"] == "patience"
+    assert " did not improve by more than 1 in the last 2 evaluated versions" in (recorded.summary or {})["end_reason"]
+    assert _ran_out_s(recorded, Patience(**patience)) == third_s
+    assert _ran_out_s(recorded, Patience(evaluations=len(versions), measure=measure, min_delta=1.0)) is None
+
+
+def test_patience_needs_a_measure_that_the_run_has() -> None:
+    patience = {"evaluations": 2, "measure": "clients-mean"}
+    with pytest.raises(ConfigError, match=r"run\.patience\.measure = 'clients-mean': clients have no test sets"):
+        config({"run.patience": patience})
+    with pytest.raises(ConfigError, match=r"run\.patience\.measure = 'own-mean': not measured; with these settings"):
+        config({"run.patience": {**patience, "measure": "own-mean"}, "data.client_test_share": 0.2})
+    with pytest.raises(ConfigError, match=r"run\.patience\.measure = 'f1-macro': these data have no such measure"):
+        Run(config({"run.patience": {**patience, "measure": "f1-macro"}}), quiet=True).in_memory()

@@ -340,3 +340,33 @@ def test_the_models_of_a_warm_run_are_those_of_the_store(tmp_path: Path) -> None
         assert plain.keys() == cold.keys() == warm.keys()
         assert all(np.array_equal(plain[name], cold[name]) for name in plain)
         assert all(np.array_equal(plain[name], warm[name]) for name in plain)
+
+
+def test_measures_are_reused_and_evaluated_again_where_they_differ(tmp_path: Path) -> None:
+    asked = {
+        "run.horizon": 10.0,
+        "run.metrics": ["f1-macro"],
+        "data.client_test_share": 0.3,
+        "run.personalise": {"steps": 1},
+        "run.evaluate_clients": 2,
+    }
+
+    def measured(changes: dict[str, Any], store: Path | None = tmp_path) -> tuple[list[Any], dict[str, int]]:
+        _, records, _ = Run(config("fedavg", asked | changes, store), quiet=True).in_memory()
+        metrics = records.further["metrics"]
+        values = list(zip(metrics["name"].tolist(), metrics["value"].tolist(), strict=True))
+        return values, records.facts.get("executor", {}).get("reuse", {})
+
+    cold, first = measured({})
+    warm, second = measured({})
+    assert cold == warm == measured({}, None)[0]
+    assert second["evaluations_reused"] == first["evaluations_computed"]
+    for change in (
+        {"run.metrics": ["f1-macro", "top-5"]},
+        {"run.personalise": {"steps": 3}},
+        {"run.evaluation_batch": 7},
+    ):
+        changed, counts = measured(change)
+        assert changed == measured(change, None)[0]
+        assert counts["visits_reused"] == second["visits_reused"]
+        assert 0 < counts["evaluations_computed"] <= first["evaluations_computed"]
