@@ -178,7 +178,7 @@ def test_every_field_of_a_job_is_part_of_the_keys() -> None:
     """If you add a field to Job, say in `recipes_of` how results depend on it, then add it here."""
     assert {field.name for field in dataclasses.fields(Job)} == {
         *("network", "n_classes", "x", "y", "clients", "test_x", "test_y", "seed", "faults", "augment"),
-        *("evaluation_batch", "initial", "exchange", "compression"),
+        *("evaluation_batch", "initial", "exchange", "compression", "metrics", "client_tests", "personalise"),
     }
 
 
