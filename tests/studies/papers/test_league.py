@@ -185,7 +185,7 @@ def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> 
     }
     assert zipf.points["fedbuff"][2] == {"strategy.clients_at_once": 60}
     assert lte.points["fedbuff"][3] == {"strategy.clients_at_once": 10, "strategy.reach": 0.4}
-    exponential, cnn = cells["exponential-fashion-mnist"], cells["cnn"]
+    exponential, cnn = cells["exponential-fashion-mnist"], {cell.name: cell for cell in league_cells("full")}["cnn"]
     assert exponential.points["ace"][2] == {"strategy.clients_at_once": 40}
     assert cnn.points["fedbuff"][2] == {"strategy.clients_at_once": 40}
 
