@@ -58,6 +58,8 @@ def reproduce(
     elif ids or list_only or what is None:
         _list_exhibits(names_only=ids)
     elif check:
+        if data is not None or scale is not None or out is not None:
+            raise ConfigError("--check: results keep their scale and data; give neither --scale nor --data nor --out")
         _check_all(what, results)
     elif what == "all":
         _reproduce_all(scale, data, out, results)
