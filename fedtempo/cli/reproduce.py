@@ -58,7 +58,7 @@ def reproduce(
     elif ids or list_only or what is None:
         _list_exhibits(names_only=ids)
     elif check:
-        _check_all(what, results)
+        _check_all(what, scale, data, out, results)
     elif what == "all":
         _reproduce_all(scale, data, out, results)
     else:
@@ -81,11 +81,13 @@ def _reproduce_all(scale: str | None, data: str | None, out: Path | None, result
     console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
 
 
-def _check_all(what: str, results: Path | None) -> None:
+def _check_all(what: str, scale: str | None, data: str | None, out: Path | None, results: Path | None) -> None:
     from fedtempo.studies.papers.reproduce import check_all
 
     if what != "all" or results is None:
         raise ConfigError("--check: give all and --results FOLDER")
+    if scale is not None or data is not None or out is not None:
+        raise ConfigError("--check: results keep their scale and data; give neither --scale nor --data nor --out")
     with console.status(f"a sample of the runs in {results}"):
         for name, runs, changed in check_all(results):
             words = f"{len(changed)} of {runs} runs differ ({', '.join(changed)})" if changed else f"{runs} runs agree"

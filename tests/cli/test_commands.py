@@ -293,6 +293,8 @@ def test_reproduce_draws_figures_and_prints_the_papers_numbers(
     assert fedtempo("reproduce", "--index", results) == 0
     assert (results / "index.md").exists()
     assert fedtempo("reproduce", "csgd/example1", "--results", results, "--out", tmp_path / "other") == 2
+    assert fedtempo("reproduce", "all", "--check", "--results", results, "--scale", "small") == 2
+    assert "--check: results keep their scale and data" in capsys.readouterr().err
     assert fedtempo("reproduce", "fedhusky/fig9") == 2
     assert fedtempo("reproduce", "fedhusky/fig8", "--scale", "huge") == 2
 

@@ -27,7 +27,7 @@ from fedtempo.strategies import STRATEGIES, FedAvg
 from fedtempo.studies.fleet import describe_fleet
 from tests.crash import lives
 from tests.runtime.learning import Built, learn
-from tests.runtime.test_local_parts import small
+from tests.runtime.test_local_parts import same_on_all_executors, small
 from tests.strategies.test_sections import configured
 
 BOTH = {"up": {"kind": "top-k", "share": 0.1}, "down": {"kind": "quantized"}}
@@ -176,17 +176,7 @@ def test_models_pass_through_the_server_if_they_are_compressed(compression: dict
 @each_kind
 def test_bits_do_not_depend_on_the_executor(compression: dict[str, Any]) -> None:
     config = small({"server.compression": compression, "model.local": ["2.*"]})
-    expected, *others = (
-        run(config.with_changes({"executor.kind": kind, **more}))[0]
-        for kind, more in (
-            ("inline", {}),
-            ("processes", {"executor.workers": 1}),
-            ("processes", {"executor.workers": 2}),
-        )
-    )
-    for other in others:
-        for name in ("model_sha256", "events_sha256", "final_accuracy", "final_loss", "bytes"):
-            assert other[name] == expected[name]
+    expected = same_on_all_executors(config)
     assert expected["model_sha256"] != run(config.with_changes({"server.compression": {}}))[0]["model_sha256"]
 
 

@@ -134,21 +134,20 @@ def test_a_personal_bias_by_hand() -> None:
         assert tuple(kept.local.item() for kept in found.kept if kept.local is not None) == biases
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
-def test_bits_do_not_depend_on_the_executor(choice: dict[str, Any]) -> None:
-    config = small(choice)
-    expected, *others = (
-        run(config.with_changes({"executor.kind": kind, **more}))[0]
-        for kind, more in (
-            ("inline", {}),
-            ("processes", {"executor.workers": 1}),
-            ("processes", {"executor.workers": 2}),
-            ("processes", {"executor.workers": 2, "executor.start_method": "spawn"}),
-        )
-    )
+def same_on_all_executors(config: Config, *further: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary of a run in this process, the same as with one worker, two, and with these changes."""
+    workers = [{"executor.kind": "processes", "executor.workers": count} for count in (1, 2)]
+    expected, *others = (run(config.with_changes(changes))[0] for changes in ({}, *workers, *further))
     for other in others:
         for name in ("model_sha256", "events_sha256", "final_accuracy", "final_loss", "bytes"):
             assert other[name] == expected[name]
+    return expected
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+def test_bits_do_not_depend_on_the_executor(choice: dict[str, Any]) -> None:
+    spawned = {"executor.kind": "processes", "executor.workers": 2, "executor.start_method": "spawn"}
+    same_on_all_executors(small(choice), spawned)
 
 
 @pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "fedbuff"])

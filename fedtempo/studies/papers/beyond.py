@@ -134,7 +134,6 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         tallies=_tallies(results, cells),
         contrasts=contrasts(results.races),
         ends=list(endings(results.ends)),
-        most_visits=results.most_visits,
         kept=KEPT,
     )
 

@@ -57,8 +57,15 @@ def _run(request: Request, function: Callable[[Race], tuple[T, float]], races: S
 
 
 def _cell_result(cell: Cell, target: Target | None, tried: dict[str, EntrantResult]) -> CellResult:
-    """Raises ConfigError if on some seed no entrant could run, such as for data that cannot be dealt so."""
+    """Raises ConfigError if on some seed no entrant could run, or an initial model reaches the target."""
     assert cell.base.run.horizon is not None
+    for label, entrant in tried.items():
+        for each in entrant.runs:
+            if 0.0 in each.times_s:
+                raise ConfigError(
+                    f"cells.{cell.name}: the initial model of {label} reaches a target on seed {each.seed}, so the "
+                    f"target says nothing; give {REFERENCE} the time to learn (run.horizon = {cell.base.run.horizon:g})"
+                )
     for runs in zip(*(entrant.runs for entrant in tried.values()), strict=True):
         if all(run.error for run in runs):
             raise ConfigError(f"cells.{cell.name}, seed {runs[0].seed}: {runs[0].error}")

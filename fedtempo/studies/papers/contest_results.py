@@ -171,15 +171,11 @@ class EntrantNotes:
 
 @dataclass(frozen=True)
 class ContestResults:
-    """The contents of a contest's JSON file.
-
-    most_visits: number of visits after which runs ended, in results of earlier versions; None if only time ended them.
-    """
+    """The contents of a contest's JSON file."""
 
     scale: str
     entrants: Mapping[str, EntrantNotes]
     cells: Sequence[CellResult]
-    most_visits: int | None = None
 
     @property
     def races(self) -> list[CellResult]:

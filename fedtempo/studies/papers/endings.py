@@ -28,8 +28,7 @@ class Spread:
 class Ending:
     """Accuracy of an entrant at the horizon. difference: from the cell's first entrant, None for that one.
 
-    worst_tenth: accuracy of the final model at the tenth of the clients that it serves worst; None in results of
-    earlier versions.
+    worst_tenth: accuracy of the final model at the tenth of the clients that it serves worst.
     """
 
     cell: str
@@ -37,7 +36,7 @@ class Ending:
     accuracy: Spread
     difference: Effect | None
     chosen: Mapping[str, Any]
-    worst_tenth: Spread | None
+    worst_tenth: Spread
 
 
 def endings(cells: Sequence[CellResult]) -> Iterator[Ending]:
@@ -53,5 +52,5 @@ def endings(cells: Sequence[CellResult]) -> Iterator[Ending]:
                 accuracy=Spread.of(late),
                 difference=None if label == cell.first_label else difference,
                 chosen=result.chosen,
-                worst_tenth=Spread.of([each.worst_tenth for each in result.clients]) if result.clients else None,
+                worst_tenth=Spread.of([each.worst_tenth for each in result.clients]),
             )

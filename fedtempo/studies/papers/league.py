@@ -118,7 +118,6 @@ def league_page(results: ContestResults, command: str) -> str:
         budgets=budgets,
         targets={_work(cell): cell.target for cell in results.races},
         sources=list(dict.fromkeys(cell.data for cell in results.races)),
-        most_visits=results.most_visits,
         margin=MARGIN,
         n_seeds=n_seeds,
         covered=median_coverage(n_seeds),

@@ -17,8 +17,7 @@ from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import TABLES, Script
 from tests.deploy.live.loopback import Loopback
-from tests.deploy.live.test_live_parts import NETWORK, clients
-from tests.deploy.live.test_live_resume import killed, resumed
+from tests.deploy.live.test_live_parts import NETWORK, clients, killed_and_resumed
 
 UP = {"kind": "top-k", "share": 0.1}
 BOTH = {"up": UP, "down": {"kind": "quantized"}}
@@ -79,12 +78,7 @@ def test_the_phases_of_a_visit_are_compressed_too(tmp_path: Path) -> None:
 def test_error_feedback_survives_restarts_of_server_and_clients(tmp_path: Path, restart: bool) -> None:
     config = settings(BOTH, run__checkpoint_every=0.001)
     simulated, _, _ = run(config)
-    grid = Loopback(clients(tmp_path))
-    killed(config, tmp_path / "run", grid, 5)
-    if restart:
-        grid.clients = {100 + i: client for i, client in enumerate(clients(tmp_path))}
-    assert resumed(config, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
-    grid.close()
+    assert killed_and_resumed(config, tmp_path, restart)["model_sha256"] == simulated["model_sha256"]
 
 
 BAD: dict[str, tuple[Any, str]] = {

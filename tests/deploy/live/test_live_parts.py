@@ -64,15 +64,23 @@ def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path: Path, strategy: s
     assert deployed["bytes"]["up"] == simulated["bytes"]["up"]
 
 
+def killed_and_resumed(config: Config, place: Path, restart: bool) -> dict[str, Any]:
+    """Deploy, kill the server at its fifth visit and resume; return the summary. restart: the clients restart too."""
+    grid = Loopback(clients(place))
+    killed(config, place / "run", grid, 5)
+    if restart:
+        grid.clients = {100 + i: client for i, client in enumerate(clients(place))}
+    summary = resumed(config, place / "run", grid)
+    grid.close()
+    return summary
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_steps_at_the_server_are_those_of_a_simulation_even_if_it_was_killed(tmp_path: Path, optimizer: str) -> None:
     step = {"kind": "sgd", "momentum": 0.9} if optimizer == "sgd" else optimizer
     config = settings(server__optimizer=step, run__checkpoint_every=0.001)
     simulated, _, _ = run(config.with_changes({"run.evaluate_clients": 0}))
-    grid = Loopback(clients())
-    killed(config, tmp_path / "run", grid, 5)
-    assert resumed(config, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
-    grid.close()
+    assert killed_and_resumed(config, tmp_path, restart=False)["model_sha256"] == simulated["model_sha256"]
 
 
 @pytest.mark.parametrize("strategy", ["fedavg", "scaffold"])
@@ -80,12 +88,7 @@ def test_steps_at_the_server_are_those_of_a_simulation_even_if_it_was_killed(tmp
 def test_a_server_and_clients_that_were_killed_give_the_same_bits(tmp_path: Path, strategy: str, restart: bool) -> None:
     config = settings(strategy, run__checkpoint_every=0.001)
     simulated, _, _ = run(config.with_changes({"run.evaluate_clients": 0}))
-    grid = Loopback(clients(tmp_path))
-    killed(config, tmp_path / "run", grid, 5)
-    if restart:
-        grid.clients = {100 + i: client for i, client in enumerate(clients(tmp_path))}
-    assert resumed(config, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
-    grid.close()
+    assert killed_and_resumed(config, tmp_path, restart)["model_sha256"] == simulated["model_sha256"]
     for i in range(3):
         (folder,) = (tmp_path / f"c{i}.state").iterdir()
         assert sorted(path.name for path in folder.iterdir()) == ["3.state", "4.state", "base"]

@@ -15,6 +15,7 @@ from fedtempo.strategies import STRATEGIES
 from fedtempo.studies.papers import cache, ranking
 from fedtempo.studies.papers.cache import Cache, gini
 from fedtempo.studies.papers.cells import Cell, read_contest
+from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_times
 from fedtempo.studies.papers.contest_results import ContestResults, Target
 from fedtempo.studies.papers.index import contest_page
@@ -184,7 +185,7 @@ def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> 
     }
     assert zipf.points["fedbuff"][2] == {"strategy.clients_at_once": 60}
     assert lte.points["fedbuff"][3] == {"strategy.clients_at_once": 10, "strategy.reach": 0.4}
-    exponential, cnn = cells["exponential-fashion-mnist"], cells["cnn"]
+    exponential, cnn = cells["exponential-fashion-mnist"], {cell.name: cell for cell in league_cells("full")}["cnn"]
     assert exponential.points["ace"][2] == {"strategy.clients_at_once": 40}
     assert cnn.points["fedbuff"][2] == {"strategy.clients_at_once": 40}
 
@@ -234,6 +235,24 @@ def test_settings_that_make_no_contest_are_named(
     (tmp_path / "contest.toml").write_text(SETTINGS.replace(old, new))
     with pytest.raises(ConfigError, match=message):
         read_contest(request, "contest")
+
+
+def test_a_target_that_an_initial_model_reaches_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtempo.studies.papers.reproduction.SETTINGS", tmp_path)
+    monkeypatch.setattr("fedtempo.studies.papers.contest.cache_file", lambda name: None)
+    learns_nothing = """
+evaluate_every = 0.01
+[model]
+network = "logistic"
+[training]
+lr = 0.1
+[data]
+clients = 5
+"""
+    settings = SETTINGS.replace("horizon = 10.0", "horizon = 0.05" + learns_nothing).replace("[data]\nsource", "source")
+    (tmp_path / "contest.toml").write_text(settings)
+    with pytest.raises(ConfigError, match=r"cells.one: the initial model of fedavg reaches a target on seed 1"):
+        run_contest(Request("small", tmp_path), "contest")
 
 
 ASYNCHRONOUS = (
