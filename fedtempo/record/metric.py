@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedtempo.errors import ConfigError, nearest
 
-Floats = npt.NDArray[np.float64]
-Columns = Mapping[str, npt.NDArray[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Columns = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ class Target:
 
     def values(self, evaluations: Columns, metrics: Columns) -> tuple[Floats, Floats]:
         """Return times and values of the measure in a run's tables; NaN where the loss was not finite."""
+        import numpy as np
+
         if self.column:
             values = np.where(np.isfinite(evaluations["loss"]), evaluations[self.column], np.nan)
             return evaluations["time"], values
@@ -153,6 +156,8 @@ def metric_series(metrics: Columns, name: str) -> tuple[Floats, Floats]:
 
 def last_by_class(metrics: Columns) -> Floats:
     """Return the accuracy of each class, (classes,), at its last evaluation; empty if there is none."""
+    import numpy as np
+
     rows = np.flatnonzero(metrics["class"] >= 0)
     values: Floats = metrics["value"][rows[-(int(metrics["class"][rows].max()) + 1) :]] if rows.size else np.empty(0)
     return values

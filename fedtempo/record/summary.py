@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedtempo.errors import RunError
-from fedtempo.record.fairness import MODELS, measures_of
+from fedtempo.record.client_measures import MODELS, measures_of
 from fedtempo.record.health import Health
 from fedtempo.record.measures import elapsed_s, first_time_at_target, time_to_target
 from fedtempo.record.metric import last_by_class, measure_of, metric_series, metrics_of, target_of

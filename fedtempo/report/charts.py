@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from fedtempo.record.fairness import Kind, names_of
+from fedtempo.record.client_measures import Kind, names_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, participation
 from fedtempo.record.metric import Measure
 from fedtempo.record.run import Records

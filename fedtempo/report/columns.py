@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedtempo.record.fairness import MODELS, SHOWN, measures_of
+from fedtempo.record.client_measures import MODELS, SHOWN, measures_of
 from fedtempo.record.metric import Measure, Target, measure_of_all, metrics_of_all, target_of_all
 from fedtempo.record.summary import EARLY
 from fedtempo.report import words

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.fairness import Kind
+from fedtempo.record.client_measures import Kind
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.record.metric import LOSS, Measure
 from fedtempo.record.run import Records

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.errors import ConfigError
-from fedtempo.record.fairness import Kind
+from fedtempo.record.client_measures import Kind
 from fedtempo.record.measures import busy_ratios, participation
 from fedtempo.record.metric import NUMBERS, measure_of
 from fedtempo.record.run import Records, Table

@@ -17,8 +17,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.client_measures import MODELS
 from fedtempo.record.compare import comparison as compare
-from fedtempo.record.fairness import MODELS
 from fedtempo.record.metric import measure_of_all, target_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.fairness import MODELS, Kind, measures_of
+from fedtempo.record.client_measures import MODELS, Kind, measures_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, groups_alive, participation
 from fedtempo.record.metric import Measure, last_by_class, measure_of, metric_series, metrics_of
 from fedtempo.record.run import Records, Table

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedtempo.record.fairness import MODELS, STATISTICS, measures_of
+from fedtempo.record.client_measures import MODELS, STATISTICS, measures_of
 from fedtempo.record.metric import Measure, measure_of, metrics_of, target_of
 from fedtempo.record.prediction import Predicted
 from fedtempo.report import words

@@ -25,7 +25,7 @@ from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.later import Registry
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
-from fedtempo.record.fairness import MODELS
+from fedtempo.record.client_measures import MODELS
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
 from fedtempo.runs.files import read_tables

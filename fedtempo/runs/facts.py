@@ -11,8 +11,8 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.learning.metrics import facts_of as metric_facts
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import Array, is_several, shape_as_json
-from fedtempo.record.fairness import Kind
-from fedtempo.record.fairness import facts_of as client_facts
+from fedtempo.record.client_measures import Kind
+from fedtempo.record.client_measures import facts_of as client_facts
 from fedtempo.record.metric import Measure, measure_of
 from fedtempo.runs.config import Config
 from fedtempo.runtime.run_settings import RunSettings

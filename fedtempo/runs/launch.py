@@ -21,7 +21,7 @@ from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
 from fedtempo.record import Recorder, RunFolder
-from fedtempo.record.fairness import Kind
+from fedtempo.record.client_measures import Kind
 from fedtempo.record.journal import Journal
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer, VisitRow

@@ -15,7 +15,8 @@ import numpy as np
 
 from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import ConfigError
-from fedtempo.learning.metrics import Asked, Metrics, OwnMetric
+from fedtempo.learning.metric_values import Metrics
+from fedtempo.learning.metrics import Asked, OwnMetric
 from fedtempo.record.folder import processor, versions
 from fedtempo.record.result_store import ResultStore
 from fedtempo.runs.config import Config

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.fairness import ClientScores, Kind, names_of, spread
+from fedtempo.record.client_measures import Kind, names_of
+from fedtempo.record.fairness import ClientScores, spread
 from fedtempo.runtime.client_state import ClientState
 from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.learning.metrics import BY_CLASS, CONFUSION, MAIN, Asked, Better, asked_from, better_of, name_of
 from fedtempo.parts.component import made
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive, Share
-from fedtempo.record.fairness import MODELS, Kind, facts_of
+from fedtempo.record.client_measures import MODELS, Kind, facts_of
 from fedtempo.record.metric import CLASSES
 from fedtempo.record.schema import LARGEST_TIME_S
 from fedtempo.runtime.budget import Budget

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from fedtempo.errors import ConfigError, UserCodeError
-from fedtempo.learning.metrics import METRICS, Metrics, OwnMetric, asked_from, check_metrics, facts_of, name_of
+from fedtempo.learning.metric_values import Metrics
+from fedtempo.learning.metrics import (
+    METRICS,
+    OwnMetric,
+    asked_from,
+    check_metrics,
+    facts_of,
+    name_of,
+)
 
 MODULE = """
 def cost(targets, outputs):
@@ -179,3 +187,17 @@ def test_a_metric_must_fit_the_task() -> None:
         check_metrics(("confusion",), "tokens", 5000, "words")
     for task in ("classes", "tokens", "multilabel", "numbers"):
         check_metrics([name for name, metric in METRICS.items() if task in metric.tasks], task, 10, "data")
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_computed(name: str) -> None:
+    """Of right predictions: the best value that there is."""
+    metric, logits = METRICS[name], np.eye(6)
+    targets, predicted, outputs = {
+        "classes": (np.arange(6), np.arange(6), logits),
+        "multilabel": (logits > 0, logits > 0, 2 * logits - 1),
+        "numbers": (logits, logits, logits),
+    }[metric.tasks[0]]
+    value = of([name], targets, outputs if metric.gathers == "outputs" else predicted, 6)[name]
+    best = np.eye(6) if name == "confusion" else np.ones(6) if name == "by-class" else float(metric.better == "higher")
+    assert np.array_equal(value, best)

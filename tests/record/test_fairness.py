@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from fedtempo.record.fairness import STATISTICS, spread
+from fedtempo.record.client_measures import STATISTICS
+from fedtempo.record.fairness import spread
 
 VALUES, EXAMPLES = np.array([0.6, 0.2, 0.8, 0.4]), np.array([1, 1, 5, 1])
 

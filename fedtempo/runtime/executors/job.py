@@ -19,7 +19,8 @@ from fedtempo.learning.exchange import EVERYTHING, Exchange
 from fedtempo.learning.kept import Kept
 from fedtempo.learning.local import train
 from fedtempo.learning.malloc import keep_freed_memory
-from fedtempo.learning.metrics import Asked, Metrics
+from fedtempo.learning.metric_values import Metrics
+from fedtempo.learning.metrics import Asked
 from fedtempo.learning.networks import Network, create, network_code, network_error
 from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.procedures import make_visit

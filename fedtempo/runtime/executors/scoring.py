@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.learning.evaluation import Part, combine, parts
-from fedtempo.learning.metrics import Gathers, Metrics
+from fedtempo.learning.metric_values import Metrics
+from fedtempo.learning.metrics import Gathers
 from fedtempo.runtime.executors import Evaluation, On
 
 if TYPE_CHECKING:

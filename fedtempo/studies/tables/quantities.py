@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.record.fairness import MODELS, measures_of
+from fedtempo.record.client_measures import MODELS, measures_of
 from fedtempo.record.metric import Measure, measure_of, metrics_of, target_of
 from fedtempo.report import words
 from fedtempo.studies.tables.runs import TableRun
