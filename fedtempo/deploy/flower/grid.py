@@ -87,6 +87,7 @@ class FlowerGrid:
     def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
         self._grid, self._address, self.session = grid, address, session
         self._replies = IncomingReplies(grid._runtime_client, grid.node, session.run_id)
+        self.interruptions = 0
 
     def node_ids(self) -> list[int]:
         return self._translated(lambda: list(self._grid.get_node_ids()))
@@ -104,6 +105,10 @@ class FlowerGrid:
 
     def close(self) -> None:
         self._grid.close()
+
+    def interrupted(self, _: object) -> None:
+        """Count an operation that must be retried."""
+        self.interruptions += 1
 
     def _translated(self, operation: Callable[[], T]) -> T:
         """Perform an operation and raise its network errors as GridError."""
@@ -135,14 +140,15 @@ def joined(superlink: SuperLink, outage_s: float, former: Session | None = None)
             raise RunError(f"SuperLink {superlink.address} rejects the run: {error.response.text or error}") from error
         except httpx.HTTPError as error:
             raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
-    grid._retry_invoker = grid._runtime_client._retry_invoker = _retry_invoker(outage_s)
+    flower_grid = FlowerGrid(grid, superlink.address, session)
     client = grid._runtime_client
+    grid._retry_invoker = client._retry_invoker = _retry_invoker(outage_s, flower_grid.interrupted)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
     heartbeat = HeartbeatSender(lambda: _send_heartbeat(client))
     heartbeat.start()
     status = "failed"
     try:
-        yield FlowerGrid(grid, superlink.address, session)
+        yield flower_grid
         status = "completed"
     finally:
         with contextlib.suppress(RuntimeError):
@@ -234,8 +240,11 @@ def _acquire(superlink: SuperLink, certificates: bytes | None, run_id: int) -> s
     raise RunError(f"SuperLink {superlink.address}: another process took the run; start it with `--isolation process`")
 
 
-def _retry_invoker(outage_s: float) -> RetryInvoker:
-    """Return an invoker that retries while the SuperLink is away. Unlike Flower's own, it sends no signals."""
+def _retry_invoker(outage_s: float, on_backoff: Callable[[object], None] | None = None) -> RetryInvoker:
+    """Return an invoker that retries while the SuperLink is away. Unlike Flower's own, it sends no signals.
+
+    on_backoff: called before each retry.
+    """
 
     def is_final(error: Exception) -> bool:
         if isinstance(error, httpx.HTTPStatusError):
@@ -247,6 +256,7 @@ def _retry_invoker(outage_s: float) -> RetryInvoker:
         recoverable_exceptions=(httpx.TransportError, httpx.HTTPStatusError),
         max_tries=None,
         max_time=outage_s,
+        on_backoff=on_backoff,
         should_giveup=is_final,
     )
 

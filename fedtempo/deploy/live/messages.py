@@ -65,7 +65,12 @@ class GridError(RunError):
 
 
 class Grid(Protocol):
-    """Carries calls to nodes and replies back. Used from one thread at a time; its methods do not wait for replies."""
+    """Carries calls to nodes and replies back. Used from one thread at a time; its methods do not wait for replies.
+
+    interruptions: how often the grid's server could not be reached so far.
+    """
+
+    interruptions: int
 
     def node_ids(self) -> Sequence[int]:
         """Return the nodes now online."""

@@ -22,10 +22,17 @@ _SLOW_S = 5.0
 _GRACE_S = 1.0
 """Seconds after which a call is sent again whose reply may have been lost with the server process that sent it."""
 
+_RETURN_S = 10.0
+"""Seconds after an interruption of the grid's server after which calls are sent again: what the server was about to
+deliver when it was killed is lost, and clients need time to connect again."""
+
 
 @dataclass(frozen=True)
 class _PendingCall:
-    """A call without a reply yet. name: if an earlier server process sent it. resend_at: when to send it once more."""
+    """A call without a reply yet. name: if an earlier server process sent it.
+
+    resend_at: when to send it once more. The client recognises it and does not train again.
+    """
 
     number: int
     call: Call
@@ -57,6 +64,7 @@ class Transport:
         self._outbox: queue.SimpleQueue[_PendingCall | None] = queue.SimpleQueue()
         self._waiting: dict[str, _PendingCall] = {}
         self._nodes: tuple[int, ...] | None = None
+        self._interruptions = grid.interruptions
         self._stalled_s = 0.0
         self._operation_began: float | None = None
         self._thread = threading.Thread(target=self._work, name="grid", daemon=True)
@@ -116,6 +124,7 @@ class Transport:
                 if not self._outbox.empty():
                     continue
             delay = self._poll_s if self._fetch() else min(1.5 * delay, self._poll_max_s)
+            self._note_interruptions()
             self._send_again()
             if time.monotonic() - looked_up_at >= self._refresh_s:
                 looked_up_at = time.monotonic()
@@ -153,6 +162,15 @@ class Transport:
             answer = answer_of(pending.call, reply)
             self._post(OperationEnded(pending.number, dataclasses.replace(answer, result=self._store(answer.result))))
         return bool(replies)
+
+    def _note_interruptions(self) -> None:
+        """Plan to send all calls again that wait for a reply, if the grid's server was away."""
+        if self._grid.interruptions == self._interruptions:
+            return
+        self._interruptions = self._grid.interruptions
+        resend_at = time.monotonic() + _RETURN_S
+        for name, pending in self._waiting.items():
+            self._waiting[name] = dataclasses.replace(pending, resend_at=resend_at)
 
     def _send_again(self) -> None:
         """Send calls again that are due for it. If both are answered, the first answer counts."""

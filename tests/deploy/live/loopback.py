@@ -40,6 +40,7 @@ class Loopback:
     ) -> None:
         self.clients: dict[int, Answers] = {100 + i: client for i, client in enumerate(clients)}
         self.online = set(self.clients)
+        self.interruptions = 0
         self.change = change
         self.calls: list[Call] = []
         self._one_thread = one_thread

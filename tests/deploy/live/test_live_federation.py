@@ -17,7 +17,7 @@ import pytest
 
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.flower.measuring import Measure, as_toml, fleet_table
-from fedtempo.deploy.live import joining
+from fedtempo.deploy.live import joining, transport
 from fedtempo.deploy.live.joining import wait_for_clients
 from fedtempo.deploy.live.messages import Call, Failure, Reply
 from fedtempo.deploy.run import deploy_to_folder
@@ -544,3 +544,26 @@ def test_a_client_that_restarts_immediately_under_its_old_number_is_found_again(
     grid.change = restart
     records = played(config(script, deploy__patience_s=5.0), tmp_path, grid)
     assert outcomes(records) == ["unavailable", "done"]
+
+
+def test_what_an_interrupted_server_lost_is_sent_again(
+    tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_RETURN_S", 0.1)
+    dropped: list[Call] = []
+
+    def drop(call: Call, reply: Reply) -> Reply | None:
+        if call.kind == "train" and call.content["visit"] == 2 and not dropped:
+            dropped.append(call)
+            grid.interruptions += 1
+            return None
+        return reply
+
+    grid.change = drop
+    settings = config(run__max_commits=3, deploy__deadline_floor_s=120.0)
+    simulated, _, _ = run(settings)
+    deployed = deploy_to_folder(settings, tmp_path / "run", grid)
+    (lost,) = dropped
+    assert [call.content.get("call") for call in grid.calls].count(lost.content["call"]) == 2
+    assert set(outcomes(load_run(tmp_path / "run"))) == {"done"}
+    assert deployed["model_sha256"] == simulated["model_sha256"]
