@@ -223,7 +223,8 @@ def test_the_data_may_have_each_clients_test_set() -> None:
     ("changes", "message"),
     [
         ({"data.client_test_share": 1.0}, r"data\.client_test_share = 1\.0"),
-        ({"data.client_test_share": "mine"}, r"data\.client_test_share = 'mine'"),
+        ({"data.client_test_share": "mine"}, r"data\.client_test_share: 'mine': give a share"),
+        ({"run.evaluate_clients_every": 2}, r"run\.evaluate_clients_every: clients have no test sets of their own"),
         ({"run.personalise": {"steps": 5}}, r"run\.personalise: clients have no test sets of their own; set data\."),
         ({"run.personalise": {"step": 5}}, r"personalise: step"),
         ({"run.personalise": {"steps": 5}, "run.evaluate_clients": 0}, r"personalise: evaluates evaluate_clients"),
