@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import Records
-from fedtempo.record.metric import Target
+from fedtempo.record.metric import Target, aim
 from fedtempo.record.strict_json import write_text
 from fedtempo.report.look import SCREEN, Look, length_in
 
@@ -25,13 +25,13 @@ def _plotly(runs: Runs, target: Target | None) -> dict[str, Callable[[], Any]]:
     from fedtempo.report.series import further_measures
 
     metrics = {
-        name: partial(charts.metric, runs, measure, _aim(target, name))
+        name: partial(charts.metric, runs, measure, aim(target, name))
         for name, measure in further_measures(runs).items()
     }
     return {
         **metrics,
-        "accuracy": lambda: charts.accuracy(runs, _aim(target, "accuracy")),
-        "loss": lambda: charts.loss(runs),
+        "accuracy": lambda: charts.accuracy(runs, aim(target, "accuracy")),
+        "loss": lambda: charts.loss(runs, aim(target, "loss")),
         "busy": lambda: charts.busy(runs),
         "alive": lambda: charts.alive(runs),
         "staleness": lambda: charts.staleness(runs),
@@ -41,6 +41,8 @@ def _plotly(runs: Runs, target: Target | None) -> dict[str, Callable[[], Any]]:
         "labels": lambda: panels.labels(next(iter(runs.values()))[0]),
         "clients": lambda: charts.at_clients(runs, "clients"),
         "own": lambda: charts.at_clients(runs, "own"),
+        "clients-over-time": lambda: charts.over_clients(runs, "clients", target),
+        "own-over-time": lambda: charts.over_clients(runs, "own", target),
         "by-class": lambda: charts.by_class(runs),
         "confusion": lambda: panels.confusion(runs),
     }
@@ -51,13 +53,13 @@ def _matplotlib(runs: Runs, target: Target | None, look: Look) -> dict[str, Call
     from fedtempo.report.series import further_measures
 
     metrics = {
-        name: partial(figures.metric, runs, measure=measure, target=_aim(target, name), look=look)
+        name: partial(figures.metric, runs, measure=measure, target=aim(target, name), look=look)
         for name, measure in further_measures(runs).items()
     }
     return {
         **metrics,
-        "accuracy": lambda path: figures.accuracy(runs, path, target=_aim(target, "accuracy"), look=look),
-        "loss": lambda path: figures.loss(runs, path, target=_aim(target, "loss"), look=look),
+        "accuracy": lambda path: figures.accuracy(runs, path, target=aim(target, "accuracy"), look=look),
+        "loss": lambda path: figures.loss(runs, path, target=aim(target, "loss"), look=look),
         "busy": lambda path: figures.busy(runs, path, look=look),
         "alive": lambda path: figures.alive(runs, path, look=look),
         "staleness": lambda path: figures.staleness(runs, path, look=look),
@@ -67,14 +69,11 @@ def _matplotlib(runs: Runs, target: Target | None, look: Look) -> dict[str, Call
         "labels": lambda path: figures.labels(runs, path, look=look),
         "clients": lambda path: figures.at_clients(runs, path, "clients", look=look),
         "own": lambda path: figures.at_clients(runs, path, "own", look=look),
+        "clients-over-time": lambda path: figures.over_clients(runs, path, "clients", target=target, look=look),
+        "own-over-time": lambda path: figures.over_clients(runs, path, "own", target=target, look=look),
         "by-class": lambda path: figures.by_class(runs, path, look=look),
         "confusion": lambda path: figures.confusion(runs, path, look=look),
     }
-
-
-def _aim(target: Target | None, name: str) -> float | None:
-    """Return the target's value if it is one of this measure: accuracy, loss, or a further one by name."""
-    return target.value if target is not None and (target.column or target.measure.key) == name else None
 
 
 def look_of(width: float | str | None, height: float | str | None, style: str | Iterable[str]) -> Look:
@@ -114,8 +113,9 @@ class Pictures(abc.ABC):
         name: accuracy, loss (over time), busy (share of the run, by client), alive (groups over time), staleness,
         participation, calendars, places (of clusters in groups) or labels (who holds what); for runs with further
         measures (`run.metrics`) also by-class, confusion, and each measure by its name; for those with clients' own
-        test sets clients and own (accuracy of the global and of clients' own models at each client). Raises ConfigError
-        for another name, or where the runs have nothing to draw.
+        test sets clients and own (accuracy of the global and of clients' own models at each client), clients-over-time
+        and own-over-time (their mean and worst tenth). Raises ConfigError for another name, or where the runs have
+        nothing to draw.
         """
         drawn = self._drawn(name, _plotly(self.shown_runs, self.shown_target))()
         if drawn is None:

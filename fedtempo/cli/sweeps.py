@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -80,8 +81,8 @@ def sweep(
     make_trackers(experiment.config.run.track)
     if slurm:
         script = experiment.slurm_sweep(values, out, strategies=strategies, seeds=numbers, jobs=jobs)
-        console.print(f"sbatch {script}", style="cyan", soft_wrap=True)
-        console.print(f"then: fedtempo sweep --collect {script.parent}", style="dim", soft_wrap=True)
+        console.print(f"sbatch {shlex.quote(str(script))}", style="cyan", soft_wrap=True)
+        console.print(f"then: fedtempo sweep --collect {shlex.quote(str(script.parent))}", style="dim", soft_wrap=True)
         return
     with following(jobs, terminal(console, log_format)) as display:
         swept = experiment.sweep(values, out, strategies=strategies, seeds=numbers, jobs=jobs, display=display)

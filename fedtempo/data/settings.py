@@ -28,6 +28,13 @@ def pair(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _test_share(value: Any) -> Any:
+    """Return the value unchanged. Raises ValueError, which names both kinds of values, for other text than "data"."""
+    if isinstance(value, str) and value != "data":
+        raise ValueError(f"{value!r}: give a share between 0 and 1, or 'data'")
+    return value
+
+
 @dataclass(frozen=True, config=STRICT)
 class DataSettings:
     """The `[data]` table: the data set, and how clients share it."""
@@ -63,6 +70,7 @@ class DataSettings:
     ] = None
     client_test_share: Annotated[
         Annotated[float, Gt(0), Lt(1)] | Literal["data"] | None,
+        BeforeValidator(_test_share),
         Doc(
             "share of each client's examples that are its own test set, drawn once and never trained on; 'data': the "
             "test examples that the data have for each client (default: no client has its own test set)"

@@ -174,6 +174,11 @@ def target_of(facts: Mapping[str, Any]) -> Target | None:
     return Target(Measure(target["name"], target["name"], target["as_share"], target["better"]), target["value"], "")
 
 
+def aim(target: Target | None, name: str) -> float | None:
+    """Return the target's value if it is one of this measure: "accuracy", "loss", or a further one by name."""
+    return target.value if target is not None and (target.column or target.measure.key) == name else None
+
+
 def target_of_all(comparison: Mapping[str, Any]) -> Target | None:
     """Return the target of a comparison."""
     if comparison["target_accuracy"] is not None:

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from fedtempo.record.client_measures import Kind, names_of
 from fedtempo.record.measures import busy_ratios, elapsed_s, participation
-from fedtempo.record.metric import Measure
+from fedtempo.record.metric import LOSS, Measure, Target
 from fedtempo.record.run import Records
 from fedtempo.report import words
 from fedtempo.report.figure import MOST_CLIENTS, Runs, axes, client_name, evenly, small
@@ -99,8 +99,11 @@ def at_clients(runs: Runs, kind: Kind) -> go.Figure | None:
     return figure
 
 
-def over_clients(runs: Runs, kind: Kind) -> go.Figure | None:
-    """Draw mean (solid) and worst tenth (dotted) over the clients' own test sets over time; None if there are none."""
+def over_clients(runs: Runs, kind: Kind, target: Target | None = None) -> go.Figure | None:
+    """Draw mean (solid) and worst tenth (dotted) over the clients' own test sets over time; None if there are none.
+
+    target: drawn if it is one of these.
+    """
     measure, colours = measured(runs), strategy_colours(list(runs))
     precise, coarse = (".1%", ".0%") if measure.as_share else (".3f", ".2~f")
     names = names_of(kind)
@@ -116,14 +119,19 @@ def over_clients(runs: Runs, kind: Kind) -> go.Figure | None:
             _add(figure, label, go.Scatter(x=x, y=y, mode="lines", line=line, hovertemplate=form))
     figure.update_layout(_over_time(runs, f"{measure.name} over clients"))
     figure.update_yaxes(tickformat=coarse)
+    if target is not None and target.measure.key in (names["mean"], names["worst-tenth"]):
+        _add_target(figure, target.value, target.measure)
     return figure
 
 
-def loss(runs: Runs) -> go.Figure | None:
+def loss(runs: Runs, target: float | None = None) -> go.Figure | None:
     """Draw the loss of the global model over time, with its spread over seeds; None if there is none."""
     figure = _curves(runs, lambda group: evaluation_curve(group, "loss"), "%{y:.3f}")
-    if figure is not None:
-        figure.update_layout(_over_time(runs, "test loss"))
+    if figure is None:
+        return None
+    figure.update_layout(_over_time(runs, "test loss"))
+    if target is not None:
+        _add_target(figure, target, LOSS)
     return figure
 
 

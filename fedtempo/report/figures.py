@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record.client_measures import Kind
+from fedtempo.record.client_measures import Kind, names_of
 from fedtempo.record.measures import busy_ratios, participation
-from fedtempo.record.metric import LOSS, Measure
+from fedtempo.record.metric import LOSS, Measure, Target
 from fedtempo.record.run import Records
 from fedtempo.report import words
 from fedtempo.report.look import SCREEN, Look, NothingToDraw, add_legend, colours, line_styles, small_size
@@ -95,11 +95,33 @@ def loss(runs: Runs, path: Path | str, *, target: float | None = None, look: Loo
 def at_clients(runs: Runs, path: Path | str, kind: Kind, *, look: Look = SCREEN) -> None:
     """Draw the last accuracy of a kind of model at each client, from the worst client to the best."""
     measure = measured(runs)
-    x, y = "rank of the client, from the worst to the best", f"{measure.name} on the own test set"
+    x, y = "rank of the client, from the worst to the best", f"{measure.name} at the client"
     with _one_panel(path, look, x, y) as axes:
         _curves(axes, runs, lambda group: ranked_at_clients(group, kind))
         if measure.as_share:
             axes.yaxis.set_major_formatter(_percent())
+
+
+def over_clients(
+    runs: Runs, path: Path | str, kind: Kind, *, target: Target | None = None, look: Look = SCREEN
+) -> None:
+    """Draw mean (solid) and worst tenth (dotted) over the clients' own test sets over time.
+
+    target: drawn if it is one of these.
+    """
+    measure, names = measured(runs), names_of(kind)
+    with _one_panel(path, look, "time (s)", f"{measure.name} at clients") as axes:
+        _curves(axes, runs, lambda group: metric_curve(group, names["mean"]))
+        for label, style in line_styles(list(runs)).items():
+            band = metric_curve(runs[label], names["worst-tenth"])
+            if band is not None:
+                axes.plot(band.x, band.mean, color=style["color"], linestyle="dotted")
+        if axes.lines:
+            axes.plot([], [], color="0.5", linestyle="dotted", label="worst tenth")
+        if target is not None and target.measure.key in (names["mean"], names["worst-tenth"]):
+            _finish_measure(axes, target.measure, target.value)
+        else:
+            _finish_measure(axes, measure, None)
 
 
 def by_class(runs: Runs, path: Path | str, *, look: Look = SCREEN) -> None:

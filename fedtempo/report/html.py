@@ -19,7 +19,7 @@ from plotly.offline import get_plotlyjs
 from fedtempo.errors import ConfigError
 from fedtempo.record.client_measures import MODELS
 from fedtempo.record.compare import comparison as compare
-from fedtempo.record.metric import measure_of_all, target_of_all
+from fedtempo.record.metric import Target, aim, measure_of_all, target_of_all
 from fedtempo.record.reading import read_text
 from fedtempo.record.run import Run
 from fedtempo.record.strict_json import write_text
@@ -233,7 +233,7 @@ def _final_values(figure: go.Figure) -> str:
 
 
 def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
-    make = _Charts(groups)
+    make, target = _Charts(groups), target_of_all(comparison)
     first_run = next(iter(groups.values()))[0]
     disclosed = leaving({label: group[0] for label, group in groups.items()})
     return [
@@ -246,11 +246,11 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
                     charts.accuracy(groups, comparison["target_accuracy"]),
                     size="main",
                 ),
-                *make.chart("Loss over time", _band(groups), charts.loss(groups)),
-                *_metrics(groups, comparison, make),
+                *make.chart("Loss over time", _band(groups), charts.loss(groups, aim(target, "loss"))),
+                *_metrics(groups, target, make),
             ],
         ),
-        Section("At the clients", _at_clients(groups, make)),
+        Section("At the clients", _at_clients(groups, target, make)),
         Section("Who works when", _work(groups, comparison, make)),
         Section(
             "Who holds what",
@@ -268,12 +268,11 @@ def _sections(groups: Groups, comparison: Mapping[str, Any]) -> list[Section]:
     ]
 
 
-def _metrics(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> list[Card]:
+def _metrics(groups: Groups, target: Target | None, make: _Charts) -> list[Card]:
     """Return the charts of further measures (`run.metrics`)."""
-    target, cards = target_of_all(comparison), list[Card]()
+    cards: list[Card] = []
     for name, measure in further_measures(groups).items():
-        aim = target.value if target is not None and target.measure.key == name else None
-        cards += make.chart(f"{name} over time", _band(groups), charts.metric(groups, measure, aim))
+        cards += make.chart(f"{name} over time", _band(groups), charts.metric(groups, measure, aim(target, name)))
     return [
         *cards,
         *make.chart("Accuracy of each class", "At the last evaluation, mean over seeds.", charts.by_class(groups)),
@@ -287,7 +286,7 @@ def _metrics(groups: Groups, comparison: Mapping[str, Any], make: _Charts) -> li
     ]
 
 
-def _at_clients(groups: Groups, make: _Charts) -> list[Card]:
+def _at_clients(groups: Groups, target: Target | None, make: _Charts) -> list[Card]:
     """Return the charts of evaluations on the clients' own test sets."""
     cards: list[Card] = []
     for kind in kinds_at_clients(groups):
@@ -302,7 +301,7 @@ def _at_clients(groups: Groups, make: _Charts) -> list[Card]:
         cards += make.chart(
             f"{who} over time",
             f"Solid: the mean over clients; dotted: the mean of the worst tenth. {_band(groups)}",
-            charts.over_clients(groups, kind),
+            charts.over_clients(groups, kind, target),
             size="half",
         )
     return cards

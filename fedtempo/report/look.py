@@ -190,7 +190,7 @@ def add_legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], mo
 
 
 def write_figure(figure: Figure, path: Path | str) -> None:
-    """Save a figure; the same figure always gives the same file, and a PDF embeds its fonts (Type 42).
+    """Save a figure; the same figure always gives the same file, and PDF and EPS embed their fonts (Type 42).
 
     Raises ConfigError for a suffix that Matplotlib cannot write, RunError if the file cannot be written.
     """
@@ -207,6 +207,8 @@ def write_figure(figure: Figure, path: Path | str) -> None:
             if suffix == ".png":
                 _save_png(figure, path, dpi)
             else:
+                if suffix in (".eps", ".ps"):
+                    _make_opaque(figure)
                 figure.savefig(path, dpi=dpi, metadata=undated.get(suffix))
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
@@ -215,6 +217,27 @@ def write_figure(figure: Figure, path: Path | str) -> None:
             raise
         reason = str(error).strip().splitlines()[0]
         raise RunError(f"{path}: a style sheet sets text.usetex, and LaTeX failed: {reason}") from error
+
+
+def _make_opaque(figure: Figure) -> None:
+    """Replace translucent colours by what they look like on white, since PostScript has no transparency."""
+    from matplotlib.collections import Collection
+    from matplotlib.colors import to_rgba_array
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    def on_white(colour: Any, alpha: float) -> Any:
+        return 1 - alpha * (1 - to_rgba_array(colour)[:, :3])
+
+    for artist in figure.findobj():
+        alpha = artist.get_alpha()
+        if alpha is None or alpha >= 1:
+            continue
+        if isinstance(artist, Line2D):
+            artist.set_color(on_white(artist.get_color(), alpha)[0])
+        elif isinstance(artist, Collection | Patch):
+            artist.set_facecolor(on_white(artist.get_facecolor(), alpha))
+        artist.set_alpha(None)
 
 
 def _save_png(figure: Figure, path: Path | str, dpi: float) -> None:

@@ -286,6 +286,8 @@ def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange
     }
     if data.client_test_share is None and run.personalise is not None:
         raise ConfigError(_no_client_tests("run.personalise"))
+    if data.client_test_share is None and run.evaluate_clients_every != 1:
+        raise ConfigError(_no_client_tests("run.evaluate_clients_every"))
     kinds = run.kinds_of_models(has_local_parts=exchange.has_local_parts)
     for where, name in named.items():
         if name is None or name not in run.client_measures:

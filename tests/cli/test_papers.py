@@ -59,6 +59,14 @@ def test_the_same_command_finds_its_sweep_again(
     assert "clients_per_round=2" in capsys.readouterr().out
 
 
+def test_the_commands_for_slurm_can_be_pasted(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "my sweep"
+    command = ["sweep", folder / "small.toml", "--grid", "strategy.clients_per_round=1,2", "--slurm", "--out", out]
+    assert fedtempo(*command) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [f"sbatch '{out}/sweep.sbatch'", f"then: fedtempo sweep --collect '{out}'"]
+
+
 def test_tables_are_printed_or_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--rows", "strategy", "--columns", "fleet.compute.speed,visits", "--name", "fedavg=FedAvg"]
     assert fedtempo("table", folder / "sweep", *options) == 0

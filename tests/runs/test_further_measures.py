@@ -156,7 +156,9 @@ def test_trackers_tables_pages_and_files_have_every_measure(tmp_path: Path) -> N
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for title in ("f1-macro over time", "Accuracy of each class", "Confusion", "The global model at every client"):
         assert title in page
-    for name in ("f1-macro", "by-class", "confusion", "clients", "own"):
+    assert "target clients-worst-tenth 5%" in page.replace("\\u00a0", " ").replace("\u00a0", " ")
+    names_of_figures = ("f1-macro", "by-class", "confusion", "clients", "own", "clients-over-time", "own-over-time")
+    for name in names_of_figures:
         assert both.figure(name).data
         both.save_figure(name, tmp_path / f"{name}.svg")
     assert both.table()["clients-jain"][0] == pytest.approx(summary["clients"]["clients"]["jain"])
@@ -164,6 +166,13 @@ def test_trackers_tables_pages_and_files_have_every_measure(tmp_path: Path) -> N
     assert len(result.metrics()) == len(records.further["metrics"]["time"])
     names = {path.stem for path in export(result.as_run(), "csv", tmp_path / "tables")}
     assert {"metrics", "confusion", "client_evaluations"} <= names
+
+
+def test_a_target_is_drawn_in_the_chart_of_its_measure() -> None:
+    summary, records, _ = run(config({"run.target": {"loss": 2.6}}))
+    result = Result(records, summary, config({"run.target": {"loss": 2.6}}).tables)
+    lines = {name: [line.y0 for line in result.figure(name).layout.shapes] for name in ("accuracy", "loss")}
+    assert lines == {"accuracy": [], "loss": [2.6]}
 
 
 def test_a_run_in_a_folder_can_be_read_and_resumed(tmp_path: Path) -> None:
@@ -214,7 +223,8 @@ def test_the_data_may_have_each_clients_test_set() -> None:
     ("changes", "message"),
     [
         ({"data.client_test_share": 1.0}, r"data\.client_test_share = 1\.0"),
-        ({"data.client_test_share": "mine"}, r"data\.client_test_share = 'mine'"),
+        ({"data.client_test_share": "mine"}, r"data\.client_test_share: 'mine': give a share"),
+        ({"run.evaluate_clients_every": 2}, r"run\.evaluate_clients_every: clients have no test sets of their own"),
         ({"run.personalise": {"steps": 5}}, r"run\.personalise: clients have no test sets of their own; set data\."),
         ({"run.personalise": {"step": 5}}, r"personalise: step"),
         ({"run.personalise": {"steps": 5}, "run.evaluate_clients": 0}, r"personalise: evaluates evaluate_clients"),

@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from fedtempo.record.checks import check_facts, check_tables
+from fedtempo.record.checks import check_facts, check_further, check_tables
 from fedtempo.record.run import Table, as_columns, column_names, opened_records
+from fedtempo.record.schema import FURTHER_TABLES
 
 ROWS_AT_ONCE = 50_000
 _MOST_MISSING = 100_000
@@ -23,6 +24,9 @@ _FACTS = (
     "n_clients",
     "horizon_s",
     "target_accuracy",
+    "target",
+    "metrics",
+    "client_measures",
     "elapsed_s",
     "ended",
     "end_reason",
@@ -41,8 +45,8 @@ _FACTS = (
 class Piece:
     """What is new in a run's records, and all facts that the page shows.
 
-    again: whether the run was restarted, which voids all that was read before. more: whether records are left that did
-    not fit into this piece.
+    again: whether the run was restarted, which voids all that was read before. metrics: further measures of
+    evaluations, those with one value. more: whether records are left that did not fit into this piece.
     """
 
     again: bool
@@ -50,6 +54,7 @@ class Piece:
     visits: Table
     commits: Table
     evaluations: Table
+    metrics: Table
     notes: tuple[tuple[str, str], ...]
     more: bool
 
@@ -64,7 +69,7 @@ class Reader:
     def _begin(self) -> None:
         self._resumed: Any = None
         self._visits = _Numbers()
-        self._after = {"commits": 0, "evaluations": 0, "notes": 0}
+        self._after = {"commits": 0, "evaluations": 0, "metrics": 0, "notes": 0}
 
     def read(self) -> Piece:
         """Return the next piece. Raises ConfigError if this is no run, or holds what no run could have recorded."""
@@ -84,13 +89,17 @@ class Reader:
                 "evaluations": as_columns("evaluations", evaluations),
             }
             check_tables(tables, facts.get("n_clients"))
+            exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'metrics'").fetchone()
+            measured = self._new(connection, "metrics", 'AND "class" IS NULL') if exists else []
+            metrics = as_columns("metrics", measured)
+            check_further({name: as_columns(name, ()) for name in FURTHER_TABLES} | {"metrics": metrics}, None)
             notes = self._notes(connection)
-        more = max(len(visits), len(commits), len(evaluations)) >= ROWS_AT_ONCE
-        return Piece(again, facts, tables["visits"], tables["commits"], tables["evaluations"], notes, more)
+        more = max(len(visits), len(commits), len(evaluations), len(measured)) >= ROWS_AT_ONCE
+        return Piece(again, facts, tables["visits"], tables["commits"], tables["evaluations"], metrics, notes, more)
 
-    def _new(self, connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    def _new(self, connection: sqlite3.Connection, table: str, also: str = "") -> list[tuple[Any, ...]]:
         columns = column_names(connection, table)
-        query = f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608
+        query = f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? {also} ORDER BY rowid LIMIT ?"  # noqa: S608
         rows = connection.execute(query, [self._after[table], ROWS_AT_ONCE]).fetchall()
         if rows:
             self._after[table] = rows[-1][0]

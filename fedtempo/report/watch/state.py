@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.record.metric import Measure, measure_of
+from fedtempo.record.metric import Measure, further_of, measure_of, target_of
 from fedtempo.record.schema import OUTCOMES
 from fedtempo.report import words
 from fedtempo.report.figure import evenly
@@ -41,6 +41,8 @@ class RunState:
         self.rows: Ints = evenly(np.arange(self.n_clients), MOST_ROWS)
         """Clients of the calendar, in the order of its rows."""
         self.curve = Curve()
+        self.measures: dict[str, Curve] = {}
+        """Further measures over time, by name."""
         self._groups, self._busy = Spans(facts.get("horizon_s")), Spans(facts.get("horizon_s"))
         self._staleness = Histogram()
         self._staleness_sum = self._commits = self._version = 0
@@ -64,6 +66,7 @@ class RunState:
         lines += self._warning_lines()
         lines += self._lost_lines(piece)
         lines += self._evaluation_lines(piece)
+        self._absorb_metrics(piece)
         lines.sort(key=lambda line: -1.0 if line[0] is None else line[0])
         if (ended := piece.facts.get("ended")) and not piece.more and not self._end_logged:
             self._end_logged = True
@@ -74,6 +77,15 @@ class RunState:
     @property
     def _measure(self) -> Measure:
         return measure_of(self.facts.get("data"))
+
+    @property
+    def _target(self) -> dict[str, Any] | None:
+        """The target: of which chart ("accuracy", "loss", or a further measure), its value, and its text."""
+        target = target_of(self.facts)
+        if target is None:
+            return None
+        text = words.level(target.value, target.measure)
+        return {"of": target.column or target.measure.key, "value": target.value, "text": text}
 
     def client(self, number: int) -> str:
         """Return the client's name on the page."""
@@ -106,7 +118,8 @@ class RunState:
             "clients": self.n_clients,
             "now_s": now_s,
             "horizon_s": self.facts.get("horizon_s"),
-            "target": self.facts.get("target_accuracy"),
+            "target": self._target,
+            "measures": [{"name": name, "as_share": each.as_share} for name, each in further_of(self.facts).items()],
             "measure": {"name": self._measure.name, "as_share": self._measure.as_share},
             "accuracy": _finite(latest[1]),
             "loss": _finite(latest[2]),
@@ -130,8 +143,11 @@ class RunState:
         known_s = self._recorded_s if now is None else min(self._recorded_s, now.now_s)
         calendar, visits = self._calendar.after(calendar, _VISITS_AT_ONCE)
         log, lines = self._log.after(log, _LINES_KEPT)
+        points = self.curve.total + sum(each.total for each in self.measures.values())
+        is_new = curve != points
         return {
-            "curve": None if curve == self.curve.total else [list(map(_finite, p)) for p in self.curve.points()],
+            "curve": _shown_points(self.curve) if is_new else None,
+            "measures": {name: _shown_points(each) for name, each in self.measures.items()} if is_new else None,
             "alive": {"every_s": self._groups.every_s, "counts": self._groups.counts(known_s, by_group)},
             "busy": {"every_s": self._busy.every_s, "counts": self._busy.counts(known_s, ungrouped)},
             "staleness": {"width": self._staleness.width, "counts": self._staleness.counts()},
@@ -139,7 +155,7 @@ class RunState:
             "numbers": self.rows.tolist(),
             "visits": visits,
             "log": lines,
-            "seen": {"curve": self.curve.total, "calendar": calendar, "log": log},
+            "seen": {"curve": points, "calendar": calendar, "log": log},
             "in_progress": self._shown(in_progress),
             "who": now.bits(self.n_clients) if now is not None and self.n_clients <= MOST_CELLS else "",
             "more": calendar < self._calendar.total,
@@ -197,6 +213,12 @@ class RunState:
                 lines.append((time, "evaluation", f"version {version}: the loss is not finite"))
         return lines[-_LINES_KEPT:]
 
+    def _absorb_metrics(self, piece: Piece) -> None:
+        known = further_of(self.facts)
+        for time, name, value in zip(*(piece.metrics[column].tolist() for column in ("time", "name", "value"))):
+            if name in known:
+                self.measures.setdefault(name, Curve()).add((time, value))
+
     def _warning_lines(self) -> list[Line]:
         """Return lines for new warnings; the text of a warning includes its time."""
         warnings = (self.facts.get("health") or {}).get("warnings", [])
@@ -224,6 +246,10 @@ class RunState:
     def _shown(self, in_progress: list[OpenVisit]) -> list[tuple[Any, ...]]:
         rows = {int(client): row for row, client in enumerate(self.rows)}
         return [(rows[client], *details) for client, *details in in_progress if client in rows]
+
+
+def _shown_points(curve: Curve) -> list[list[float | None]]:
+    return [list(map(_finite, point)) for point in curve.points()]
 
 
 def _finite(value: float) -> float | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fedtempo.record import load_run, summarise
@@ -62,6 +64,30 @@ def test_answers_hold_only_what_is_new(tmp_path: Path) -> None:
     assert [point[0] for point in second["curve"]] == [5.0 * i for i in range(7)]
     every = followed.answer({0: Seen()})["details"]["0"]
     assert every["visits"] == first["visits"] + second["visits"]
+    written.close()
+
+
+def test_further_measures_and_their_target_are_shown(tmp_path: Path) -> None:
+    written = Written(tmp_path / "run")
+    written.recorder.flush()
+    assert row_and_detail(tmp_path / "run")[0]["target"] == {"of": "accuracy", "value": 0.8, "text": "80%"}
+    written.recorder.fact("target_accuracy", None)
+    written.recorder.fact("target", {"name": "f1-macro", "value": 0.4, "better": "higher", "as_share": True})
+    written.recorder.fact("metrics", [{"name": "f1-macro", "better": "higher", "as_share": True}])
+    written.recorder.measured(0.0, 0, {"f1-macro": 0.1, "by-class": np.array([0.5, 0.7]), "unannounced": 1.0})
+    written.go(10.0)
+    written.recorder.measured(5.0, 1, {"f1-macro": math.nan})
+    written.recorder.flush()
+    followed = Followed([tmp_path / "run"])
+    answer = followed.answer({0: Seen()})
+    row, detail = answer["runs"][0], answer["details"]["0"]
+    assert row["target"] == {"of": "f1-macro", "value": 0.4, "text": "f1-macro\u00a040%"}
+    assert row["measures"] == [{"name": "f1-macro", "as_share": True}]
+    assert detail["measures"] == {"f1-macro": [[0.0, 0.1], [5.0, None]]}
+    assert followed.answer({0: seen_in(detail)})["details"]["0"]["measures"] is None
+    written.recorder.measured(10.0, 2, {"f1-macro": 0.3})
+    written.recorder.flush()
+    assert followed.answer({0: seen_in(detail)})["details"]["0"]["measures"]["f1-macro"][-1] == [10.0, 0.3]
     written.close()
 
 

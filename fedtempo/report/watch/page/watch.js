@@ -11,7 +11,7 @@ function known(number) {
   if (!runs.has(number)) {
     const calendar = new RunCalendar(byId("calendar-card"));
     const log = byId("log-card").content.firstElementChild.cloneNode(true);
-    runs.set(number, { seen: [0, 0, 0, 0], curve: [], calendar, log, detail: null, paces: [] });
+    runs.set(number, { seen: [0, 0, 0, 0], curve: [], measures: {}, calendar, log, detail: null, paces: [] });
   }
   return runs.get(number);
 }
@@ -52,10 +52,12 @@ function take(answer) {
 function absorb(run, row, detail) {
   if (run.seen[0] !== detail.generation) {
     run.curve = [];
+    run.measures = {};
     run.calendar.forget();
     run.log.querySelector("ol").replaceChildren();
   }
   if (detail.curve) run.curve = detail.curve;
+  if (detail.measures) run.measures = detail.measures;
   run.seen = [detail.generation, detail.seen.curve, detail.seen.calendar, detail.seen.log];
   run.detail = detail;
   run.calendar.update(row, detail, row.colour);
@@ -213,15 +215,24 @@ function showCharts({ runs: rows }) {
     return counts.length > 1 ? [counts.map((_, i) => i * every), counts] : [[], []];
   });
   const latest = (traces, words) => traces.map((trace) => `${trace.name}: ${words(trace.y.at(-1))} at ${tidy(trace.x.at(-1))} s`).join("; ");
-  const target = seen[0]?.target ?? null;
+  const target = (name) => (seen[0]?.target?.of === name ? seen[0].target : null);
   const measure = measureOf(seen.length ? seen : rows);
-  const [level, format] = measure.as_share ? [(value) => `${+(100 * value).toPrecision(4)}%`, ".0%"] : [(value) => `${measure.name} ${value}`, ".2~f"];
+  const format = measure.as_share ? ".0%" : ".2~f";
   const title = `${measure.name[0].toUpperCase()}${measure.name.slice(1)} over time`;
   if (byId("accuracy-title").textContent !== title) byId("accuracy-title").textContent = title;
   const accuracy = curve(1), loss = curve(2), busy = levels("busy"), alive = levels("alive");
-  draw("accuracy", accuracy, { height: 360, y: `test ${measure.name}`, format, target, level },
+  draw("accuracy", accuracy, { height: 360, y: `test ${measure.name}`, format, target: target("accuracy") },
     `Test ${measure.name} over time. ${latest(accuracy, (value) => score(value, measure))}`);
-  draw("loss", loss, { height: 360, y: "test loss" }, `Test loss over time. ${latest(loss, tidy)}`);
+  draw("loss", loss, { height: 360, y: "test loss", target: target("loss") }, `Test loss over time. ${latest(loss, tidy)}`);
+  const further = chosenMeasure(seen);
+  if (further) {
+    const traces = lines((run) => {
+      const points = (run.measures[further.name] ?? []).filter((point) => point[1] !== null);
+      return [points.map((point) => point[0]), points.map((point) => point[1])];
+    });
+    draw("measure", traces, { y: plain(further.name), format: further.as_share ? ".0%" : "~g", target: target(further.name) },
+      `${further.name} over time. ${latest(traces, (value) => (further.as_share ? share(value) : tidy(value)))}`);
+  }
   draw("busy", busy, { y: "clients busy" }, `Clients busy over time. ${latest(busy, count)}`);
   draw("alive", alive, { y: "groups alive" }, `Groups alive over time. ${latest(alive, count)}`);
   const stale = seen.flatMap((row) => {
@@ -238,9 +249,24 @@ function showCharts({ runs: rows }) {
     `Staleness of commits. ${means.join("; ")}`);
 }
 
-function draw(id, traces, { height = 280, x = "time (s)", y, format, target = null, level = null, bars = false }, words) {
+// The further measure to draw: the one that is selected, at first the target's; null if the runs have none.
+function chosenMeasure(seen) {
+  const measures = new Map(seen.flatMap((row) => (row.measures ?? []).map((each) => [each.name, each])));
+  const select = byId("measure-name"), names = [...measures.keys()];
+  if ([...select.options].map((option) => option.value).join("\n") !== names.join("\n")) {
+    const wanted = [select.value, seen[0]?.target?.of, names[0]].find((name) => measures.has(name));
+    select.replaceChildren(...names.map((name) => new Option(name, name)));
+    if (wanted) select.value = wanted;
+  }
+  byId("measure-card").hidden = !names.length;
+  return measures.get(select.value) ?? null;
+}
+
+byId("measure-name").addEventListener("change", () => showCharts(answered));
+
+function draw(id, traces, { height = 280, x = "time (s)", y, format, target = null, bars = false }, words) {
   const chart = byId(id);
-  const state = JSON.stringify([traces, target]);
+  const state = JSON.stringify([traces, target, y]);
   if (chart.dataset.state === state) return;
   chart.dataset.state = state;
   chart.setAttribute("aria-label", words);
@@ -259,8 +285,8 @@ function draw(id, traces, { height = 280, x = "time (s)", y, format, target = nu
     yaxis: { title: { text: y }, tickformat: format, rangemode: "tozero" },
     height: height + room, margin: { l: 56, r: 16, t: 12, b: 46 }, hovermode: bars ? "closest" : "x unified", barmode: "overlay", bargap: 0, uirevision: "same",
     showlegend: traces.length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-    shapes: target === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target, y1: target, line: { dash: "dash", width: 1.2, color: "#888888" } }],
-    annotations: target === null ? [] : [{ text: `target ${plain(level(target))}`, xref: "paper", x: 0.006, xanchor: "left", y: target, yanchor: "bottom", showarrow: false }],
+    shapes: target === null ? [] : [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target.value, y1: target.value, line: { dash: "dash", width: 1.2, color: "#888888" } }],
+    annotations: target === null ? [] : [{ text: `target ${plain(target.text)}`, xref: "paper", x: 0.006, xanchor: "left", y: target.value, yanchor: "bottom", showarrow: false }],
   };
   Plotly.react(chart, traces, themed(chart.figure), { responsive: true, displaylogo: false, displayModeBar: false });
 }
