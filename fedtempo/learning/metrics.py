@@ -82,7 +82,9 @@ def asked_from(value: Any) -> Any:
     asked = tuple(_asked(entry) for entry in value)
     names = [name_of(entry) for entry in asked]
     if len(set(names)) < len(names):
-        raise ValueError(f"duplicate name {duplicate(names)!r}; give one of the functions another name")
+        name = duplicate(names)
+        hint = "name it once" if name in METRICS else "give one of the functions another name"
+        raise ValueError(f"duplicate {name!r}; {hint}")
     return asked
 
 

@@ -55,7 +55,7 @@ def _complaints(error: ValidationError, where: str) -> Iterable[str]:
         # Steps after the first name alternatives of a type, which mean nothing to a user.
         names = [str(step) for step in finding["loc"][:1] if not isinstance(step, int)]
         field = ".".join([where, *names])
-        message = finding["msg"].removeprefix("Value error, ")
+        message = finding["msg"].removeprefix("Value error, ").removeprefix(f"{names[-1] if names else where}: ")
         message = message[0].lower() + message[1:] if message[:1].isupper() and message[1:2].islower() else message
         value = "" if finding["type"] in ("missing", "value_error") else f" = {finding['input']!r}"
         if field not in seen:

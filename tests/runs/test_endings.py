@@ -107,12 +107,12 @@ def test_a_finished_run_has_used_more_than_a_new_budget_allows(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"run.patience": 0}, r"run\.patience: patience: evaluations = 0: "),
+        ({"run.patience": 0}, r"run\.patience: evaluations = 0: "),
         ({"run.patience": 5, "executor.kind": "none"}, r"run\.patience: executor\.kind = 'none' trains nothing"),
-        ({"run.patience": {"measure": "loss"}}, r"run\.patience: patience: evaluations: "),
+        ({"run.patience": {"measure": "loss"}}, r"run\.patience: evaluations: "),
         ({"run.budget": 5}, r"run\.budget: 5 is no table; give some of \{ bytes, client_hours"),
-        ({"run.budget": {}}, r"run\.budget: budget: it is empty; give bytes, client_hours, watt_hours or epsilon"),
-        ({"run.budget": {"bytes": "ten"}}, r"run\.budget: budget: bytes = 'ten': could not parse value and unit"),
+        ({"run.budget": {}}, r"run\.budget: it is empty; give bytes, client_hours, watt_hours or epsilon"),
+        ({"run.budget": {"bytes": "ten"}}, r"run\.budget: bytes = 'ten': could not parse value and unit"),
         ({"run.budget": {"watt_hours": 1.0}}, r"run\.budget\.watt_hours: the fleet states no power; set fleet\.comp"),
         ({"run.budget": {"epsilon": 1.0}}, r"run\.budget\.epsilon: privacy is off; set server\.privacy"),
     ],

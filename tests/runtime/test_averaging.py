@@ -141,7 +141,7 @@ def test_conflicting_settings_are_rejected() -> None:
     for key, value in (("aggregation", "median"), ("clip_norm", 1.0)):
         with pytest.raises(ConfigError, match=rf"{key} = .*with privacy"):
             configured(changes={"server.privacy": PRIVACY, f"server.{key}": value})
-    with pytest.raises(ConfigError, match=r"server.privacy: privacy: .*noise_multiplier"):
+    with pytest.raises(ConfigError, match=r"server.privacy: .*noise_multiplier"):
         configured(changes={"server.privacy": {"clip_norm": 1.0, "noise_multiplier": 0.0}})
     with pytest.raises(ConfigError, match=r"server\.trim = 0\.5"):
         configured(changes={"server.trim": 0.5})

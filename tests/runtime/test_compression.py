@@ -215,7 +215,7 @@ def test_the_table_is_written_as_it_was_read() -> None:
 @pytest.mark.parametrize(
     ("compression", "says"),
     [
-        ({"down": "top-k"}, "server.compression: compression: down = .* only kind = 'quantized' can compress a whole"),
+        ({"down": "top-k"}, "server.compression: down = .* only kind = 'quantized' can compress a whole"),
         ({"down": {"kind": "quantized", "error_feedback": True}}, "only clients keep what a message leaves out"),
         ({"up": "topk"}, "kind = 'topk': no such compression; did you mean 'top-k'"),
         ({"up": {"kind": "top-k", "share": 2.0}}, "compression 'top-k': share = 2.0"),
