@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fedtempo.errors import RunError
@@ -68,7 +70,11 @@ def test_only_models_to_keep_remain(models: ModelFiles, tmp_path: Path) -> None:
 
 
 def test_the_same_named_tensors_give_the_same_bytes(tmp_path: Path) -> None:
-    arrays = {"b": np.arange(3, dtype=np.float32), "ä.weight": np.ones((2, 2), np.float32), "n": np.zeros((), np.int64)}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "b": np.arange(3, dtype=np.float32),
+        "ä.weight": np.ones((2, 2), np.float32),
+        "n": np.zeros((), np.int64),
+    }
     metadata = {"format": "pt", "one": "1", "zwei": "ü", "another": '{"order": ["b", "a"]}'}
     contents = set()
     for number in range(10):
