@@ -183,7 +183,7 @@ def schedule_from(value: object) -> object:
     if not isinstance(kind, str) or kind in SCHEDULES:
         return component(value, SCHEDULES, "schedules", "schedule")
     if ":" in kind or kind in installed("schedules"):
-        function = outside(kind, "schedules", "kind")
+        function = outside(kind, "schedules", "training.schedule.kind")
         if not callable(function):
             raise ValueError(f"kind = {kind!r}: must be a function of the position, not {type(function).__name__}")
         return made(UserSchedule, value, f"schedule {kind!r}")

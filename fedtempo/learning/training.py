@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Lt, NonNegative, Positive
 
 LOSSES = ("cross-entropy", "logit-adjusted", "batch-adjusted", "bce", "squared", "absolute")
 OPTIMIZERS = ("sgd", "adam")
+SMALLEST_LR = sys.float_info.min
+"""Stands for a learning rate of 0, at which a schedule may end: steps of this size change no parameter."""
 
 Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
 

@@ -57,6 +57,7 @@ def _complaints(error: ValidationError, where: str) -> Iterable[str]:
         field = ".".join([where, *names])
         message = finding["msg"].removeprefix("Value error, ").removeprefix(f"{names[-1] if names else where}: ")
         message = message[0].lower() + message[1:] if message[:1].isupper() and message[1:2].islower() else message
+        message = message.replace("a valid tuple", "a list")  # what a configuration and Python both call it
         value = "" if finding["type"] in ("missing", "value_error") else f" = {finding['input']!r}"
         if field not in seen:
             seen.add(field)

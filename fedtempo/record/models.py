@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -114,12 +115,25 @@ class ModelFiles:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write arrays by name as a safetensors file, which appears complete and on disk. Raises RunError naming it."""
+    """Write arrays by name as a safetensors file, which appears complete and on disk. Raises RunError naming it.
+
+    The same arrays and metadata give the same bytes.
+    """
     from safetensors.numpy import save
 
-    content = save(dict(arrays), dict(metadata))
+    content = _with_sorted_metadata(save(dict(arrays), dict(metadata)))
     write_file(path, lambda new: new.write_bytes(content))
     sync_folder(path.parent)
+
+
+def _with_sorted_metadata(content: bytes) -> bytes:
+    """Return a safetensors file with its metadata in the order of their names; the library's order is random."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    table = json.loads(content[8:start])
+    table["__metadata__"] = dict(sorted(table.get("__metadata__", {}).items()))
+    header = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    header += b" " * (-len(header) % 8)  # as the library aligns the tensors
+    return len(header).to_bytes(8, "little") + header + content[start:]
 
 
 def write_file(path: Path, write: Callable[[Path], Any]) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from fedtempo.federation import Work
-from fedtempo.learning.training import Training
+from fedtempo.learning.training import SMALLEST_LR, Training
 
 _AS_CONFIGURED = Work()
-_SMALLEST_LR = sys.float_info.min
-"""Stands for a learning rate of 0, at which a schedule may end: steps of this size change no parameter."""
 
 
 def resolve(training: Training, work: Work | None, factor: float | None = None) -> Training:
@@ -38,7 +35,7 @@ def _changed(training: Training, work: Work, factor: float | None) -> Training:
     if work.lr_scale is not None:
         changes["lr"] = changes.get("lr", training.lr) * work.lr_scale
     if factor is not None:
-        changes["lr"] = max(changes.get("lr", training.lr) * factor, _SMALLEST_LR)
+        changes["lr"] = max(changes.get("lr", training.lr) * factor, SMALLEST_LR)
     if work.epochs is not None and work.steps is None:
         changes["steps"] = None
     changes["statistics"] = training.statistics | work.statistics

@@ -129,6 +129,7 @@ def test_a_users_function_gives_the_factor(monkeypatch: pytest.MonkeyPatch) -> N
             r"schedule 'OneCycleLR': also changes the momentum; set options.cycle_momentum = false",
         ),
         ({"kind": "math:pi"}, r"kind = 'math:pi': must be a function of the position, not float"),
+        ({"kind": "math:tau_"}, r"training.schedule.kind = 'math:tau_': module 'math' has no 'tau_'"),
         ({"by": "time"}, r"kind = None: must be the name of a schedule"),
         (3, r"training.schedule = 3: "),
     ],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fedtempo.errors import RunError
-from fedtempo.record.models import ModelFiles, model_sha256
+from fedtempo.record.models import ModelFiles, model_sha256, read_arrays, write_arrays
 
 
 def test_a_model_gets_its_name_only_after_it_is_synced(
@@ -65,3 +67,22 @@ def test_only_models_to_keep_remain(models: ModelFiles, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "models").iterdir()] == [f"{names[1]}.safetensors"]
     with pytest.raises(RunError, match="could not be read: No such file"):
         models.read(names[0])
+
+
+def test_the_same_named_tensors_give_the_same_bytes(tmp_path: Path) -> None:
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "b": np.arange(3, dtype=np.float32),
+        "ä.weight": np.ones((2, 2), np.float32),
+        "n": np.zeros((), np.int64),
+    }
+    metadata = {"format": "pt", "one": "1", "zwei": "ü", "another": '{"order": ["b", "a"]}'}
+    contents = set()
+    for number in range(10):
+        path = tmp_path / f"{number}.safetensors"
+        write_arrays(path, arrays, dict(sorted(metadata.items(), reverse=number % 2 == 0)))
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+    read = read_arrays(tmp_path, "0.safetensors")
+    assert read is not None
+    assert read[1] == metadata
+    assert {name: array.tolist() for name, array in read[0].items()} == {k: v.tolist() for k, v in arrays.items()}

@@ -154,6 +154,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (changed(data__partition={"kind": "dirichlet"}), r"data.partition.alpha: field required"),
     (changed(data__clients=0), r"data.clients = 0: input should be greater than or equal to 1"),
     (changed(data__clients=2.5), r"data.clients = 2.5: input should be a valid integer"),
+    (changed(run__keep="last"), r"run.keep = 'last': input should be a list"),
     (changed(model__network="lenett"), r"model.network = 'lenett': no such network; did you mean 'lenet'\?"),
     (changed(model__size_bytes=-1), r"model.size_bytes = -1: give a whole number of bytes, 0 or more"),
     (changed(training__lr=0.0), r"training.lr = 0.0: input should be greater than 0"),

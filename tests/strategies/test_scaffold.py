@@ -10,6 +10,7 @@ from torch import nn
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.exchange import Exchange
+from fedtempo.learning.schedules import Linear
 from fedtempo.learning.training import Training
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
@@ -65,6 +66,15 @@ def test_option_2_takes_the_mean_gradient_of_the_steps() -> None:
             weight -= 0.125 * (slope * weight + constant + added)
         ends.append(weight)
     assert third.final.tolist() == [(ends[0] + ends[1]) / 2]
+
+
+@pytest.mark.usefixtures("double")
+def test_a_rate_of_0_leaves_the_control_variates_as_they_are() -> None:
+    """The schedule is 1, 0, 0: after the first round nothing moves, so nothing is learned about gradients."""
+    training = Training(lr=0.125, loss="squared", steps=2, schedule=Linear(over=1.0))
+    found = learn(Scaffold(), Built(line), CLIENTS, n_outputs=1, training=training, commits=3)
+    assert found.final.tolist() == [1.1875]
+    assert controls(found) == [-3.5, 2.0]
 
 
 @pytest.mark.usefixtures("double")
