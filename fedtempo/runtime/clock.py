@@ -57,6 +57,21 @@ class TimerSeries(asyncio.TimerHandle):
             self._loop._timer_handle_cancelled(self)  # type: ignore[attr-defined]
 
 
+class NumberedTask(Task[T]):
+    """A task whose hash is its number in its loop.
+
+    `TaskGroup` and `asyncio.wait` keep sets of tasks. By default a task's hash is its address, and with it the order in
+    which the tasks of a group are cancelled would differ from run to run.
+    """
+
+    def __init__(self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], number: int, **settings: Any) -> None:
+        self._number = number  # first: asyncio puts a new task into a set
+        super().__init__(coro, **settings)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Event loop on virtual seconds, from 0. It has no sockets, pipes, signals or threads.
 
@@ -68,6 +83,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now = 0.0
         self._timers: list[tuple[float, int, asyncio.TimerHandle | Future[None]]] = []
         self._order = itertools.count()
+        self._task_numbers = itertools.count()
         self._cancelled_timers = 0
 
     def time(self) -> float:
@@ -75,7 +91,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def create_task(self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **settings: Any) -> Task[T]:
         """Create a task as asyncio does, without task factories and the debug mode."""
-        return Task(coro, loop=self, **settings)
+        return NumberedTask(coro, next(self._task_numbers), loop=self, **settings)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None

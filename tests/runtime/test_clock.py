@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import time
 import traceback
@@ -337,3 +338,31 @@ def test_the_clock_runs_inside_a_running_event_loop_as_in_a_notebook() -> None:
         return times
 
     assert asyncio.run(outer()) == [1e6, 1e6]
+
+
+def test_the_tasks_of_a_group_are_cancelled_in_the_same_order_in_each_run() -> None:
+    async def main() -> list[int]:
+        cancelled = []
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.sleep(1e6)
+            finally:
+                cancelled.append(number)
+
+        async def fail() -> None:
+            await asyncio.sleep(1)
+            raise ValueError("end")
+
+        with contextlib.suppress(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                for number in range(40):
+                    group.create_task(wait(number))
+                group.create_task(fail())
+        return cancelled
+
+    first, *others = (clock.run(main()) for _ in range(5))
+    assert sorted(first) == list(range(40))
+    blocks = [[object() for _ in range(count)] for count in range(100)]  # other addresses for what comes
+    assert all(order == first for order in [*others, clock.run(main())])
+    assert len(blocks) == 100
