@@ -91,7 +91,9 @@ def _check_names(known_as: str, file: Path, arrays: Arrays) -> None:
         )
     for pair in _PAIRS:
         if len(names.intersection(pair)) == 1:
-            raise ConfigError(f"{known_as}: {file} holds {min(names.intersection(pair))} alone; give {' and '.join(pair)}")
+            raise ConfigError(
+                f"{known_as}: {file} holds {min(names.intersection(pair))} alone; give {' and '.join(pair)}"
+            )
 
 
 def _of_training(known_as: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
@@ -144,4 +146,3 @@ def _names(owners: npt.NDArray[Any] | None) -> tuple[str, ...]:
     if low < 0 or high >= _MOST_UNNAMED or len(np.unique(owners)) == high + 1:
         return ()
     return tuple(map(str, range(high + 1)))
-

@@ -193,9 +193,7 @@ class Dataset:
         try:
             train_x, both_x, _ = _inputs(train, test if held is None else joined(test, held, "x"), None)
             n = len(self.test_y)
-            return replace(
-                self, train_x=train_x, test_x=both_x[:n], validation_x=None if held is None else both_x[n:]
-            )
+            return replace(self, train_x=train_x, test_x=both_x[:n], validation_x=None if held is None else both_x[n:])
         except Exception as error:  # the function returned something else
             raise ConfigError(f"{where}: {described(error)}") from error
 

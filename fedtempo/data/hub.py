@@ -250,7 +250,9 @@ def _next_bytes(
     texts = [train, test, *([encoded(parts["validation"][feature])] if "validation" in parts else [])]
     if (fewest := min(map(len, texts))) <= length:
         raise ConfigError(f"{known_as}: {fewest} bytes of text are too few for examples of {length}; lower length")
-    learn, check, *held = (Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts))
+    learn, check, *held = (
+        Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts)
+    )
     about = f"each next byte of {length} of the text of {feature!r}"
     validation = held[0] if held else None
     return from_arrays(known_as, learn.x, learn.y, check.x, check.y, SYMBOLS, about=about, validation=validation)

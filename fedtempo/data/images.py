@@ -36,9 +36,7 @@ class _Image:
     kind: str
 
 
-def image_folder(
-    path: str, side: int | None = None, test_share: float = 0.2, test_split: str | None = None
-) -> Dataset:
+def image_folder(path: str, side: int | None = None, test_share: float = 0.2, test_split: str | None = None) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
     Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of

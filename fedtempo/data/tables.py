@@ -340,9 +340,7 @@ def _check_clear(file: Path, name: str, values: Sequence[Any], whole: bool, name
         raise ConfigError(ask(looks_like_ids(what, array), "numbers"))
 
 
-def _check_classes_known(
-    file: Path, label: str, train: IntArray, test: IntArray, class_names: Sequence[str]
-) -> None:
+def _check_classes_known(file: Path, label: str, train: IntArray, test: IntArray, class_names: Sequence[str]) -> None:
     """Raise ConfigError for classes that only a file of test or validation rows has."""
     try:
         must_be_trained(train, test, class_names)
