@@ -36,7 +36,7 @@ def test_without_a_test_set_a_share_is_held_out(tmp_path: Path) -> None:
     assert len(data.test_y) == 10
     assert sorted(numbers(data.train_x) + numbers(data.test_x)) == list(range(40))
     assert load(source, test_share=0.25).sha256 == data.sha256
-    with pytest.raises(ConfigError, match="npz:.*: 0 of 40 examples are for testing; add examples, or change"):
+    with pytest.raises(ConfigError, match=r"npz:.*: 0 of 40 examples are for testing; add examples, or change"):
         load(source, test_share=0.001)
 
 
@@ -94,5 +94,5 @@ def test_clients_that_are_not_numbered_from_0_keep_their_numbers_as_names(tmp_pa
     data = load(stored(tmp_path, **examples(), train_owners=np.array([f"{i % 10 + 1}" for i in range(40)])))
     assert first_names(data) == [str(i) for i in range(1, 11)]
     assert load(stored(tmp_path, **examples(), train_owners=np.arange(40) % 10)).owner_names == ()
-    with pytest.raises(ConfigError, match="train_owners is float64 .*; must be integers or text"):
+    with pytest.raises(ConfigError, match=r"train_owners is float64 .*; must be integers or text"):
         load(stored(tmp_path, **examples(), train_owners=np.zeros(40)))

@@ -92,7 +92,7 @@ def test_test_rows_must_be_later_than_the_training_rows_of_their_client() -> Non
     train, test = np.array([1.0, 2.0, 10.0]), np.array([3.0, 10.0, 11.0])
     owners = np.array([0, 0, 1])
     must_be_later(train, test[[0, 2]], owners, np.array([0, 1]), "time = 't'")
-    with pytest.raises(ConfigError, match="time = 't': 1 of 3 test rows are not later than .* of their client; move"):
+    with pytest.raises(ConfigError, match=r"time = 't': 1 of 3 test rows are not later than .* of their client; move"):
         must_be_later(train, test, owners, np.array([0, 1, 1]), "time = 't'")
     with pytest.raises(ConfigError, match="2 of 3 test rows are not later than the training rows; move them"):
         must_be_later(train, test, None, None, "time = 't'")

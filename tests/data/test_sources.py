@@ -397,7 +397,10 @@ def test_the_validation_split_of_the_hub_stands_beside_the_test_split(monkeypatc
     assert data.validation_x is not None
     assert texts(data.validation_x) == [0, 1, 2]
     for options, says in (
-        ({"test_split": "tset"}, "test_split = 'tset': hf:there has no such split; its splits are train, validation_mat"),
+        (
+            {"test_split": "tset"},
+            "test_split = 'tset': hf:there has no such split; its splits are train, validation_mat",
+        ),
         ({"validation_split": "train"}, "validation_split = 'train': used for another purpose already"),
         ({"validation_split": "dev", "test_split": "dev"}, "validation_split = 'dev': used for another purpose"),
         ({"group": "day"}, "group = 'day': hf:there has a split test already; remove group, or set test_split = 'tra"),
@@ -416,11 +419,13 @@ def test_the_latest_examples_of_the_hub_are_held_out(monkeypatch: pytest.MonkeyP
     assert data.train_times is not None
     assert data.train_times.max() == 17.0
     assert data.about.endswith("the latest rows by 'day' held out")
+    splits_of(monkeypatch, TEXT, train={**reviews(4), "day": [1, 2, 3, "x"]})
     with pytest.raises(ConfigError, match="hf:there: example 3: 'day' is 'x', neither a number nor a date"):
-        splits_of(monkeypatch, TEXT, train={**reviews(4), "day": [1, 2, 3, "x"]})
         load("hf:there", length=4, time="day")
     splits_of(monkeypatch, TEXT, train={"text": ["abcdefgh"] * 9, "day": [1] * 9})
-    with pytest.raises(ConfigError, match="time = 'day': hf:there has no label; text without one is split at one place"):
+    with pytest.raises(
+        ConfigError, match="time = 'day': hf:there has no label; text without one is split at one place"
+    ):
         load("hf:there", length=4, time="day")
 
 

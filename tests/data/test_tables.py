@@ -312,7 +312,7 @@ def test_later_test_rows_may_be_in_a_file_of_their_own(tmp_path: Path) -> None:
     written(tmp_path, ["9,1,x,yes", "8,1,y,no"], header, "early.csv")
     assert len(load(source, client="ward", time="day", test="later.csv").test_y) == 2
     assert len(load(source, client="ward", time="day", test="later.csv", validation="later.csv").test_y) == 2
-    with pytest.raises(ConfigError, match="early.csv: 1 of 2 test rows are not later than .* of their client"):
+    with pytest.raises(ConfigError, match=r"early.csv: 1 of 2 test rows are not later than .* of their client"):
         load(source, client="ward", time="day", test="early.csv")
 
 
@@ -330,7 +330,9 @@ def test_validation_rows_are_read_from_their_file(tmp_path: Path) -> None:
     assert data.validation_x[:, 0].tolist() == pytest.approx(((np.array([30, 50]) - ages.mean()) / ages.std()).tolist())
     assert data.about.endswith("; 2 validation examples")
     written(tmp_path, ["30,f,x,perhaps"], name="held.csv")
-    with pytest.raises(ConfigError, match="held.csv: column 'label': test labels not among the training labels: 'perh"):
+    with pytest.raises(
+        ConfigError, match=r"held.csv: column 'label': test labels not among the training labels: 'perh"
+    ):
         load(source, validation="held.csv")
     rows = [f"{i // 4},{i},{'yes' if i % 2 else 'no'}" for i in range(40)]
     grouped = written(tmp_path, rows, "patient,age,label")

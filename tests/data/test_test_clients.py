@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def test_a_share_of_the_clients_is_drawn(share: float, count: int) -> None:
 def test_clients_are_named_or_numbered() -> None:
     assert chosen(("site10", "site2")) == [1, 9]
     assert chosen((3, "1"), names=["0", "1", "2", "3"]) == [1, 3]
-    with pytest.raises(ConfigError, match=r"data\.test_clients = \['site22'\]: no client is called 'site22'; did you me"):
+    with pytest.raises(
+        ConfigError, match=r"data\.test_clients = \['site22'\]: no client is called 'site22'; did you me"
+    ):
         chosen(("site22",))
     with pytest.raises(ConfigError, match="these are all clients; leave at least one to train"):
         chosen(("a", "b"), names=["a", "b"])
@@ -44,9 +47,9 @@ def test_clients_are_named_or_numbered() -> None:
 def test_seeds_1_to_k_hold_out_each_client_once() -> None:
     folds = [chosen(ClientFolds(3), seed) for seed in (1, 2, 3)]
     assert sorted(map(len, folds)) == [3, 3, 4]
-    assert sorted(sum(folds, [])) == list(range(10))
+    assert sorted(chain(*folds)) == list(range(10))
     again = [chosen(ClientFolds(3), seed) for seed in (4, 5, 6)]
-    assert sorted(sum(again, [])) == list(range(10))
+    assert sorted(chain(*again)) == list(range(10))
     assert again != folds
     assert chosen(ClientFolds(3, 2), 1) == chosen(ClientFolds(3, 2), 17) == folds[1]
     assert len(chosen(ClientFolds(3), 0)) > 0

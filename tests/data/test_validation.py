@@ -72,9 +72,11 @@ def test_secret_test_labels_are_named_with_the_way_out(kind: type) -> None:
 
 
 def test_validation_examples_that_do_not_fit_are_rejected() -> None:
-    with pytest.raises(ConfigError, match=r"test_x is float32 of shape \(3, 2\), validation_x float32 of shape \(3, 3\)"):
+    with pytest.raises(
+        ConfigError, match=r"test_x is float32 of shape \(3, 2\), validation_x float32 of shape \(3, 3\)"
+    ):
         from_arrays(**arrays(), validation=Split(np.zeros((3, 3), np.float32), np.arange(3)))
-    with pytest.raises(ConfigError, match="test_y is int64 .* validation_y float64"):
+    with pytest.raises(ConfigError, match=r"test_y is int64 .* validation_y float64"):
         from_arrays(**arrays(), validation=held()._replace(y=np.array([0.5, 1, 2])))
     with pytest.raises(ConfigError, match="test and validation examples have different inputs"):
         from_arrays(**arrays(), validation=held()._replace(x={"a": np.zeros(3)}))
