@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
+from fedtempo.data.masks import IGNORED, are_masks, main_classes, understood_masks
 from fedtempo.errors import ConfigError
 from fedtempo.parts.inputs import each_input, is_several, join, separate
 from fedtempo.parts.user_code import described, user_code
@@ -30,11 +31,12 @@ class Dataset:
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
     features, float32 (n, ...); sequences of symbols, int64 (n, length); or several of these for each example, in a
     structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
-    one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
-    numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
-    numbers. train_owners, test_owners: the owner of each training and of each test example, int64 (n,), if known, with
-    the same numbers; owner_names and class_names: names by number, if there are any. about: a description of the data
-    for people. warnings: what may mislead about the data, one line each.
+    one token per position of a sequence, int64 (n, length); one class per pixel, int64 (n, height, width), `IGNORED`
+    for none; which of several labels apply, bool (n, labels); or numbers, float32 (n,) or (n, k). n_classes: number of
+    a network's outputs (of a pixel, if there are pixels): classes, different tokens, labels, or numbers. train_owners,
+    test_owners: the owner of each training and of each test example, int64 (n,), if known, with the same numbers;
+    owner_names and class_names: names by number, if there are any. about: a description of the data for people.
+    warnings: what may mislead about the data, one line each.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -71,7 +73,8 @@ class Dataset:
                     f"test {what} {test.dtype} of shape {test.shape[1:]}; both must agree"
                 )
         for split, y in (("train", self.train_y), ("test", self.test_y)):
-            if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
+            used = y[y != IGNORED] if y.ndim == 3 else y
+            if y.dtype == np.int64 and (used.min() < 0 or used.max() >= self.n_classes):
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
         if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
             raise ValueError(f"train_owners has shape {self.train_owners.shape}; must be {self.train_y.shape[:1]}")
@@ -86,7 +89,8 @@ class Dataset:
             if values.dtype not in (np.float32, np.int64):
                 raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
         is_kind = y.dtype in (np.float32, np.int64) or (y.dtype == np.bool_ and y.ndim == 2)
-        if not is_kind or y.ndim not in (1, 2) or len(y) != len(x):
+        dimensions = (1, 2, 3) if y.dtype == np.int64 else (1, 2)
+        if not is_kind or y.ndim not in dimensions or len(y) != len(x):
             raise ValueError(
                 f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
                 f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
@@ -106,14 +110,16 @@ class Dataset:
             return "numbers"
         if self.train_y.dtype == np.bool_:
             return "multilabel"
-        return "tokens" if self.train_y.ndim == 2 else "classes"
+        kinds: tuple[Task, ...] = ("classes", "tokens", "segmentation")
+        return kinds[self.train_y.ndim - 1]
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
         """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
         Strata are classes; for several labels, the first that applies, or a further stratum if none does; for numbers,
-        ten quantile ranges of the first number; for tokens, one stratum for all.
+        ten quantile ranges of the first number; for tokens, one stratum for all; for masks, the class other than 0 with
+        the most pixels.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
@@ -123,6 +129,8 @@ class Dataset:
             return first.astype(np.int64), count + 1
         if self.task == "tokens":
             return np.zeros(len(self.train_y), dtype=np.int64), 1
+        if self.task == "segmentation":
+            return main_classes(self.train_y, self.n_classes), self.n_classes
         values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
         bounds = np.quantile(values, np.linspace(0, 1, _PARTS_OF_NUMBERS + 1)[1:-1])
         return np.searchsorted(bounds, values, side="right").astype(np.int64), _PARTS_OF_NUMBERS
@@ -177,6 +185,7 @@ def from_arrays(
     *,
     task: str | None = None,
     inputs: str | None = None,
+    ignore: int | None = None,
     class_names: tuple[str, ...] = (),
     about: str = "",
     **named: Any,
@@ -187,16 +196,23 @@ def from_arrays(
     Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
     int64. inputs: "numbers" or "symbols", to say which they are. A dict of arrays, or a tuple of arrays that are each
     as long as the labels, holds several inputs of each example: keyword or positional arguments of the network. Labels:
-    see `fedtempo.data.labels.understood`. task: "classes", "multilabel", "tokens" or "numbers". n_classes: one more
-    than the largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is
-    appended to about, and how inputs were understood if about is empty.
+    see `fedtempo.data.labels.understood`, and for masks `fedtempo.data.masks.understood_masks`. task: "classes",
+    "multilabel", "tokens", "numbers" or "segmentation". ignore: value of the pixels of masks that have no label.
+    n_classes: one more than the largest label if None. class_names, about, named: fields of `Dataset`; how labels were
+    understood is appended to about, and how inputs were understood if about is empty.
 
     Raises ConfigError for arrays that make no data set, or whose labels are ambiguous.
     """
     try:
         x_train, x_test, scaling = _inputs(_several(train_x, train_y), _several(test_x, test_y), inputs)
         parts = [part for x in (x_train, x_test) for _, part in each_input(x, "")]
-        labels = understood(train_y, test_y, check_task(task), n_classes, parts)
+        wanted = check_task(task)
+        if are_masks(train_y, wanted):
+            labels = understood_masks(train_y, test_y, wanted, n_classes, parts, ignore)
+        elif ignore is not None:
+            raise ValueError(f"ignore = {ignore!r}: is for masks, one class for each pixel; remove it")
+        else:
+            labels = understood(train_y, test_y, wanted, n_classes, parts)
         owners = None if train_owners is None else _whole("train_owners", train_owners)
         whose_tests = None if test_owners is None else _whole("test_owners", test_owners)
         return Dataset(

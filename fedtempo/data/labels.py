@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
 
-Task = Literal["classes", "multilabel", "tokens", "numbers"]
+Task = Literal["classes", "multilabel", "tokens", "numbers", "segmentation"]
 Array = npt.NDArray[Any]
 
 MOST_CLASSES = 50
@@ -42,7 +42,7 @@ class Labels:
 def check_task(task: object) -> Task | None:
     """Return `task`, which may be None. Raises ConfigError if it is no task."""
     if task is not None and task not in get_args(Task):
-        raise ConfigError(f"task = {task!r}: must be 'classes', 'multilabel', 'numbers' or 'tokens'")
+        raise ConfigError(f"task = {task!r}: must be 'classes', 'multilabel', 'numbers', 'segmentation' or 'tokens'")
     return cast("Task | None", task)
 
 

@@ -81,15 +81,16 @@ def idx(folder: str) -> Dataset:
     return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
 
 
-def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
+def npz(path: str, task: str | None = None, inputs: str | None = None, ignore: int | None = None) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file; optional: train_owners, test_owners, n_classes.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
-    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
-    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
+    labels. inputs: "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as
+    embeddings need them). ignore: value of the pixels of masks that have no label. A folder
+    stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
-    return _npz(path, f"npz:{path}", task, inputs)
+    return _npz(path, f"npz:{path}", task=task, inputs=inputs, ignore=ignore)
 
 
 def folder(
@@ -103,14 +104,14 @@ def folder(
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
-        return _npz(path, f"folder:{path}", task, inputs)
+        return _npz(path, f"folder:{path}", task=task, inputs=inputs)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
             raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
     return image_folder(path, side, test_share)
 
 
-def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Dataset:
+def _npz(path: str, known_as: str, **options: Any) -> Dataset:
     file = Path(path).expanduser()
     if file.is_dir():
         files = sorted(file.glob("*.npz"))
@@ -129,7 +130,7 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
             f"{known_as}: {file} holds the arrays {', '.join(sorted(content)) or 'none'}; it must hold "
             f"{', '.join(sorted(needed))} and may hold {', '.join(sorted(optional))}"
         )
-    return from_arrays(known_as, **content, task=task, inputs=inputs)
+    return from_arrays(known_as, **content, **options)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
@@ -137,8 +138,8 @@ def user_function(target: str, **options: Any) -> Dataset:
 
     The function returns a Dataset; (train_x, train_y, test_x, test_y); or two sequences of (input, label) pairs, for
     training and testing, such as PyTorch data sets. Inputs may be dicts or tuples, and an item may be a dict of inputs
-    and "labels". task and inputs are those of `npz`, unless the function takes
-    options of these names. Raises ConfigError if there is no such function or it returns something else.
+    and "labels". task, inputs and ignore are those of `npz`, unless the
+    function takes options of these names. Raises ConfigError if there is no such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
@@ -147,7 +148,7 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
     """Return what a user's function returns, as a data set."""
-    ours = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    ours = {name for name in ("task", "inputs", "ignore") if name in options and not _takes(function, name)}
     result = function(**{name: value for name, value in options.items() if name not in ours})
     if ours and isinstance(result, Dataset):
         raise ConfigError(f"data.options.{min(ours)}: {target} returns a Dataset, which has it already; remove it")
@@ -160,7 +161,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
-    """Return a function's result as a data set. types: task and inputs. Raises ConfigError for any other result."""
+    """Return a function's result as a data set. types: task, inputs, ignore. Raises ConfigError for other results."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) == 4:

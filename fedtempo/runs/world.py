@@ -26,6 +26,7 @@ from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.learning.transformer import Transformer
+from fedtempo.learning.unet import UNet
 from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
@@ -291,8 +292,10 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
-    if weights and dataset.task != "classes":
+    if weights and dataset.task not in ("classes", "segmentation"):
         raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")
+    if weights == "balanced" and dataset.task == "segmentation":
+        raise ConfigError("training.class_weights = 'balanced': clients report no counts of pixels; list the weights")
     if weights and weights != "balanced" and len(weights) != dataset.n_classes:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"
@@ -322,6 +325,13 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         raise ConfigError(
             f"model.network = {name!r}: needs one input, and examples of {dataset.name} have several ({inputs}); "
             "name a module of your own that takes them"
+        )
+    if name is not None and isinstance(network, UNet) != (dataset.task == "segmentation"):
+        needs = "masks" if isinstance(network, UNet) else "one label for each example, or for each of its tokens"
+        hint = "'unet'" if dataset.task == "segmentation" else "another one"
+        raise ConfigError(
+            f"model.network = {name!r}: needs {needs}, and {dataset.name} has {dataset.task}; take {hint}, or a module "
+            "of your own"
         )
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
