@@ -134,4 +134,5 @@ def main_classes(masks: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np
     counts = np.zeros((len(masks), n_classes), dtype=np.int64)
     for label in range(1, n_classes):
         counts[:, label] = (masks == label).sum(axis=(1, 2))
-    return counts.argmax(axis=1).astype(np.int64)
+    largest: npt.NDArray[np.int64] = counts.argmax(axis=1)
+    return largest
