@@ -13,6 +13,8 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.labels import must_be_trained
 from fedtempo.data.splitting import both, check_share, spread
+from fedtempo.data.validation import NAMES as VALIDATION_NAMES
+from fedtempo.data.validation import Split, check_test_split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -20,7 +22,7 @@ from fedtempo.parts.natural_order import listed, natural
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
 MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
-_SPLITS = ("train", "test")
+_PURPOSES = {"train": "train", "test": "test", **dict.fromkeys(VALIDATION_NAMES, "validation")}
 _LARGEST_BYTES = 2**31
 
 
@@ -34,46 +36,63 @@ class _Image:
     kind: str
 
 
-def image_folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
+def image_folder(
+    path: str, side: int | None = None, test_share: float = 0.2, test_split: str | None = None
+) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
-    Both may lie below folders `train` and `test`; without these, test_share of the images of each client and class are
-    for testing. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in colour.
+    Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of
+    each client and class are for testing. test_split: "validation" to test on those images, "train" to leave out the
+    folder `test`. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in colour.
     side: scale images to this height and width, pixels (bilinear); without it all must have the same size.
 
     Raises ConfigError naming a file that cannot be read or lies in the wrong folder.
     """
     check_share(test_share)
+    check_test_split(test_split)
     if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
     root = Path(path).expanduser()
     images = _find_images(root)
+    if test_split == "train":
+        images = [image for image in images if image.split != "test"]
     kinds = sorted({image.kind for image in images})
-    clients = sorted({image.client for image in images if image.split != "test"} - {""}, key=natural)
+    trained = [image for image in images if image.split in ("", "train")]
+    clients = sorted({image.client for image in trained} - {""}, key=natural)
     y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
     number = {client: i for i, client in enumerate(clients)}
     owners = np.array([number.get(image.client, -1) for image in images], dtype=np.int64)
-    if images[0].split:
-        test = np.array([image.split == "test" for image in images])
-        try:
-            must_be_trained(y[~test], y[test], kinds)
-        except ValueError as error:
-            raise ConfigError(f"{root}: {error}") from None
-    else:
-        test = spread([owners, y], test_share, len(images))
-    both(test, str(root))
+    splits = np.array([image.split or "train" for image in images])
+    train = np.flatnonzero(splits == "train")
+    if not len(train):
+        raise ConfigError(f"{root}: no training images; put them into {root / 'train'}")
+    if "test" not in splits and test_split != "validation":
+        held = spread([owners[train], y[train]], test_share, len(train))
+        both(held, str(root))
+        splits[train[held]] = "test"
+        train = train[~held]
+    rows = {split: np.flatnonzero(splits == split) for split in ("test", "validation")}
+    for split, of_split in rows.items():
+        if images[0].split and len(of_split):
+            try:
+                must_be_trained(y[train], y[of_split], kinds)
+            except ValueError as error:
+                raise ConfigError(f"{root}: {split}: {error}") from None
     x = _pixels(images, side)
     colours = "grey" if x.shape[1] == 1 else "colour"
+    validation = Split(x[rows["validation"]], y[rows["validation"]], owners[rows["validation"]] if clients else None)
     whose = f", a folder for each of {len(clients)} clients: {listed(clients)}" if clients else ""
     return from_arrays(
         f"folder:{path}",
-        x[~test],
-        y[~test],
-        x[test],
-        y[test],
+        x[train],
+        y[train],
+        x[rows["test"]],
+        y[rows["test"]],
         len(kinds),
-        owners[~test] if clients else None,
-        owners[test] if clients else None,
+        owners[train] if clients else None,
+        owners[rows["test"]] if clients else None,
+        validation=validation if len(validation.y) else None,
+        test_split=None if test_split == "train" else test_split,
         owner_names=tuple(clients),
         class_names=tuple(kinds),
         about=f"{colours} images of {x.shape[2]} x {x.shape[3]}, classes by folder: {', '.join(kinds)}{whose}",
@@ -89,13 +108,13 @@ def _find_images(root: Path) -> list[_Image]:
     if not files:
         raise ConfigError(f"{root}: no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file in it")
     folders = [file.relative_to(root).parts[:-1] for file in files]
-    split = all(len(names) > 1 and names[0] in _SPLITS for names in folders)
+    split = all(len(names) > 1 and names[0] in _PURPOSES for names in folders)
     images = []
     for file, names in zip(files, folders):
-        part, rest = (names[0], names[1:]) if split else ("", names)
+        part, rest = (_PURPOSES[names[0]], names[1:]) if split else ("", names)
         if len(rest) not in (1, 2):
             raise ConfigError(
-                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/ and test/"
+                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/, test/ and validation/"
             )
         images.append(_Image(file, part, rest[0] if len(rest) == 2 else "", rest[-1]))
     for part in {image.split for image in images}:
