@@ -173,6 +173,7 @@ def _simulation(
         evaluate_clients=config.run.evaluate_clients,
         client_testing=client_testing,
         examples=_raw_examples(world) if world.holds_examples else None,
+        phases=None if world.drifting is None else world.drifting.phases,
         **settings,
     )
 
@@ -250,15 +251,21 @@ def make_job(config: Config, world: World) -> Job:
     """Return the run's training job. PyTorch is imported only here, so that wrong settings are reported quickly."""
     from fedtempo.runtime.executors.job import Job
 
-    dataset = world.dataset
+    dataset, drifts = world.dataset, world.drifting
+    x, y, clients = dataset.train_x, dataset.train_y, world.owned
+    test_x, test_y = dataset.test_x[world.test], dataset.test_y[world.test]
+    if drifts is not None:
+        x, y, clients = drifts.training(x, y, clients)
+        test_x, test_y = drifts.tests(test_x, test_y)
     return Job(
         network=config.network,
         n_classes=dataset.n_classes,
-        x=dataset.train_x,
-        y=dataset.train_y,
-        clients=world.owned,
-        test_x=dataset.test_x[world.test],
-        test_y=dataset.test_y[world.test],
+        x=x,
+        y=y,
+        clients=clients,
+        test_x=test_x,
+        test_y=test_y,
+        phases=None if drifts is None else drifts.phases,
         seed=config.run.seed,
         faults=world.fleet.faults,
         augment=config.data.augment,
@@ -280,7 +287,10 @@ def _client_tests(world: World) -> ClientTests | None:
         return None
     dataset, rows = world.dataset, np.concatenate(world.client_tests)
     x, y = (dataset.test_x, dataset.test_y) if world.tests_from_data else (dataset.train_x, dataset.train_y)
-    return ClientTests(x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64))
+    own_x, own_y, ends = x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64)
+    if world.drifting is not None:
+        own_x, own_y, ends = world.drifting.client_tests(own_x, own_y, ends)
+    return ClientTests(own_x, own_y, ends)
 
 
 def _personal_training(config: Config, world: World) -> Training | None:

@@ -16,7 +16,9 @@ import tomli_w
 from fedtempo.data.client_tests import held_out, hold_out, owned_tests
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
+from fedtempo.data.drift import Drifting, drifting
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
+from fedtempo.data.quality import must_not_share
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
@@ -47,7 +49,7 @@ class World:
     owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
     training examples or, if `tests_from_data`, of the test examples; None if they have none. histograms: number of
     examples of each class at each client. Without examples (`fedtempo.runs.without_data`), owned and histograms are
-    empty. told: the numbers that clients report; None if none do.
+    empty. told: the numbers that clients report; None if none do. drifting: how examples change during the run.
     """
 
     dataset: Dataset
@@ -59,6 +61,7 @@ class World:
     fleet: Fleet
     client_tests: list[npt.NDArray[np.int64]] | None = None
     tests_from_data: bool = False
+    drifting: Drifting | None = None
 
     @property
     def data_sha256(self) -> str:
@@ -173,6 +176,9 @@ def build_world(config: Config) -> World:
     elif data.client_test_share is not None:
         share, rng = data.client_test_share, partial(keyed_generator, seed, "client tests")
         owned, client_tests = hold_out(owned, share, len(labels), rng)
+    names = [_name(dataset, partition, rows) or str(client) for client, rows in enumerate(owned)]
+    dataset, drifts = _with_quality(config, dataset, owned, client_tests, names)
+    labels, n_labels = dataset.strata
     histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
     told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
     consent = _consent(config, n_clients)
@@ -186,9 +192,36 @@ def build_world(config: Config) -> World:
         )
         for i, rows in enumerate(owned)
     )
-    fleet = _fleet(config, [client.name or str(client.id) for client in clients])
+    fleet = _fleet(config, names)
     test, from_data = chosen_test_examples(config, dataset), data.client_test_share == "data"
-    return World(dataset, owned, test, clients, histograms, told, fleet, client_tests, from_data)
+    return World(dataset, owned, test, clients, histograms, told, fleet, client_tests, from_data, drifts)
+
+
+def _with_quality(
+    config: Config,
+    dataset: Dataset,
+    owned: list[npt.NDArray[np.int64]],
+    client_tests: list[npt.NDArray[np.int64]] | None,
+    names: list[str],
+) -> tuple[Dataset, Drifting | None]:
+    """Return the data with the noise of the clients' examples, and how these change during the run."""
+    rng = partial(keyed_generator, config.run.seed)
+    own_tests = client_tests if client_tests is not None and config.data.client_test_share != "data" else []
+    noisy = config.quality.applied(dataset, owned, own_tests, names, rng)
+    drifts = drifting(config.quality.drift, noisy, names, rng)
+    if drifts is not None:
+        must_not_share([*owned, *own_tests], len(noisy.train_y))
+        noisy = replace(noisy, about="; ".join(filter(None, [noisy.about, drifts.about])))
+    if noisy is not dataset:
+        _say_once(f"{dataset.name}: {noisy.about.removeprefix(dataset.about).removeprefix('; ')}")
+    return noisy, drifts
+
+
+@lru_cache(maxsize=64)
+def _say_once(line: str) -> None:
+    """Log a line that is the same whenever a world is built."""
+    if parent_process() is None:
+        log.info("%s", line)
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:

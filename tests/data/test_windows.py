@@ -162,7 +162,7 @@ def test_two_rows_of_a_client_with_the_same_time_are_an_error(tmp_path: Path) ->
 def test_a_run_learns_to_predict_a_wave(tmp_path: Path, network: Any) -> None:
     lines = ["site,hour,load"]
     for site in range(2):
-        lines += [f"{site},{hour},{300 + 50 * np.sin(2 * np.pi * (hour + 3 * site) / 12):.4f}" for hour in range(60)]
+        lines += [f"{site},{hour},{300 + 50 * np.sin(2 * np.pi * (hour + 3 * site) / 12):.4f}" for hour in range(90)]
     options = {"label": "load", "client": "site", "time": "hour", "window": 12, "standardize": True}
     tables = {
         **BASE,
