@@ -106,9 +106,9 @@ class Drifting:
     rng: Rng
 
     @property
-    def about(self) -> str:
-        """What changes when, for people."""
-        return "; ".join(_told(change) for changes in self.changes for change in changes)
+    def about(self) -> list[str]:
+        """What changes when, for people: a line for each change."""
+        return [_told(change) for changes in self.changes for change in changes]
 
     def training(self, x: Array, y: Array, owned: Sequence[IntArray]) -> tuple[Array, Array, list[IntArray]]:
         """Return inputs and labels with those of later phases appended, and the rows of each client in each phase.

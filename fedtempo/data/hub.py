@@ -153,7 +153,7 @@ def from_hub(
         both(test, known_as)
         x, y = (part | {"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
         owners = owners | {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
-        groups, times = (None if values is None else values[~test] for values in (groups, times))
+        groups, times = None if groups is None else groups[~test], None if times is None else times[~test]
     if group is None and time is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
@@ -250,7 +250,9 @@ def _next_bytes(
     texts = [train, test, *([encoded(parts["validation"][feature])] if "validation" in parts else [])]
     if (fewest := min(map(len, texts))) <= length:
         raise ConfigError(f"{known_as}: {fewest} bytes of text are too few for examples of {length}; lower length")
-    learn, check, *held = (Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts))
+    learn, check, *held = (
+        Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts)
+    )
     about = f"each next byte of {length} of the text of {feature!r}"
     validation = held[0] if held else None
     return from_arrays(known_as, learn.x, learn.y, check.x, check.y, SYMBOLS, about=about, validation=validation)

@@ -36,15 +36,13 @@ class _Image:
     kind: str
 
 
-def image_folder(
-    path: str, side: int | None = None, test_share: float = 0.2, test_split: str | None = None
-) -> Dataset:
+def image_folder(path: str, side: int | None = None, test_share: float = 0.2, test_split: str | None = None) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
     Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of
     each client and class are for testing. test_split: "validation" to test on those images, "train" to leave out the
-    folder `test`. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in colour.
-    side: scale images to this height and width, pixels (bilinear); without it all must have the same size.
+    folder `test`. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in
+    colour. side: scale images to this height and width, pixels (bilinear); without it all must have the same size.
 
     Raises ConfigError naming a file that cannot be read or lies in the wrong folder.
     """
@@ -114,7 +112,8 @@ def _find_images(root: Path) -> list[_Image]:
         part, rest = (_PURPOSES[names[0]], names[1:]) if split else ("", names)
         if len(rest) not in (1, 2):
             raise ConfigError(
-                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/, test/ and validation/"
+                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/, test/ and "
+                "validation/"
             )
         images.append(_Image(file, part, rest[0] if len(rest) == 2 else "", rest[-1]))
     for part in {image.split for image in images}:

@@ -107,21 +107,19 @@ class Quality:
 
     def applied(
         self, dataset: Dataset, owned: Sequence[IntArray], own_tests: Sequence[IntArray], names: Sequence[str], rng: Rng
-    ) -> Dataset:
-        """Return the data set with the noise of the clients' examples.
+    ) -> tuple[Dataset, list[str]]:
+        """Return the data set with the noise of the clients' examples, and what it is, for people.
 
-        owned: rows of each client's training examples. own_tests: rows of its own test set, among the training
-        examples. names: of the clients. rng: returns the generator for a purpose and keys. Raises ConfigError for data
-        that cannot have such noise.
+        owned: rows of each client's training examples, none of them in two. own_tests: rows of its own test set, among
+        the training examples. names: of the clients. rng: returns the generator for a purpose and keys. Raises
+        ConfigError for data that cannot have such noise.
         """
         lines: list[str] = []
-        if self.label_noise or self.feature_noise:
-            must_not_share([*owned, *own_tests], len(dataset.train_y))
         for i, noise in enumerate(self.label_noise):
             dataset = _with_wrong_labels(dataset, noise, i, owned, names, rng, lines)
         for i, bad in enumerate(self.feature_noise):
             dataset = _with_noisy_inputs(dataset, bad, i, owned, own_tests, names, rng, lines)
-        return replace(dataset, about="; ".join(filter(None, [dataset.about, *lines]))) if lines else dataset
+        return dataset, lines
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(Quality))

@@ -96,6 +96,7 @@ def npz(
     number or name; train_groups, such as the patient of each example, which are never split; train_times, of which the
     latest of each client are held out. Without test_x and test_y, or with test_split = "train", test_share of the
     training examples of each client and class are for testing; test_split = "validation" tests on those examples.
+
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
     that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
     labels. inputs: "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as
@@ -123,10 +124,11 @@ def folder(
 ) -> Dataset:
     """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
-    Each `<client>` folder becomes a client. A folder `validation` (or `val`) holds validation images. Without `test`, or
-    with test_split = "train", test_share of the images of each client and class are for testing; test_split =
-    "validation" tests on the validation images. side: scale images to this height and width, pixels. An .npz file, or a folder that holds
-    one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable file.
+    Each `<client>` folder becomes a client. A folder `validation` (or `val`) holds validation images. Without `test`,
+    or with test_split = "train", test_share of the images of each client and class are for testing; test_split =
+    "validation" tests on the validation images. side: scale images to this height and width, pixels. An .npz file, or a
+    folder that holds one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable
+    file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):

@@ -206,8 +206,6 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     _check_ends(run, fleet, server, executor)
     quality, partition_table = _quality_in(partition_table)
     partition = None if partition_table is None else partition_from(partition_table)
-    if quality.drift and data.share_examples:
-        raise ConfigError(f"data.share_examples = {data.share_examples:g}: not with data.partition.drift; set it to 0")
     _check_client_tests(run, data, exchange)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])

@@ -136,6 +136,7 @@ def play(
             strategy_name=config.strategy_name,
             watch=watch or (lambda *_: None),
             journal=journalled,
+            validates=world.validation is not None,
         )
         if facts := inner.facts():
             recorder.fact("executor", facts)
@@ -253,10 +254,14 @@ def make_job(config: Config, world: World) -> Job:
 
     dataset, drifts = world.dataset, world.drifting
     x, y, clients = dataset.train_x, dataset.train_y, world.owned
-    test_x, test_y = dataset.test_x[world.test], dataset.test_y[world.test]
+    test_x, test_y = world.test.inputs(dataset), world.test.labels(dataset)
+    validation_x = None if world.validation is None else world.validation.inputs(dataset)
+    validation_y = None if world.validation is None else world.validation.labels(dataset)
     if drifts is not None:
         x, y, clients = drifts.training(x, y, clients)
         test_x, test_y = drifts.tests(test_x, test_y)
+        if validation_x is not None and validation_y is not None:
+            validation_x, validation_y = drifts.tests(validation_x, validation_y)
     return Job(
         network=config.network,
         n_classes=dataset.n_classes,
@@ -265,6 +270,8 @@ def make_job(config: Config, world: World) -> Job:
         clients=clients,
         test_x=test_x,
         test_y=test_y,
+        validation_x=validation_x,
+        validation_y=validation_y,
         phases=None if drifts is None else drifts.phases,
         seed=config.run.seed,
         faults=world.fleet.faults,
@@ -360,6 +367,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             n_clients=len(world.clients),
             n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
+            n_validation=None if world.validation is None else len(world.validation),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
             own_tests=_kinds_of_models(config, world, executor),
         ),

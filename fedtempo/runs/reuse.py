@@ -98,9 +98,14 @@ def recipes_of(config: Config, world: World, model: FlatModel, personalise: Trai
 
     @cache
     def tests(on: On) -> bytes:
-        if isinstance(on, str) and name_and_phase(on)[0] == "test":
-            return encoded([_rows_sha256(dataset.sha256, world.test), batch, measured])
-        held = own_tests if isinstance(on, str) else [own_tests[on % n_clients]]
+        kind = name_and_phase(on)[0] if isinstance(on, str) else ""
+        if kind in ("test", "validation"):
+            selected = world.test if kind == "test" else world.validation
+            assert selected is not None
+            digest = hashlib.sha256(dataset.sha256.encode())
+            selected.hash_into(digest.update)
+            return encoded([digest.digest(), batch, measured])
+        held = own_tests if kind == "clients" else [own_tests[int(on) % n_clients]]
         rows = [_rows_sha256(dataset.sha256, each) for each in held]
         return hashlib.sha256(encoded([rows, world.tests_from_data, batch])).digest()
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from fedtempo.data.phases import Phases
-from fedtempo.errors import RunError
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.fleet.variation import Factors
@@ -496,4 +496,6 @@ class Simulation(Central):
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:
             raise RunError("this run has no data: examples cannot be uploaded")
+        if self._phases is not None:
+            raise ConfigError("data.partition.drift: clients cannot upload examples that change; remove it")
         return self._examples

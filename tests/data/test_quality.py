@@ -13,7 +13,7 @@ from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.drift import Drift, drifting
 from fedtempo.data.members import drawn_members
 from fedtempo.data.phases import Phases, in_phase, name_and_phase
-from fedtempo.data.quality import FeatureNoise, LabelNoise, Quality
+from fedtempo.data.quality import FeatureNoise, LabelNoise, Quality, must_not_share
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import load, parse, partition_from
 from fedtempo.runtime.keyed import keyed_generator
@@ -35,28 +35,29 @@ def data() -> Dataset:
 
 
 def applied(quality: Quality, dataset: Dataset | None = None, own_tests: Any = ()) -> Dataset:
-    return quality.applied(dataset or data(), OWNED, own_tests, NAMES, rng)
+    return quality.applied(dataset or data(), OWNED, own_tests, NAMES, rng)[0]
 
 
 # Wrong labels -------------------------------------------------------------------------------------------------------
 
 
 def test_the_share_of_labels_that_are_wrong_is_exact_at_the_clients_that_are_named() -> None:
-    noisy = applied(Quality(label_noise=[{"rate": 0.3, "clients": ["b", "d"]}]))  # type: ignore[arg-type]
+    quality = Quality(label_noise=[{"rate": 0.3, "clients": ["b", "d"]}])  # type: ignore[arg-type]
+    noisy, lines = quality.applied(data(), OWNED, (), NAMES, rng)
     wrong = noisy.train_y != data().train_y
     assert [int(wrong[rows].sum()) for rows in OWNED] == [0, 3, 0, 3]
     assert noisy.test_y.tolist() == data().test_y.tolist()
-    assert noisy.about == "forty; 5 classes; wrong labels (symmetric), 0.3, at clients b, d"
+    assert lines == ["wrong labels (symmetric), 0.3, at clients b, d"]
     assert noisy.sha256 != data().sha256
 
 
 def test_pairs_confuse_a_class_with_the_next_and_symmetric_noise_reaches_every_other_class() -> None:
-    everything = applied(Quality(label_noise=(LabelNoise(rate=1.0, kind="pair"),)))
+    everything, lines = Quality(label_noise=(LabelNoise(rate=1.0, kind="pair"),)).applied(data(), OWNED, (), NAMES, rng)
     assert everything.train_y.tolist() == [(label + 1) % 5 for label in data().train_y]
-    assert "at all clients" in everything.about
+    assert lines == ["wrong labels (pair), 1, at all clients"]
     many = from_arrays("many", np.zeros((4000, 1)), np.zeros(4000, int), np.zeros((1, 1)), [4], 5)
     noise = Quality(label_noise=(LabelNoise(rate=0.75),))
-    flipped = noise.applied(many, [np.arange(4000)], (), ("a",), rng)
+    flipped, _ = noise.applied(many, [np.arange(4000)], (), ("a",), rng)
     counts = np.bincount(flipped.train_y, minlength=5)
     assert counts[0] == 1000
     # 3000 labels over four classes: each within five standard deviations of 750.
@@ -69,9 +70,9 @@ def test_a_share_of_the_clients_and_their_rates_are_drawn_and_do_not_depend_on_o
     counts = [int(wrong[rows].sum()) for rows in OWNED]
     assert sorted(count > 0 for count in counts) == [False, False, True, True]
     assert all(count == 0 or 4 <= count <= 9 for count in counts)
-    one = noise.applied(data(), OWNED, (), NAMES, rng)
+    one = applied(noise)
     assert one.train_y.tolist() == applied(noise).train_y.tolist()  # the same draws again
-    other = noise.applied(data(), OWNED, (), NAMES, lambda purpose, *keys: keyed_generator(2, purpose, *keys))
+    other, _ = noise.applied(data(), OWNED, (), NAMES, lambda purpose, *keys: keyed_generator(2, purpose, *keys))
     assert other.train_y.tolist() != one.train_y.tolist()
     alone = applied(Quality(label_noise=(LabelNoise(rate=0.5, clients=("b",)),)))
     both = applied(Quality(label_noise=(LabelNoise(rate=0.5, clients=("a", "b")),)))
@@ -94,7 +95,7 @@ def test_noise_of_inputs_has_the_deviation_asked_for_at_the_clients_named_and_in
     owned = [np.arange(0, 2000), np.arange(2000, 3900)]
     own_tests = [np.arange(3900, 3950), np.arange(3950, 4000)]
     quality = Quality(feature_noise=(FeatureNoise(std=0.5, clients=(1,)),))
-    noisy = quality.applied(flat, owned, own_tests, ("0", "1"), rng)
+    noisy, lines = quality.applied(flat, owned, own_tests, ("0", "1"), rng)
     assert not noisy.train_x[:2000].any()
     assert not noisy.train_x[3900:3950].any()
     values = noisy.train_x[np.r_[2000:3900, 3950:4000]]
@@ -102,7 +103,7 @@ def test_noise_of_inputs_has_the_deviation_asked_for_at_the_clients_named_and_in
     assert abs(values.mean()) < 5 * 0.5 / math.sqrt(values.size)
     assert abs(values.std() - 0.5) < 5 * 0.5 / math.sqrt(2 * values.size)
     assert not noisy.test_x.any()
-    assert noisy.about == "2 classes; noise of the inputs, 0.5, at clients 1"
+    assert lines == ["noise of the inputs, 0.5, at clients 1"]
 
 
 # Drift --------------------------------------------------------------------------------------------------------------
@@ -130,10 +131,10 @@ def test_labels_are_exchanged_and_shifted_from_their_instants_on_for_the_clients
     assert [y[rows[8 + client]].tolist() for client in range(4)] == [swapped, shifted, first, first]
     assert len(x) == len(y) == 40 + 20 + 10  # what does not change is not copied
     assert np.array_equal(x[rows[9]], data().train_x[OWNED[1]])
-    assert changes.about == (
-        "from 10 s: swap = 0-1, 3-4 at clients a, b and not in the test set; "
-        "from 20 s: shift = 1 at clients b and not in the test set"
-    )
+    assert changes.about == [
+        "from 10 s: swap = 0-1, 3-4 at clients a, b and not in the test set",
+        "from 20 s: shift = 1 at clients b and not in the test set",
+    ]
 
 
 def test_inputs_turn_scale_and_move_and_the_test_set_changes_with_all_clients() -> None:
@@ -252,8 +253,9 @@ def test_data_that_cannot_change_in_such_a_way_are_named(drift: Drift, dataset: 
 
 
 def test_clients_that_share_examples_cannot_differ() -> None:
+    must_not_share(OWNED, 40)
     with pytest.raises(ConfigError, match=r"data.partition: clients share examples"):
-        Quality(label_noise=(LabelNoise(rate=0.1),)).applied(data(), [OWNED[0]] * 4, (), NAMES, rng)
+        must_not_share([OWNED[0]] * 2, 40)
 
 
 def test_a_share_is_rounded_and_names_may_be_numbers() -> None:
@@ -275,7 +277,5 @@ def test_the_options_are_written_back_and_stay_with_any_partition(tmp_path: Any)
         assert load(path).partition == config.partition
         changed = config.with_changes({"data.partition.label_noise": {"rate": 0.2}})
         assert changed.quality.label_noise == (LabelNoise(rate=0.2),)
-    with pytest.raises(ConfigError, match=r"data.share_examples = 0.5: not with data.partition.drift"):
-        parse(BASE | {"data": {"partition": quality, "share_examples": 0.5}, "strategy": {"name": "fedavg"}})
     with pytest.raises(ConfigError, match="label_noise"):
         partition_from({"kind": "iid", **quality})

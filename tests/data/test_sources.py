@@ -124,7 +124,9 @@ def test_malformed_npz_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="allow_pickle=False"):
         load(f"folder:{path}")
     np.savez(path, train_x=np.zeros((2, 2)))
-    with pytest.raises(ConfigError, match="it must hold train_x, train_y and may hold n_classes, test_owners, test_x, test_y, "):
+    with pytest.raises(
+        ConfigError, match="it must hold train_x, train_y and may hold n_classes, test_owners, test_x, test_y, "
+    ):
         load(f"folder:{path}")
     np.savez(path, **arrays(), weights=np.ones(4))
     with pytest.raises(ConfigError, match=r"holds .*weights"):

@@ -181,7 +181,7 @@ def test_every_field_of_a_job_is_part_of_the_keys() -> None:
     assert {field.name for field in dataclasses.fields(Job)} == {
         *("network", "n_classes", "x", "y", "clients", "test_x", "test_y", "seed", "faults", "augment"),
         *("evaluation_batch", "initial", "exchange", "compression", "metrics", "client_tests", "personalise"),
-        "phases",
+        *("validation_x", "validation_y", "phases"),
     }
 
 

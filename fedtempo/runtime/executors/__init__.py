@@ -22,9 +22,9 @@ T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
 On = str | int
-"""What a model is evaluated on: the test set ("test"), all clients' own test sets in one pass ("clients"), or those of
-one client. If examples change during the run, the sets have a phase (`fedtempo.data.phases.in_phase`), and the number
-of a client is that of `Phases.holder`."""
+"""What a model is evaluated on: the test or validation set ("test", "validation"), all clients' own test sets in one
+pass ("clients"), or that of one client. If examples change during the run, sets have a phase
+(`fedtempo.data.phases.in_phase`), and the number of a client is that of `Phases.holder`."""
 
 
 class Pending(Protocol[T_co]):

@@ -166,6 +166,8 @@ class OnDevice:
             tests: dict[On, tuple[Array, Array]] = {"test": (job.test_x, job.test_y)}
             if job.client_tests is not None:
                 tests["clients"] = job.client_tests.x, job.client_tests.y
+            if job.validation_x is not None and job.validation_y is not None:
+                tests["validation"] = job.validation_x, job.validation_y
             self._tests_on = {
                 on: Examples(x, y, model.channels_last, device=self._device) for on, (x, y) in tests.items()
             }
@@ -246,7 +248,7 @@ class OnDevice:
 
     def evaluate(self, location: DeviceModel, state: Any = None, on: On = "test") -> _Operation[Evaluation]:
         kind = name_and_phase(str(on))[0]
-        gathers = self._scoring.gathers if kind == "test" else "scores"
+        gathers = "scores" if kind == "clients" else self._scoring.gathers
 
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
             results, mark = resident.evaluate(location.vector, self._tests_on[kind], self._scoring.parts(on), gathers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedtempo.data.phases import in_phase
+from fedtempo.data.phases import in_phase, name_and_phase
 from fedtempo.learning.evaluation import Part, combine, parts
 from fedtempo.learning.metric_values import Metrics
 from fedtempo.learning.metrics import Gathers
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 class Scoring:
     """The batches of a job's test sets, and what follows from their results.
 
-    gathers: what each batch of the test set returns for further metrics.
+    gathers: what each batch of the test or validation set returns for further metrics.
     """
 
     def __init__(self, job: Job) -> None:
         self._metrics = Metrics(job.metrics, job.n_classes)
         self.gathers: Gathers = self._metrics.gathers
-        self._targets = job.test_y if self.gathers else None
+        self._targets = {"test": job.test_y, "validation": job.validation_y} if self.gathers else {}
         self._parts = job.tests_of("test", len(job.test_y))
+        if job.validation_y is not None:
+            self._parts |= job.tests_of("validation", len(job.validation_y))
         self._ends: Any = np.zeros(0, dtype=np.int64)
         self._holders: dict[str, slice] = {}
         """Holders of own test sets (`Phases.holder`) that an evaluation on all clients is of."""
@@ -61,9 +63,10 @@ class Scoring:
         evaluation = Evaluation(accuracy, loss, errors[0] if errors else None)
         if on in self._holders:
             return replace(evaluation, clients=self._by_client(results, self._holders[str(on)]))
-        if isinstance(on, str) and self._targets is not None and size:
+        targets = self._targets.get(name_and_phase(on)[0]) if isinstance(on, str) else None
+        if targets is not None and size:
             gathered = np.concatenate([_gathered(result) for result in results])
-            targets = self._targets[batches[0][0] : batches[-1][1]]
+            targets = targets[batches[0][0] : batches[-1][1]]
             return replace(evaluation, metrics=self._metrics.of(targets, gathered, math.isfinite(loss)))
         return evaluation
 
