@@ -54,7 +54,7 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2, te
     images = _find_images(root)
     if test_split == "train":
         images = [image for image in images if image.split != "test"]
-    kinds = sorted({image.kind for image in images})
+    kinds = sorted({image.kind for image in images}, key=natural)
     trained = [image for image in images if image.split in ("", "train")]
     clients = sorted({image.client for image in trained} - {""}, key=natural)
     y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
