@@ -1,4 +1,4 @@
-"""Data sets from the Hugging Face hub, through its `datasets` library. No other source uses the network."""
+"""Data sets from the Hugging Face hub or a folder, through the `datasets` library. No other source uses the network."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
-from fedtempo.data.images import MODES
 from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
+from fedtempo.data.pictures import check_form, common_format, header, pixels
 from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.tokenizing import tokenized
@@ -38,6 +38,8 @@ def load_hub(
     inputs: str | None = None,
     group: str | None = None,
     tokenizer: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """A data set on the Hugging Face hub, or a local folder that the library `datasets` can load.
 
@@ -49,12 +51,14 @@ def load_hub(
     input_ids and attention_mask of `length` tokens instead. client: column that names the client of an example; each of
     its values becomes a client. test_share: share of the test examples if there is no split test. task, inputs: what
     labels and inputs are, as for `npz:`. group: column whose values are never split between training and test examples;
-    not with a split test.
+    not with a split test. side, channels: form of images, as for `folder:`. Without a network, a data set must be in
+    the library's cache, which `fedtempo fetch` fills.
 
     Raises ConfigError if the library is missing or cannot load the data set, or if columns cannot be determined.
     """
     check_share(test_share)
-    types = {"task": task, "inputs": inputs, "tokenizer": tokenizer}
+    check_form(side, channels)
+    types: Any = {"task": task, "inputs": inputs, "tokenizer": tokenizer, "side": side, "channels": channels}
     return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **types)
 
 
@@ -72,6 +76,8 @@ def from_hub(
     inputs: str | None = None,
     group: str | None = None,
     tokenizer: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
     splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
@@ -92,6 +98,7 @@ def from_hub(
     is_text = _is_text(features[feature])
     if tokenizer is not None and not is_text:
         raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
+    pictures, form = _pictures(name, {part: rows[feature] for part, rows in parts.items()}, side, channels)
     x, y, owners = {}, {}, {}
     for part, rows in parts.items():
         x[part] = (
@@ -99,6 +106,8 @@ def from_hub(
             if tokenizer is not None
             else padded(rows[feature], length)
             if is_text
+            else pictures[part]
+            if pictures
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
         y[part] = np.asarray(rows[label])
@@ -132,7 +141,7 @@ def from_hub(
         task=task,
         inputs=inputs,
         owner_names=tuple(names),
-        about=f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}{whose}{together}",
+        about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
         warnings=() if warning is None else (warning,),
     )
 
@@ -222,15 +231,37 @@ def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
         return ask(library)
     except Exception as error:  # errors of the library, the network and files
         reason = " ".join(str(error).split())
+        if isinstance(error, ConnectionError):
+            raise ConfigError(
+                f"hf:{name}: not in the cache of the datasets library, and not reachable ({reason}); run `fedtempo fetch "
+                f"hf:{name}` where there is a network, with --out FOLDER to copy it elsewhere"
+            ) from error
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 
 
+def _pictures(
+    name: str, parts: Mapping[str, Sequence[Any]], side: int | None, channels: int | None
+) -> tuple[dict[str, npt.NDArray[Any]], str]:
+    """Return pictures by split as arrays (n, channels, height, width) of one form, and a description of it.
+
+    Empty if the rows are no pictures.
+    """
+    rows = [(f"hf:{name}: example {i} of {part}", row) for part, rows in parts.items() for i, row in enumerate(rows)]
+    if not rows or not all(hasattr(row, "mode") for _, row in rows):
+        for option, value in (("side", side), ("channels", channels)):
+            if value is not None:
+                raise ConfigError(f"{option} = {value!r}: hf:{name} has no images; remove it")
+        return {}, ""
+    try:
+        form = common_format([header(row) for _, row in rows], [where for where, _ in rows], side, channels)
+    except ValueError as error:
+        raise ConfigError(f"hf:{name}: {error}") from error
+    arrays = {part: np.stack([pixels(row, form) for row in rows]) for part, rows in parts.items()}
+    return arrays, f" ({form.about})"
+
+
 def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
-    """Return examples, which the library gives as lists or pictures, as arrays of their column's type."""
-    modes = {getattr(row, "mode", None) for row in rows}
-    if modes <= MODES:
-        mode = "L" if modes <= {"1", "L"} else "RGB"
-        return [np.asarray(row.convert(mode)) for row in rows]
+    """Return examples, which the library gives as lists, as arrays of their column's type."""
     kind, arrays = _number_type(feature), []
     for number, row in enumerate(rows):
         try:

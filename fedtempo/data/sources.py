@@ -93,13 +93,20 @@ def npz(path: str, task: str | None = None, inputs: str | None = None) -> Datase
 
 
 def folder(
-    path: str, side: int | None = None, test_share: float = 0.2, task: str | None = None, inputs: str | None = None
+    path: str,
+    side: int | None = None,
+    test_share: float = 0.2,
+    task: str | None = None,
+    inputs: str | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
     Each `<client>` folder becomes a client. Without `train` and `test`, test_share of the images of each client and
-    class are for testing. side: scale images to this height and width, pixels. An .npz file, or a folder that holds
-    one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable file.
+    class are for testing. side: scale images to this height and width, pixels. channels: 1 (grey), 3 (colour) or 4
+    (colour and transparency); default: 1 if all images are grey, otherwise 3. Bytes are divided by 255, grey of 16 bits
+    by 65535. An .npz file, or a folder that holds one, is read as by `npz:`; task, inputs: options of that. Raises
+    ConfigError naming the unusable file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
@@ -107,7 +114,7 @@ def folder(
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
             raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
-    return image_folder(path, side, test_share)
+    return image_folder(path, side, test_share, channels)
 
 
 def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Dataset:
