@@ -20,6 +20,7 @@ from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
+from fedtempo.data.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
@@ -84,8 +85,8 @@ def idx(folder: str) -> Dataset:
 def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file; optional: train_owners, test_owners, n_classes.
 
-    Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
+    A file of MedMNIST (train_images, train_labels, ...) is read, too. Labels that are whole numbers are classes, rows of
+    them are tokens, other numbers are predicted as numbers; inputs that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
     "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
     them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
@@ -126,6 +127,12 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
         file = files[0]
     try:
         content: dict[str, Any] = read_npz(file)
+        about = ""
+        if is_medmnist(content):
+            content = from_medmnist(content)
+            about, inferred = content.pop("about"), content.pop("task", None)
+            task = task or inferred
+            content.pop("validation_x", None), content.pop("validation_y", None)  # TODO: P2
         if "n_classes" in content:
             content["n_classes"] = int(content["n_classes"])
     except (ConfigError, TypeError, ValueError) as error:
@@ -136,7 +143,7 @@ def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Data
             f"{known_as}: {file} holds the arrays {', '.join(sorted(content)) or 'none'}; it must hold "
             f"{', '.join(sorted(needed))} and may hold {', '.join(sorted(optional))}"
         )
-    return from_arrays(known_as, **content, task=task, inputs=inputs)
+    return from_arrays(known_as, **content, task=task, inputs=inputs, about=about)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
