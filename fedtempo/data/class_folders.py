@@ -32,8 +32,8 @@ class ClassFile:
 def find_files(root: Path, suffixes: Collection[str], what: str, instead: str = "") -> list[ClassFile]:
     """Return all files with these suffixes (in lower case) below a folder, except hidden ones, sorted by path.
 
-    what: the files, in the plural, for errors; instead: what could also have been there. Raises ConfigError if there are none, or naming one that lies in the
-    wrong folder.
+    what: the files, in the plural, for errors; instead: what could also have been there. Raises ConfigError if there
+    are none, or naming one that lies in the wrong folder.
     """
     if not root.is_dir():
         raise ConfigError(f"{root}: no such folder")

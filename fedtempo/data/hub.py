@@ -233,8 +233,8 @@ def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
         reason = " ".join(str(error).split())
         if isinstance(error, ConnectionError):
             raise ConfigError(
-                f"hf:{name}: not in the cache of the datasets library, and not reachable ({reason}); run `fedtempo fetch "
-                f"hf:{name}` where there is a network, with --out FOLDER to copy it elsewhere"
+                f"hf:{name}: not in the cache of the datasets library, and not reachable ({reason}); run `fedtempo "
+                f"fetch hf:{name}` where there is a network, with --out FOLDER to copy it elsewhere"
             ) from error
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 

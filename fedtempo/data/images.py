@@ -23,9 +23,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".t
 _LARGEST_BYTES = 2**31
 
 
-def image_folder(
-    path: str, side: int | None = None, test_share: float = 0.2, channels: int | None = None
-) -> Dataset:
+def image_folder(path: str, side: int | None = None, test_share: float = 0.2, channels: int | None = None) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
     Both may lie below folders `train` and `test`; without these, test_share of the images of each client and class are

@@ -1,4 +1,4 @@
-"""The .npz files of MedMNIST (Yang et al., 2023): arrays train_images, train_labels, val_images, ... in other shapes."""
+"""The .npz files of MedMNIST (Yang et al., 2023): train_images, train_labels, val_images, ... in other shapes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class Header(NamedTuple):
 def header(picture: Image) -> Header:
     """Return what the header of an opened picture says. Raises ValueError for a mode that cannot be read."""
     mode = str(picture.mode)
-    raw = str(picture.tile[0][3]) if getattr(picture, "tile", None) else ""
+    tiles = getattr(picture, "tile", None)  # pictures that come from a file say how they are stored
+    raw = str(tiles[0][3]) if tiles else ""
     if mode.startswith("I;16") or (mode == "I" and picture.format in ("PNG", "PPM")):
         depth: Literal["bytes", "deep", "numbers"] = "deep"
     elif mode in ("I", "F"):

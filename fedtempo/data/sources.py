@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
+from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
+from fedtempo.data.leaf import leaf
 from fedtempo.data.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
@@ -85,10 +87,11 @@ def idx(folder: str) -> Dataset:
 def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file; optional: train_owners, test_owners, n_classes.
 
-    A file of MedMNIST (train_images, train_labels, ...) is read, too. Labels that are whole numbers are classes, rows of
-    them are tokens, other numbers are predicted as numbers; inputs that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
-    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
-    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    A file of MedMNIST (train_images, train_labels, ...) is read, too. Labels that are whole numbers are classes, rows
+    of them are tokens, other numbers are predicted as numbers; inputs that are bytes are pixels. task: "classes",
+    "multilabel", "numbers" or "tokens", for ambiguous labels. inputs: "numbers" or "symbols" (default: integers of 32
+    or 64 bits without negative values are symbols, as embeddings need them). A folder stands for the only .npz file in
+    it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
     return _npz(path, f"npz:{path}", task, inputs)
 
@@ -249,9 +252,11 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {
+    "audio": audio,
     "folder": folder,
     "hf": load_hub,
     "idx": idx,
+    "leaf": leaf,
     "npz": npz,
     "table": table,
     "text": text,
@@ -261,9 +266,9 @@ PREFIXES: dict[str, Callable[..., Dataset]] = {
 def load(source: str, /, **options: Any) -> Dataset:
     """Return the data set that a configuration names. options: those of the source.
 
-    source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
-    `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
-    an unknown source or option, and for missing or bad data.
+    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads, such
+    as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for missing
+    or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:

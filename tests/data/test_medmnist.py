@@ -52,8 +52,8 @@ def test_volumes_get_a_channel_unless_they_are_in_colour(tmp_path: Path) -> None
     assert "volumes of 2 x 5 x 4" in data.about
     colour = load(written(tmp_path, np.ones((2, 5, 4, 3)), [0, 1]))
     assert colour.train_x.shape == (4, 3, 2, 5, 4)
+    arrays = {f"{split}_images": np.zeros((2, 3, 3)) for split in ("train", "test")}
+    labels = {f"{split}_labels": np.array([[0], [1]]) for split in ("train", "test")}
+    np.savez(tmp_path / "bad.npz", **arrays, **labels)
     with pytest.raises(ConfigError, match="train_images is float64 of shape"):
-        arrays = {f"{split}_images": np.zeros((2, 3, 3)) for split in ("train", "test")}
-        labels = {f"{split}_labels": np.array([[0], [1]]) for split in ("train", "test")}
-        np.savez(tmp_path / "bad.npz", **arrays, **labels)
         load(f"npz:{tmp_path / 'bad.npz'}")
