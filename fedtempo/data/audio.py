@@ -61,7 +61,8 @@ class Spectrograms:
 
         length, step = round(self.window_s * rate), round(self.step_s * rate)
         if not 1 <= step <= length or length < 2:
-            raise ValueError(f"window_s = {self.window_s:g} and step_s = {self.step_s:g} are {length} and {step} samples")
+            what = f"window_s = {self.window_s:g} and step_s = {self.step_s:g}"
+            raise ValueError(f"{what} are {length} and {step} samples; a step must be 1 or more, and within the window")
         if len(samples) < length:
             raise ValueError(f"{len(samples)} samples are shorter than a window of {length}; set seconds, or window_s")
         hertz, _, power = spectrogram(
@@ -70,11 +71,13 @@ class Spectrograms:
         if self.mels is not None:
             power = _mel_filters(self.mels, hertz) @ power
         decibels = 10 * np.log10(np.maximum(power, 10 ** (_QUIETEST_DB / 10)))
-        return np.clip(1 - decibels / _QUIETEST_DB, 0, 1).astype(np.float32)
+        scaled: FloatArray = np.clip(1 - decibels / _QUIETEST_DB, 0, 1).astype(np.float32)
+        return scaled
 
     def __str__(self) -> str:
         bands = "all frequencies" if self.mels is None else f"{self.mels} mel bands"
-        return f"{bands}, windows of {1000 * self.window_s:g} ms every {1000 * self.step_s:g} ms, -100 to 0 dB as 0 to 1"
+        windows = f"windows of {1000 * self.window_s:g} ms every {1000 * self.step_s:g} ms"
+        return f"{bands}, {windows}, -100 to 0 dB as 0 to 1"
 
 
 def audio(

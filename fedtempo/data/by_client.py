@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import BoolArray, both, spread
+from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
 
@@ -19,6 +20,12 @@ class Examples(NamedTuple):
     x: npt.NDArray[Any]
     y: npt.NDArray[Any]
     clients: Sequence[str]
+
+
+def check_clients(clients: object) -> None:
+    """Raise ConfigError unless `clients` is None or a number of clients."""
+    if clients is not None and (not isinstance(clients, int) or isinstance(clients, bool) or clients < 1):
+        raise ConfigError(f"clients = {clients!r}: must be a whole number, 1 or more")
 
 
 def from_clients(

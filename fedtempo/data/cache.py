@@ -61,9 +61,9 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
 
 
 def content_key(kind: str, files: Iterable[Path], *options: object) -> str:
-    """Return the name under which to cache what is computed from files.
+    """Return the name for caching what is computed from files: it depends on their content, not on their paths.
 
-    It depends on their content, not on their paths. kind: of the result, with a version; options: what else it depends on. Raises OSError if a file cannot be read.
+    kind: of the result, with a version; options: what else it depends on. Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256(repr(options).encode())
     for file in files:

@@ -80,3 +80,11 @@ def _decoded(file: Path, form: Format) -> npt.NDArray[Any]:
             return pixels(image, form)
     except Exception as error:
         raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder. Raises ConfigError if the name leads out of the folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{name!r}: lies outside of {folder}")
+    return path

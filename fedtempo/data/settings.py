@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Lt, NonNegative, Positive, Share
 
-_FILES = ("audio", "folder", "hf", "idx", "leaf", "npz", "table", "text")
+_FILES = ("audio", "fedscale", "folder", "hf", "idx", "leaf", "npz", "table", "text", "tff")
 """Prefixes of sources whose rest is a path."""
 
 

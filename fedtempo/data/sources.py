@@ -18,6 +18,7 @@ from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.fedscale import fedscale
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
@@ -28,6 +29,7 @@ from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
+from fedtempo.data.tff import tff
 from fedtempo.errors import ConfigError
 from fedtempo.parts.plugins import imported, outside
 from fedtempo.parts.user_code import user_code
@@ -253,6 +255,7 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {
     "audio": audio,
+    "fedscale": fedscale,
     "folder": folder,
     "hf": load_hub,
     "idx": idx,
@@ -260,15 +263,16 @@ PREFIXES: dict[str, Callable[..., Dataset]] = {
     "npz": npz,
     "table": table,
     "text": text,
+    "tff": tff,
 }
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """Return the data set that a configuration names. options: those of the source.
 
-    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads, such
-    as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for missing
-    or bad data.
+    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads,
+    such as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for
+    missing or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:

@@ -28,7 +28,10 @@ def put(root: Path, name: str, samples: np.ndarray, rate: int = RATE) -> Path:
 
 
 def test_a_sine_of_amplitude_1_has_3_decibels_less_than_1_in_its_band() -> None:
-    """Its power is 1 / 2: 10 log10(1 / 2) = -3.01 dB, which becomes 1 - 0.0301. Hann spreads 1 / 4 to each neighbour."""
+    """Its power is 1 / 2: 10 log10(1 / 2) = -3.01 dB, which becomes 1 - 0.0301.
+
+    Hann's window spreads half of the amplitude, a quarter of the power, to each neighbouring band.
+    """
     form = Spectrograms(window_s=0.032, step_s=0.016)  # 256 and 128 samples: bands of 31.25 Hz
     bands = form.of(sine(1000, 0.16).astype(np.float32), RATE)
     assert bands.shape == (129, 9)  # 1 + (1280 - 256) / 128 windows

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedtempo.data import leaf as leaf_module
+from fedtempo.data import leaf_files
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
 
@@ -147,12 +147,12 @@ def test_missing_files_and_duplicate_users_are_named(tmp_path: Path) -> None:
 
 def test_large_files_are_read_once_until_their_content_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leaf_module, "_WORTH_KEEPING_BYTES", 1)
+    monkeypatch.setattr(leaf_files, "_WORTH_KEEPING_BYTES", 1)
     folder = tmp_path / "leaf"
     put(folder / "all.json", {"a": (["ab", "ba", "", "x y"], [0, 1, 0, 1])})
     first = load(f"leaf:{folder}", test_share=0.5, length=3)
     with monkeypatch.context() as without:
-        without.setattr(leaf_module, "_users", lambda *_: pytest.fail("read again"))
+        without.setattr(leaf_files, "_users", lambda *_: pytest.fail("read again"))
         again = load(f"leaf:{folder.rename(tmp_path / 'moved')}", test_share=0.5, length=3)
     assert again.sha256 == first.sha256
     put(tmp_path / "moved" / "all.json", {"a": (["ab", "ba", "", "x z"], [0, 1, 0, 1])})
