@@ -208,10 +208,27 @@ def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
     return saved if isinstance(saved, Mapping) else {"train": saved}
 
 
-def hub_files(name: str, files: Iterable[str]) -> list[Path]:
-    """Download files of a repository, unchanged, into the library's cache and return their paths."""
+def hub_files(name: str, files: Iterable[str], offline: str) -> list[Path]:
+    """Download files of a repository, unchanged, into the library's cache and return their paths.
+
+    offline: what to do without a network, for the error.
+    """
     urls = [f"hf://datasets/{name}/{file}" for file in files]
-    return [Path(path) for path in _ask_library(name, lambda library: library.DownloadManager().download(urls))]
+    downloaded = _ask_library(name, lambda library: library.DownloadManager().download(urls), offline)
+    return [Path(path) for path in downloaded]
+
+
+def fetch_hub(name: str, subset: str | None = None, out: Path | None = None) -> dict[str, int]:
+    """Download a data set into the cache of the library; return the number of rows of each split.
+
+    out: new folder to which to save it, for other machines. Raises ConfigError if it exists, or like `load_hub`.
+    """
+    if out is not None and out.exists():
+        raise ConfigError(f"{out} already exists; choose another folder (nothing was overwritten)")
+    splits: Any = _ask_library(name, lambda library: library.load_dataset(name, subset))
+    if out is not None:
+        _ask_library(name, lambda _: splits.save_to_disk(str(out)))
+    return {str(split): len(rows) for split, rows in splits.items()}
 
 
 def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
@@ -221,8 +238,11 @@ def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> N
             raise ConfigError(f"hf:{name}: no column {column!r}; its columns are {', '.join(features)}")
 
 
-def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
-    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails."""
+def _ask_library(name: str, ask: Callable[[Any], Any], offline: str = "") -> Any:
+    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails.
+
+    offline: what to do without a network (default: use `fedtempo fetch` elsewhere).
+    """
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
@@ -232,9 +252,10 @@ def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
     except Exception as error:  # errors of the library, the network and files
         reason = " ".join(str(error).split())
         if isinstance(error, ConnectionError):
+            way_out = f"run `fedtempo fetch hf:{name}` where there is one, with --out FOLDER to copy it to this machine"
             raise ConfigError(
-                f"hf:{name}: not in the cache of the datasets library, and not reachable ({reason}); run `fedtempo "
-                f"fetch hf:{name}` where there is a network, with --out FOLDER to copy it elsewhere"
+                f"hf:{name}: not in the cache of the datasets library, and there is no network ({reason}); "
+                f"{offline or way_out}"
             ) from error
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 

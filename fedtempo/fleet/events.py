@@ -45,7 +45,7 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 @component(frozen=True, config=STRICT)
 class EventRules:
-    """How events of devices become times of availability. The defaults are those of FLASH's simulator, except period."""
+    """How events of devices become times of availability. Defaults are those of FLASH's simulator, except period."""
 
     ready: Annotated[
         Names, Doc(f"what must hold for a device to be available, of {', '.join(CONDITIONS)}; not with on and off")
@@ -194,10 +194,9 @@ def _trace(path: Path, recorded: Iterable[tuple[str, list[_Event] | str]], rules
     changes = ", with clock changes" if len(offsets) > 1 else ""
     zone_text = f"time zone {rules.time_zone}{changes}" if rules.time_zone else "no time zone: every day has 24 hours"
     period = {"days": "whole days of each record", "record": "length of each record", "none": "none"}
+    seconds = "" if isinstance(rules.period, str) else f"{rules.period:g} s"
     begin = datetime.fromtimestamp(start, zone).strftime("%Y-%m-%d %H:%M:%S")
-    about = (
-        f"clock starts at {begin} ({zone_text}); period: {period.get(str(rules.period), f'{rules.period} s')}{left_out}"
-    )
+    about = f"clock starts at {begin} ({zone_text}); period: {period.get(str(rules.period), seconds)}{left_out}"
     return EventTrace(Devices(tuple(devices), "s/example"), count, about)
 
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 datasets = pytest.importorskip("datasets")
 
+from fedtempo.api.fetching import fetch  # noqa: E402
 from fedtempo.data.hub import from_hub  # noqa: E402
 from fedtempo.data.settings import located  # noqa: E402
 from fedtempo.data.sources import load  # noqa: E402
@@ -219,3 +220,17 @@ def test_pictures_of_several_sizes_and_16_bits_are_read(tmp_path: Path) -> None:
 def test_a_data_set_that_is_not_cached_says_how_to_fetch_it() -> None:
     with pytest.raises(ConfigError, match=r"hf:someone/reviews: not in the cache .*; run `fedtempo fetch hf:someone/"):
         load("hf:someone/reviews")
+
+
+def test_a_fetched_data_set_is_saved_for_machines_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = datasets.Dataset.from_dict({"x": [[1.0, 2.0]] * 6, "y": [0, 1] * 3})
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, subset: datasets.DatasetDict({name: part, "test": part}))
+    assert fetch("hf:train", out=tmp_path / "copy") == {"train": 6, "test": 6}
+    assert len(load(f"hf:{tmp_path / 'copy'}").train_y) == 6
+    with pytest.raises(ConfigError, match="copy already exists; choose another folder"):
+        fetch("hf:train", out=tmp_path / "copy")
+    assert fetch("mnist") == {"ylecun/mnist": 6, "test": 6}
+    with pytest.raises(ConfigError, match="digits: nothing to fetch; must be hf:NAME, or one of cifar10, cifar100"):
+        fetch("digits")

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
+from fedtempo import Experiment, import_availability
+from fedtempo.cli.fleet import fleet
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.devices import write_trace
 from fedtempo.fleet.events import EventRules, read_events
@@ -51,8 +54,7 @@ def test_a_device_is_available_while_it_charges_with_wifi_and_is_locked(tmp_path
     assert (device.name, device.period_s, device.windows) == ("b", 48 * H, ((22 * H, 30 * H),))
     assert read.available == pytest.approx(8 / 48)
     assert read.about == (
-        "clock starts at 2020-01-31 00:00:00 (no time zone: every day has 24 hours); "
-        "period: whole days of each record"
+        "clock starts at 2020-01-31 00:00:00 (no time zone: every day has 24 hours); period: whole days of each record"
     )
 
 
@@ -109,7 +111,9 @@ def test_clock_changes_count_with_a_time_zone(tmp_path: Path) -> None:
 
 
 def test_times_with_offsets_and_seconds_since_1970_agree(tmp_path: Path) -> None:
-    offset = "client,time,event\nx,2020-01-31T01:00:00+01:00,up\nx,2020-01-31T03:00:00Z,down\nx,2020-02-01T12:00:00Z,down\n"
+    offset = (
+        "client,time,event\nx,2020-01-31T01:00:00+01:00,up\nx,2020-01-31T03:00:00Z,down\nx,2020-02-01T12:00:00Z,down\n"
+    )
     (tmp_path / "a.csv").write_text(offset)
     at = int(datetime.fromisoformat("2020-01-31T00:00:00+00:00").timestamp())
     (tmp_path / "b.csv").write_text(f"device,when,what\nx,{at},up\nx,{at + 10800},down\nx,{at + 129600},down\n")
@@ -183,7 +187,7 @@ def test_bad_rules_are_named(rules: dict[str, Any], says: str) -> None:
 def test_a_written_trace_says_what_the_events_said(
     changes: list[tuple[int, str]], first: int, t: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """With the record as its period, FLASH's rule (t - begin) mod length decides whether the device is available at t."""
+    """With the record as its period, FLASH's rule (t - begin) mod length decides whether a device is available at t."""
     folder = tmp_path_factory.mktemp("events")
     times = np.cumsum([first, *(gap for gap, _ in changes)])[1:].tolist()
     rows = [f"0,{time},{what}" for time, (_, what) in zip(times, changes)]
@@ -200,3 +204,43 @@ def test_a_written_trace_says_what_the_events_said(
     inside = (t + 0.5 - begin) % length + begin
     latest = max(i for i, time in enumerate(times) if time <= inside)
     assert (there.available_until(0, t + 0.5) > t + 0.5) == (changes[latest][1] == "up")
+
+
+def test_the_command_writes_a_trace_and_says_what_it_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flash(tmp_path / "t.json", a=night("2020-01-31 22:00:00", "2020-02-01 06:00:00"), b=[("2020-01-31", "wifi")])
+    said = CliRunner().invoke(fleet, ["events", "t.json", "--out", "trace.csv"], catch_exceptions=False).output
+    assert said.splitlines()[0] == "trace.csv"
+    assert said.splitlines()[1].startswith(
+        "1 of 2 devices, available 16.7% of the time on average; clock starts at 2020-01-31 00:00:00 (no time zone"
+    )
+    assert Path("trace.csv").read_text().splitlines() == ["client,begin_s,end_s,period_s", "0,79200,108000,172800"]
+    options = [
+        "--ready",
+        "charging, wifi",
+        "--period",
+        "86400",
+        "--time-zone",
+        "Europe/Berlin",
+        "--start",
+        "2020-02-01",
+    ]
+    said = CliRunner().invoke(fleet, ["events", "t.json", "--out", "b.csv", *options], catch_exceptions=False).output
+    assert "clock starts at 2020-02-01 00:00:00 (time zone Europe/Berlin); period: 86400 s" in said
+    assert Path("b.csv").read_text().splitlines()[1:] == ["0,0,86400,86400"]
+    with pytest.raises(ConfigError, match=r"b\.csv already exists"):
+        import_availability("t.json", "b.csv")
+    with pytest.raises(ConfigError, match=r"events\.zone: unknown key"):
+        import_availability("t.json", "c.csv", zone="UTC")
+    experiment = Experiment(
+        strategy="fedavg",
+        data={"clients": 4},
+        fleet={
+            "compute": {"unit": "s/visit", "speed": 1.0},
+            "link": "none",
+            "estimates": "exact",
+            "availability": {"kind": "trace", "file": "trace.csv", "sample": True},
+        },
+        run={"horizon": 9.0},
+    )
+    assert experiment.config.fleet.availability.build(4, np.random.default_rng(0)).next_available(3, 0.0) == 22 * H
