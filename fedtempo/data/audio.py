@@ -16,13 +16,14 @@ import numpy.typing as npt
 from fedtempo.data.class_folders import ClassFile, class_dataset, find_files
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.splitting import check_share
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 
 FloatArray = npt.NDArray[np.float32]
 
 SUFFIXES = {".wav"}
 _NOISE = "_background_noise_"
-_TESTING = "testing_list.txt"
+_LISTS = {"testing_list.txt": "test", "validation_list.txt": "validation"}
 _QUIETEST_DB = -100.0
 _LARGEST_BYTES = 2**31
 
@@ -89,20 +90,23 @@ def audio(
     mels: int | None = None,
     client: str | None = None,
     test_share: float = 0.2,
+    test_split: str | None = None,
 ) -> Dataset:
-    """WAV files stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
+    """WAV files stored as `<class>/<file>` or `<client>/<class>/<file>`, below `train`, `test`, `validation` or not.
 
     Each becomes a spectrogram (1, bands, windows): power in decibels, -100 to 0 dB as 0 to 1; channels are averaged.
     rate: resample to this number of samples per second (default: all must have the same). seconds: cut, or pad with
     silence, to this length (default: all must have the same). window_s, step_s: length of a window, and time from one
     to the next. mels: number of bands on the mel scale (default: all frequencies). client: regular expression for the
-    beginning of a file's name, whose first group names the client, such as "(.*)_nohash_" in Speech Commands. A file
-    testing_list.txt names the test files; without it, and without `train` and `test`, test_share of the files of each
-    client and class are for testing. The folder _background_noise_ is left out.
+    beginning of a file's name, whose first group names the client, such as "(.*)_nohash_" in Speech Commands. The
+    files testing_list.txt and validation_list.txt name test and validation files; without the first, and without
+    `test`, test_share of the files of each client and class are for testing. test_split: as for `folder:`. The folder
+    _background_noise_ is left out.
 
     Raises ConfigError naming the unusable file.
     """
     check_share(test_share)
+    check_test_split(test_split)
     form = Spectrograms(rate, seconds, window_s, step_s, mels)
     root = Path(path).expanduser()
     files = [one for one in find_files(root, SUFFIXES, "sounds") if one.kind != _NOISE]
@@ -112,7 +116,8 @@ def audio(
     whose = "a folder for each of {n} clients"
     if client is not None:
         files, whose = _named_by(client, files), f"{{n}} clients by file name ({client})"
-    return class_dataset(f"audio:{path}", root, files, test_share, lambda paths: read_sounds(paths, form), whose)
+    known_as = f"audio:{path}"
+    return class_dataset(known_as, root, files, lambda paths: read_sounds(paths, form), test_share, test_split, whose)
 
 
 def read_sounds(files: Sequence[Path], form: Spectrograms) -> tuple[FloatArray, str]:
@@ -193,15 +198,19 @@ def _mel_filters(bands: int, hertz: npt.NDArray[Any]) -> npt.NDArray[np.float64]
 
 def _listed(root: Path, files: list[ClassFile]) -> list[ClassFile]:
     """Return the files with their splits as the lists of Speech Commands say, if there are any."""
-    if not (root / _TESTING).is_file() or files[0].split:
+    if files[0].split or not any((root / name).is_file() for name in _LISTS):
         return files
-    try:
-        tests = {root / line for line in (root / _TESTING).read_text(encoding="utf-8").split()}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{root / _TESTING}: cannot be read: {error}") from error
-    if missing := sorted(tests - {one.file for one in files}):
-        raise ConfigError(f"{root / _TESTING}: names {missing[0].relative_to(root)}, which does not exist")
-    return [replace(one, split="test" if one.file in tests else "train") for one in files]
+    split: dict[Path, str] = {one.file: "train" for one in files}
+    for name, purpose in _LISTS.items():
+        try:
+            lines = (root / name).read_text(encoding="utf-8").splitlines() if (root / name).is_file() else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{root / name}: cannot be read: {error}") from error
+        for line in filter(None, map(str.strip, lines)):
+            if root / line not in split:
+                raise ConfigError(f"{root / name}: names {line}, which does not exist")
+            split[root / line] = purpose
+    return [replace(one, split=split[one.file]) for one in files]
 
 
 def _named_by(pattern: str, files: list[ClassFile]) -> list[ClassFile]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import BoolArray, both, spread
+from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -34,6 +35,8 @@ def from_clients(
     test: Examples | None,
     test_share: float,
     *,
+    validation: Examples | None = None,
+    test_split: str | None = None,
     everyone: Iterable[str] = (),
     about: str,
     same_clients: bool = True,
@@ -42,7 +45,7 @@ def from_clients(
     """Return the data set of examples by client. Clients are in natural order.
 
     test: None to hold out test_share of the examples of each client and label, and none of a client with a single one.
-    everyone: names of all clients in the data; those without training examples become a warning. same_clients: whether
+    validation: validation examples; test_split: "validation" to test on these. everyone: names of all clients in the data; those without training examples become a warning. same_clients: whether
     equal names in both splits mean the same client. named: further arguments of `from_arrays`.
 
     Raises ConfigError if training or test examples are missing, and like `from_arrays`.
@@ -50,12 +53,13 @@ def from_clients(
     names = sorted(set(train.clients), key=natural)
     owners = _numbered(train.clients, names)
     idle = sorted({*everyone} - {*names}, key=natural)
-    if test is None:
+    if test is None and test_split != "validation":
         is_test = _held_out(owners, train.y, test_share)
         both(is_test, known_as)
         x, y, test_x, test_y = train.x[~is_test], train.y[~is_test], train.x[is_test], train.y[is_test]
         owners, test_owners = owners[~is_test], owners[is_test]
     else:
+        test = test or train._replace(x=train.x[:0], y=train.y[:0], clients=())
         x, y, test_x, test_y = train.x, train.y, test.x, test.y
         test_owners = _numbered(test.clients, names)
     warning = (
@@ -71,6 +75,8 @@ def from_clients(
         train_owners=owners,
         test_owners=test_owners if same_clients else None,
         owner_names=tuple(names),
+        validation=None if validation is None else Split(validation.x, validation.y),
+        test_split=test_split,
         about=f"{about}, {len(names):,} clients: {listed(names)}",
         warnings=(warning,) if idle else (),
         **named,

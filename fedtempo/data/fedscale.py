@@ -20,6 +20,8 @@ from fedtempo.data.images import inside, read_images
 from fedtempo.data.labels import must_be_trained
 from fedtempo.data.pictures import check_form
 from fedtempo.data.splitting import check_share
+from fedtempo.data.validation import NAMES as VALIDATION_NAMES
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -45,13 +47,14 @@ def fedscale(
     seconds: float | None = None,
     mels: int | None = None,
     test_share: float = 0.2,
+    test_split: str | None = None,
 ) -> Dataset:
-    """Images or WAV files with FedScale's mappings `client_data_mapping/train.csv`, and test.csv if there is one.
+    """Images or WAV files with FedScale's mappings `client_data_mapping/train.csv`, and perhaps test.csv and val.csv.
 
     The columns of a mapping are client_id, sample_path, and label_id (and label_name) or, last, the class. A path is
-    relative to the folder, or to its subfolder train, test or data. Clients of test.csv are numbered apart, so test
-    examples belong to no client; without test.csv, test_share of the examples of each client and class are for testing.
-    clients: use only this number of clients of train.csv, the first in natural order (default: all). side, channels: as
+    relative to the folder, or to its subfolder train, test or data. Clients of each mapping are numbered apart, so
+    test examples belong to no client; without test.csv, test_share of the examples of each client and class are for
+    testing. test_split: "validation" to test on the samples of val.csv. clients: use only this number of clients of train.csv, the first in natural order (default: all). side, channels: as
     for `folder:`. rate, seconds, mels: as for `audio:`.
 
     Raises ConfigError naming the file and the line that cannot be used.
@@ -59,30 +62,37 @@ def fedscale(
     check_share(test_share)
     check_form(side, channels)
     check_clients(clients)
+    check_test_split(test_split, other=("test", "validation"))
     form = Spectrograms(rate, seconds, mels=mels)
     root = Path(path).expanduser()
     splits = {"train": _mapping(root / _MAPPINGS / "train.csv")}
     if clients is not None:
         chosen = set(islice(sorted({sample.client for sample in splits["train"]}, key=natural), clients))
         splits["train"] = [sample for sample in splits["train"] if sample.client in chosen]
-    if (root / _MAPPINGS / "test.csv").is_file():
-        splits["test"] = _mapping(root / _MAPPINGS / "test.csv")
+    for split in ("test", *VALIDATION_NAMES):
+        if (file := root / _MAPPINGS / f"{split}.csv").is_file():
+            splits[split] = _mapping(file)
     kinds, names = _classes(samples := [sample for split in splits.values() for sample in split])
     number = {kind: i for i, kind in enumerate(kinds)}
     y = np.array([number[sample.label] for sample in samples], dtype=np.int64)
-    n_train = len(splits["train"])
+    ends = np.cumsum([len(rows) for rows in splits.values()])[:-1]
     try:
-        must_be_trained(y[:n_train], y[n_train:], names)
+        must_be_trained(y[: len(splits["train"])], y, names)
     except ValueError as error:
         raise ConfigError(f"{root}: {error}") from None
     files = [file for split, rows in splits.items() for file in _files(root, split, rows)]
     x, about = _read(root, files, side, channels, form)
-    owners = [sample.client for sample in samples]
+    parts = {
+        split: Examples(x_part, y_part, [sample.client for sample in rows])
+        for (split, rows), x_part, y_part in zip(splits.items(), np.split(x, ends), np.split(y, ends))
+    }
     return from_clients(
         f"fedscale:{path}",
-        Examples(x[:n_train], y[:n_train], owners[:n_train]),
-        Examples(x[n_train:], y[n_train:], owners[n_train:]) if "test" in splits else None,
+        parts["train"],
+        parts.get("test"),
         test_share,
+        validation=next((parts[name] for name in VALIDATION_NAMES if name in parts), None),
+        test_split=test_split,
         about=f"FedScale: {about}, classes {listed(names)}",
         same_clients="test" not in splits,
         n_classes=len(kinds),

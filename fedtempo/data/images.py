@@ -15,6 +15,7 @@ from fedtempo.data.class_folders import class_dataset, find_files
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.pictures import Format, Header, check_form, common_format, header, pixels
 from fedtempo.data.splitting import check_share
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 
 # Formats that Pillow decodes by itself: none that start another program.
@@ -23,11 +24,18 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".t
 _LARGEST_BYTES = 2**31
 
 
-def image_folder(path: str, side: int | None = None, test_share: float = 0.2, channels: int | None = None) -> Dataset:
+def image_folder(
+    path: str,
+    side: int | None = None,
+    test_share: float = 0.2,
+    test_split: str | None = None,
+    channels: int | None = None,
+) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
-    Both may lie below folders `train` and `test`; without these, test_share of the images of each client and class are
-    for testing. Classes are sorted by name, clients in natural order. side: scale images to this height and width,
+    Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of
+    each client and class are for testing. test_split: "validation" to test on those images, "train" to leave out the
+    folder `test`. Classes are sorted by name, clients in natural order. side: scale images to this height and width,
     pixels (bilinear); without it all must have the same size. channels: 1 (grey), 3 (colour) or 4 (colour and
     transparency); without it images are grey if all are, otherwise in colour. Bytes are divided by 255, grey of 16 bits
     by 65535.
@@ -35,10 +43,13 @@ def image_folder(path: str, side: int | None = None, test_share: float = 0.2, ch
     Raises ConfigError naming a file that cannot be read or lies in the wrong folder.
     """
     check_share(test_share)
+    check_test_split(test_split)
     check_form(side, channels)
     root = Path(path).expanduser()
     files = find_files(root, SUFFIXES, "images", " and no .npz file")
-    return class_dataset(f"folder:{path}", root, files, test_share, lambda paths: read_images(paths, side, channels))
+    return class_dataset(
+        f"folder:{path}", root, files, lambda paths: read_images(paths, side, channels), test_share, test_split
+    )
 
 
 def read_images(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,29 @@ def is_medmnist(content: Arrays) -> bool:
     return content.keys() == _NEEDED or content.keys() == _NEEDED | _OPTIONAL
 
 
-def from_medmnist(content: Arrays) -> dict[str, Any]:
-    """Return the arrays under the names of `npz:`, with about, and task for several labels of each image.
+class Converted(NamedTuple):
+    """Arrays under the names of `npz:`, a description, and "multilabel" if each image has several labels."""
+
+    arrays: Arrays
+    about: str
+    task: str | None
+
+
+def from_medmnist(content: Arrays) -> Converted:
+    """Return the arrays of a MedMNIST file in the shapes of `npz:`.
 
     Images (n, height, width, 3) become (n, 3, height, width); volumes (n, depth, height, width) get one channel. Labels
     (n, 1) become (n,). Raises ValueError for arrays of other shapes.
     """
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    about = ""
     for split, name in _SPLITS.items():
         if f"{split}_images" in content:
             images, labels = content[f"{split}_images"], content[f"{split}_labels"]
-            arrays[f"{name}_x"], arrays["about"] = _images(f"{split}_images", images)
+            arrays[f"{name}_x"], about = _images(f"{split}_images", images)
             arrays[f"{name}_y"] = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if arrays["train_y"].ndim == 2 and np.isin(arrays["train_y"], (0, 1)).all():
-        arrays["task"] = "multilabel"
-    return arrays
+    several = arrays["train_y"].ndim == 2 and bool(np.isin(arrays["train_y"], (0, 1)).all())
+    return Converted(arrays, about, "multilabel" if several else None)
 
 
 def _images(name: str, images: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], str]:

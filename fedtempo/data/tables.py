@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.held_out import as_times, check_options, held_out_rows, must_be_later, untrained_classes
 from fedtempo.data.labels import (
     LABELS,
     MOST_CLASSES,
@@ -23,8 +24,9 @@ from fedtempo.data.labels import (
     signs,
 )
 from fedtempo.data.leaks import find_leak, is_named_as_id
-from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
+from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.tokenizing import tokenized
+from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.natural_order import listed, natural
 
@@ -47,6 +49,8 @@ def table(
     group: str | None = None,
     tokenizer: str | None = None,
     length: int = 128,
+    time: str | None = None,
+    validation: str | None = None,
 ) -> Dataset:
     """A table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
 
@@ -60,6 +64,9 @@ def table(
     class).
     group: column whose values, such as patients, are never split between training and test rows; test_share is then a
     share of its values. It is no feature unless features names it.
+    time: column of times, numbers or dates: test rows are the last test_share of each client's rows, so that models
+    predict what comes later. Rows with the same time stay together. It is no feature unless features names it.
+    validation: file of validation rows, as test; with data.validation_share they come from the training rows instead.
     tokenizer: folder beside the table, or name at the Hugging Face hub, of a tokenizer (extra transformers): the only
     feature, a text, becomes input_ids and attention_mask of `length` tokens.
     standardize: scale features to mean 0 and standard deviation 1 over all training examples; clients would have to
@@ -68,6 +75,7 @@ def table(
     Raises ConfigError naming file, row and column of missing or invalid values.
     """
     check_share(test_share)
+    check_options(group, time)
     if task not in (None, "classes", "numbers"):
         raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
     rows = _read(Path(path).expanduser())
@@ -75,50 +83,58 @@ def table(
     for option, columns in (("features", features), ("drop", drop)):
         if columns is not None and (isinstance(columns, str) or not all(isinstance(name, str) for name in columns)):
             raise ConfigError(f"{option} = {columns!r}: must be a list of column names")
-    excluded = {label, client, group, *(drop or [])}
+    excluded = {label, client, group, time, *(drop or [])}
     names = features if features is not None else [name for name in rows.names if name not in excluded]
-    for name in (label, *names, *(drop or []), *(name for name in (client, group) if name is not None)):
+    for name in (label, *names, *(drop or []), *(name for name in (client, group, time) if name is not None)):
         rows.must_have(name)
     if not names:
         raise ConfigError(
             f"{rows.file}: no features to predict {label!r} from; add columns, or change features or drop"
         )
-    tests = None if test is None else _read(rows.file.parent / Path(test).expanduser())
-    tables = [rows] if tests is None else [rows, tests]
-    for other in tables[1:]:
-        for name in (label, *names, *([] if group is None else [group])):
+    tests, held = (
+        None if file is None else _read(rows.file.parent / Path(file).expanduser()) for file in (test, validation)
+    )
+    others = [part for part in (tests, held) if part is not None]
+    tables = [rows, *others]
+    for other in others:
+        for name in (label, *names, *(name for name in (group, time) if name is not None)):
             other.must_have(name)
     x = _features(tables, names) if tokenizer is None else _tokens(tables, names, tokenizer, length)
     y, class_names = _labels(tables, label, task)
     owners, owner_names = _owners(rows, client)
     test_owners = None if tests is None or client is None else _owners_among(tests, client, owner_names)
+    groups = None if group is None else _numbered(rows, group)[0]
+    times = None if time is None else _times(rows, time)
+    n, n_test = len(rows), 0 if tests is None else len(tests)
+    is_test = np.zeros(len(y), dtype=bool)
     if tests is None:
-        strata = y if class_names else np.zeros(len(y), dtype=np.int64)
+        strata = y[:n] if class_names else np.zeros(n, dtype=np.int64)
         keys = [*([] if owners is None else [owners]), strata]
-        if group is None:
-            is_test = spread(keys, test_share, len(y))
-        else:
-            is_test = grouped(_numbered(rows, group)[0], keys, test_share)
-        both(is_test, str(rows.file))
+        by_name = owner_names.__getitem__
+        is_test[:n] = held_out_rows(test_share, n, keys, owners, groups=groups, times=times, name_of=by_name)
+        both(is_test[:n], str(rows.file))
         if owners is not None:
-            _check_clients_train(owners, owner_names, is_test, rows.file)
-            test_owners = owners[is_test]
+            _check_clients_train(owners, owner_names, is_test[:n], rows.file)
+            test_owners = owners[is_test[:n]]
     else:
-        is_test = np.arange(len(y)) >= len(rows)
-        if class_names:
-            _check_classes_known(tables, label, y[~is_test], y[is_test], class_names)
-        if group is not None and (shared := {*rows.values(group)} & {*tests.values(group)}):
-            raise ConfigError(
-                f"group = {group!r}: {rows.file} and {tests.file} have {len(shared)} values in common: {listed(shared)}"
-            )
-    train = np.flatnonzero(~is_test)
+        is_test[n : n + n_test] = True
+    for other in others:
+        _check_apart(rows, other, ~is_test[:n], group, time, owners, client, owner_names)
+    is_held = np.arange(len(y)) >= n + n_test
+    train = np.flatnonzero(~is_test & ~is_held)
+    for part, mask in ((tests, is_test), (held, is_held)):
+        if part is not None and class_names:
+            _check_classes_known(part.file, label, y[train], y[mask], class_names)
     if tokenizer is None:
         x = (_standardized(x, train) if standardize else x).astype(np.float32)
     kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}"
     features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
     whose = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
     together = "" if group is None else f", rows of one {group!r} kept together"
-    warning = None if group is not None else _leak(tables, {label, client}, drop or [], is_test)
+    together += "" if time is None else f", the latest rows by {time!r} held out"
+    is_told = group is not None or time is not None
+    warning = None if is_told else _leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test)
+    unseen = untrained_classes(y[train], y[is_test], class_names) if class_names else None
     return from_arrays(
         f"table:{path}",
         x[train],
@@ -132,7 +148,10 @@ def table(
         owner_names=owner_names,
         class_names=class_names,
         about=f"{kind}, from {features_text}{whose}{together}",
-        warnings=() if warning is None else (warning,),
+        warnings=tuple(line for line in (warning, unseen) if line is not None),
+        validation=None if held is None else Split(x[is_held], y[is_held]),
+        train_groups=None if groups is None else groups[train],
+        train_times=None if times is None else times[train],
     )
 
 
@@ -321,14 +340,36 @@ def _check_clear(file: Path, name: str, values: Sequence[Any], whole: bool, name
         raise ConfigError(ask(looks_like_ids(what, array), "numbers"))
 
 
-def _check_classes_known(
-    tables: Sequence[_Table], label: str, train: IntArray, test: IntArray, class_names: Sequence[str]
-) -> None:
-    """Raise ConfigError for classes that only the test file has."""
+def _check_classes_known(file: Path, label: str, train: IntArray, test: IntArray, class_names: Sequence[str]) -> None:
+    """Raise ConfigError for classes that only a file of test or validation rows has."""
     try:
         must_be_trained(train, test, class_names)
     except ValueError as error:
-        raise ConfigError(f"{tables[1].file}: column {label!r}: {error}") from None
+        raise ConfigError(f"{file}: column {label!r}: {error}") from None
+
+
+def _check_apart(
+    rows: _Table,
+    other: _Table,
+    is_training: BoolArray,
+    group: str | None,
+    time: str | None,
+    owners: IntArray | None,
+    client: str | None,
+    owner_names: Sequence[str],
+) -> None:
+    """Raise ConfigError if a file of test or validation rows has groups of the training rows, or earlier times."""
+    if group is not None:
+        trained = {value for value, trains in zip(rows.values(group), is_training) if trains}
+        if shared := trained & {*other.values(group)}:
+            raise ConfigError(
+                f"group = {group!r}: {rows.file} and {other.file} have {len(shared)} values in common: {listed(shared)}"
+            )
+    if time is not None:
+        whose = None if client is None else _owners_among(other, client, owner_names)
+        trained_owners = None if owners is None else owners[is_training]
+        where = f"time = {time!r}: {other.file}"
+        must_be_later(_times(rows, time)[is_training], _times(other, time), trained_owners, whose, where)
 
 
 def _leak(tables: Sequence[_Table], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
@@ -373,6 +414,11 @@ def _numbered(rows: _Table, column: str) -> tuple[IntArray, tuple[str, ...]]:
         names = sorted(set(values), key=natural)
     order = {name: i for i, name in enumerate(names)}
     return np.array([order[value] for value in values], dtype=np.int64), tuple(map(str, order))
+
+
+def _times(rows: _Table, column: str) -> FloatArray:
+    """Return a column of times as numbers."""
+    return as_times(rows.values(column), lambda row, what: rows.error(row, column, what))
 
 
 def _check_clients_train(owners: IntArray, names: Sequence[str], test: BoolArray, file: Path) -> None:

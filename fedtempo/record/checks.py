@@ -35,6 +35,8 @@ class _Data(_Part):
     task: Literal["classes", "multilabel", "tokens", "numbers"] = "classes"
     about: Text = ""
     warnings: list[Text] = []
+    validation: Whole | None = None
+    evaluated_on: Literal["validation"] | None = None
 
 
 class _Moved(_Part):
@@ -97,6 +99,7 @@ class _BestModel(_Part):
     time_s: Time
     accuracy: Annotated[float, Interval(ge=-1, le=1)]
     loss: float
+    validation_accuracy: Annotated[float, Interval(ge=-1, le=1)] | None = None
     sha256: Text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,10 +42,10 @@ class Measure:
 
     def beside(self, loss: float, mae: float | None) -> dict[str, float]:
         """Return further metrics that are customary for the task, by short name."""
-        if self == NUMBERS:
+        if self.key == NUMBERS.key:
             rmse = math.sqrt(loss) if loss >= 0 else math.nan
             return {"rmse": rmse} if mae is None else {"rmse": rmse, "mae": mae}
-        return {"perplexity": math.exp(min(loss, 700.0))} if self == TOKENS else {}
+        return {"perplexity": math.exp(min(loss, 700.0))} if self.key == TOKENS.key else {}
 
 
 CLASSES = Measure("accuracy", "accuracy", as_share=True)
@@ -62,7 +62,8 @@ _BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:
     """Return the metric that records store as "accuracy", given a run's fact "data"."""
-    return _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
+    measure = _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
+    return replace(measure, name=f"validation {measure.name}") if (data or {}).get("evaluated_on") else measure
 
 
 Values = Mapping[str, Any]

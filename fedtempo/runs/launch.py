@@ -136,6 +136,7 @@ def play(
             strategy_name=config.strategy_name,
             watch=watch or (lambda *_: None),
             journal=journalled,
+            validates=world.validation is not None,
         )
         if facts := inner.facts():
             recorder.fact("executor", facts)
@@ -257,8 +258,10 @@ def make_job(config: Config, world: World) -> Job:
         x=dataset.train_x,
         y=dataset.train_y,
         clients=world.owned,
-        test_x=dataset.test_x[world.test],
-        test_y=dataset.test_y[world.test],
+        test_x=world.test.inputs(dataset),
+        test_y=world.test.labels(dataset),
+        validation_x=None if world.validation is None else world.validation.inputs(dataset),
+        validation_y=None if world.validation is None else world.validation.labels(dataset),
         seed=config.run.seed,
         faults=world.fleet.faults,
         augment=config.data.augment,
@@ -350,6 +353,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             n_clients=len(world.clients),
             n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
+            n_validation=None if world.validation is None else len(world.validation),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
             own_tests=_kinds_of_models(config, world, executor),
         ),

@@ -94,8 +94,12 @@ def recipes_of(config: Config, world: World, model: FlatModel, personalise: Trai
 
     @cache
     def tests(on: On) -> bytes:
-        if on == "test":
-            return encoded([_rows_sha256(dataset.sha256, world.test), batch, measured])
+        if on == "test" or on == "validation":
+            selected = world.test if on == "test" else world.validation
+            assert selected is not None
+            digest = hashlib.sha256(dataset.sha256.encode())
+            selected.hash_into(digest.update)
+            return encoded([digest.digest(), batch, measured])
         held = own_tests if on == "clients" else [own_tests[on]]
         rows = [_rows_sha256(dataset.sha256, each) for each in held]
         return hashlib.sha256(encoded([rows, world.tests_from_data, batch])).digest()

@@ -6,21 +6,23 @@ import hashlib
 import logging
 import tomllib
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from multiprocessing import parent_process
 
 import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from fedtempo.data.client_tests import held_out, hold_out, owned_tests
+from fedtempo.data.client_tests import held_out
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
+from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.fleet.members import members_of
 from fedtempo.learning.metrics import check_metrics
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
@@ -30,6 +32,8 @@ from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
+from fedtempo.runs.splits import of_data as evaluated_of_data
+from fedtempo.runs.splits import split_examples
 from fedtempo.runs.without_data import clients_of_column, described, examples_beyond_data, examples_without_data
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -43,7 +47,8 @@ _LOOKED_AT = 500
 class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
+    test: what the global model is evaluated on. validation: the validation set beside it, by which the run ends early
+    and the best model is chosen; None if there is none. owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
     training examples or, if `tests_from_data`, of the test examples; None if they have none. histograms: number of
     examples of each class at each client. Without examples (`fedtempo.runs.without_data`), owned and histograms are
     empty. told: the numbers that clients report; None if none do.
@@ -51,22 +56,31 @@ class World:
 
     dataset: Dataset
     owned: list[npt.NDArray[np.int64]]
-    test: npt.NDArray[np.int64]
+    test: Selection
     clients: tuple[Client, ...]
     histograms: list[list[int]]
     told: npt.NDArray[np.float64] | None
     fleet: Fleet
     client_tests: list[npt.NDArray[np.int64]] | None = None
     tests_from_data: bool = False
+    validation: Selection | None = None
 
     @property
     def data_sha256(self) -> str:
-        """Hash of all data that the run's results depend on."""
-        if not self.tests_from_data or self.client_tests is None:
-            return self.dataset.sha256
-        digest = hashlib.sha256(self.dataset.sha256.encode())
-        for rows in self.client_tests:
+        """Hash of all data that the run's results depend on.
+
+        More than the hash of the examples if it also matters whose they are, or to which groups or times they belong.
+        """
+        dataset = self.dataset
+        related = dataset.train_groups is not None or dataset.train_times is not None
+        selected = [each for each in (self.test, self.validation) if each is not None and len(each.train)]
+        if not selected and not ((self.tests_from_data or related) and self.client_tests is not None):
+            return dataset.sha256
+        digest = hashlib.sha256(dataset.sha256.encode())
+        for rows in self.client_tests or ():
             digest.update(rows.astype("<i8").tobytes() + b"\n")
+        for each in selected:
+            each.hash_into(digest.update)
         return digest.hexdigest()
 
     @property
@@ -93,6 +107,13 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
         return dataset
     where = f"data.transform = {transform!r}"
     return dataset.transformed(imported(transform, "data.transform"), where)
+
+
+@lru_cache(maxsize=64)
+def _tell_once(name: str, line: str) -> None:
+    """Log a line about the data, which is the same whenever a world is built, and not once more in every worker."""
+    if parent_process() is None:
+        log.info("%s: %s", name, line)
 
 
 def _naming_source(source: str, message: str) -> str:
@@ -161,39 +182,51 @@ def build_world(config: Config) -> World:
             f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
             "use fewer clients or another partition"
         )
-    client_tests = None
-    if data.client_test_share == "data":
-        if not isinstance(partition, ByOwner):
-            raise ConfigError(
-                "data.client_test_share = 'data': clients are not those of the data, since data.partition deals the "
-                "examples otherwise; set data.partition = 'by-owner', or give a share, such as 0.2"
-            )
-        client_tests = owned_tests(owned, dataset.train_owners, dataset.test_owners, dataset.name)
-    elif data.client_test_share is not None:
-        share, rng = data.client_test_share, partial(keyed_generator, seed, "client tests")
-        owned, client_tests = hold_out(owned, share, len(labels), rng)
+    names = [_name(dataset, partition, rows) for rows in owned]
+    numbered = [name or str(i) for i, name in enumerate(names)]
+    splits = split_examples(config, dataset, partition, owned, numbered)
+    owned = splits.owned
+    if splits.about:
+        _tell_once(dataset.name, splits.about)
+        dataset = replace(dataset, about="; ".join(filter(None, (dataset.about, splits.about))))
     histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
     told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
-    consent = _consent(config, n_clients)
+    consent = _consent(config, len(owned))
+    everyone = len(owned) == n_clients
     clients = tuple(
         Client(
             id=i,
             num_examples=len(rows),
             label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
             shares_examples=bool(consent[i]),
-            name=_name(dataset, partition, rows),
+            name=(names if everyone else numbered)[member],
         )
-        for i, rows in enumerate(owned)
+        for i, (rows, member) in enumerate(zip(owned, splits.members.tolist(), strict=True))
     )
-    fleet = _fleet(config, [client.name or str(client.id) for client in clients])
-    test, from_data = chosen_test_examples(config, dataset), data.client_test_share == "data"
-    return World(dataset, owned, test, clients, histograms, told, fleet, client_tests, from_data)
+    fleet = _fleet(config, numbered)
+    if not everyone:
+        fleet = members_of(fleet, splits.members.tolist())
+    return World(
+        dataset=dataset,
+        owned=owned,
+        test=splits.test,
+        clients=clients,
+        histograms=histograms,
+        told=told,
+        fleet=fleet,
+        client_tests=splits.client_tests,
+        tests_from_data=data.client_test_share == "data",
+        validation=splits.validation,
+    )
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:
     """Return a world whose clients count examples that they do not hold."""
-    if isinstance(share := config.data.client_test_share, float):
-        counts = counts - held_out(counts, share)
+    if config.data.test_clients is not None:
+        raise ConfigError("data.test_clients: clients hold no examples of the data here, so none can be tested on")
+    for share in (config.data.validation_share, config.data.client_test_share):
+        if isinstance(share, float):
+            counts = counts - held_out(counts, share)
     dataset = described(dataset, counts)
     n_clients = len(counts)
     consent = _consent(config, n_clients).tolist()
@@ -202,7 +235,7 @@ def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64
         for i, (count, agrees) in enumerate(zip(counts.tolist(), consent, strict=True))
     )
     fleet = _fleet(config, list(map(str, range(n_clients))))
-    return World(dataset, [], chosen_test_examples(config, dataset), clients, [], None, fleet)
+    return World(dataset, [], evaluated_of_data(config, dataset)[0], clients, [], None, fleet)
 
 
 def _consent(config: Config, n_clients: int) -> npt.NDArray[np.bool_]:
@@ -344,13 +377,3 @@ def _check_tokens(network: Transformer, dataset: Dataset) -> None:
     size = network.config.get("vocab_size")
     if isinstance(size, int) and (most := int(inputs.max())) >= size:
         raise ConfigError(f"model.config.vocab_size = {size}: {dataset.name} has tokens up to {most}")
-
-
-def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
-    """Return the rows of the test examples to evaluate on, ascending: all, or a sample without replacement."""
-    available, wanted = len(dataset.test_y), config.data.test_examples
-    if wanted is None:
-        return np.arange(available)
-    if wanted > available:
-        raise ConfigError(f"data.test_examples = {wanted}: {dataset.name} has {available}")
-    return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))

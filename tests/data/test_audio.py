@@ -84,10 +84,15 @@ def test_clients_are_folders_or_named_by_files(tmp_path: Path) -> None:
     assert data.about.endswith("2 clients by file name ((.*)_nohash_): s9, s10")
     (tmp_path / "testing_list.txt").write_text("no/s9_nohash_1.wav\nyes/s10_nohash_6.wav\n")
     assert load(f"audio:{tmp_path}").test_y.tolist() == [0, 1]
+    (tmp_path / "validation_list.txt").write_text("yes/s10_nohash_8.wav\n")
+    data = load(f"audio:{tmp_path}")
+    assert data.validation_y is not None
+    assert (data.validation_y.tolist(), len(data.train_y)) == ([1], 7)
     (tmp_path / "testing_list.txt").write_text("no/other.wav\n")
     with pytest.raises(ConfigError, match=r"testing_list\.txt: names no/other\.wav, which does not exist"):
         load(f"audio:{tmp_path}")
     (tmp_path / "testing_list.txt").unlink()
+    (tmp_path / "validation_list.txt").unlink()
     for pattern, says in (("(", "not a regular expression"), ("x", "needs a group"), ("(x)", "has no such name")):
         with pytest.raises(ConfigError, match=says):
             load(f"audio:{tmp_path}", client=pattern)

@@ -43,6 +43,14 @@ def test_each_line_is_an_example_of_its_client(tmp_path: Path, folder: str) -> N
     assert (data.train_y.tolist(), data.test_y.tolist()) == ([0, 1, 0, 1], [1])
     assert data.test_owners is None  # FedScale numbers the clients of each file apart
     assert data.about == "FedScale: grey images of 2 x 2, classes cat, dog, 2 clients: 9, 10"
+    mapping(tmp_path, "val", "1,4.png,cat,2")
+    picture(tmp_path / folder, "val/4.png", 204)
+    held = load(f"fedscale:{tmp_path}")
+    assert held.validation_y is not None
+    assert (held.validation_y.tolist(), held.test_y.tolist()) == ([0], [1])
+    instead = load(f"fedscale:{tmp_path}", test_split="validation")
+    assert (instead.validation_y, instead.test_y.tolist()) == (None, [0])
+    assert instead.test_x == pytest.approx(0.8)
 
 
 def test_without_a_test_mapping_each_client_keeps_a_share(tmp_path: Path) -> None:

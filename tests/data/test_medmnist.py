@@ -43,6 +43,9 @@ def test_colours_come_first_and_several_labels_are_multilabel(tmp_path: Path) ->
     assert data.train_x.shape == (4, 3, 4, 5)
     assert np.round(255 * data.train_x[3, :, 0, 0]).tolist() == [3, 6, 9]
     assert data.task == "multilabel"
+    assert data.validation_x is not None
+    assert (data.validation_x.shape, len(data.test_y)) == ((2, 3, 4, 5), 3)
+    assert len(load(data.name, test_split="validation").test_y) == 2
     assert data.train_y.tolist() == [[True, True, False], [False, True, True], [True, False, True], [True, True, False]]
 
 

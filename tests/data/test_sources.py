@@ -124,7 +124,9 @@ def test_malformed_npz_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="allow_pickle=False"):
         load(f"folder:{path}")
     np.savez(path, train_x=np.zeros((2, 2)))
-    with pytest.raises(ConfigError, match="it must hold test_x, test_y, train_x, train_y"):
+    with pytest.raises(
+        ConfigError, match="it must hold train_x, train_y and may hold n_classes, test_owners, test_x, test_y, "
+    ):
         load(f"folder:{path}")
     np.savez(path, **arrays(), weights=np.ones(4))
     with pytest.raises(ConfigError, match=r"holds .*weights"):
@@ -155,12 +157,12 @@ def test_a_users_function_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("my_data")
     module.whole = lambda scale=1.0: from_arrays("mine", **{**arrays(), "test_x": scale * np.ones((2, 3))})  # type: ignore[attr-defined]
     module.four = lambda: tuple(arrays().values())  # type: ignore[attr-defined]
-    module.three = lambda: (1, 2, 3)  # type: ignore[attr-defined]
+    module.five = lambda: (1, 2, 3, 4, 5)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_data", module)
     assert load("my_data:whole", scale=2.0).test_x.max() == 2.0
     assert load("my_data:four").n_classes == 3
     with pytest.raises(ConfigError, match="returned tuple; must return"):
-        load("my_data:three")
+        load("my_data:five")
     for target, says in (("my_data:none", "has no 'none'"), ("no_such_module:f", "cannot import 'no_such_module'")):
         with pytest.raises(ConfigError, match=says):
             load(target)

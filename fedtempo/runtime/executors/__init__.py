@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
-On = Literal["test", "clients"] | int
-"""What a model is evaluated on: the test set, all clients' own test sets in one pass, or those of one client."""
+On = Literal["test", "validation", "clients"] | int
+"""What a model is evaluated on: the test or validation set, all clients' own test sets in one pass, or that of one."""
 
 
 class Pending(Protocol[T_co]):

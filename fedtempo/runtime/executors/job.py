@@ -57,7 +57,8 @@ class Job:
     `Augmentation`. evaluation_batch: test examples that are evaluated at once. initial: the initial model's state, or
     part of it; the rest is random. exchange: which part of the network travels. compression: of transfers. metrics:
     further ones of the test examples. client_tests: the clients' own test sets. personalise: the training that tunes a
-    model to a client before it is evaluated on the client's own.
+    model to a client before it is evaluated on the client's own. validation_x, validation_y: validation examples; None
+    if there are none.
     """
 
     network: Network
@@ -77,6 +78,8 @@ class Job:
     metrics: tuple[Asked, ...] = ()
     client_tests: ClientTests | None = None
     personalise: Training | None = None
+    validation_x: Array | None = None
+    validation_y: Array | None = None
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
@@ -150,6 +153,7 @@ class PackedJob:
         if "client_x" in arrays:
             client_x = np.moveaxis(arrays["client_x"], -1, 1) if self.moved else arrays["client_x"]
             tests = ClientTests(client_x, arrays["client_y"], arrays["client_ends"])
+        held_x = arrays.get("validation_x")
         return replace(
             self.job,
             x=x,
@@ -158,6 +162,8 @@ class PackedJob:
             test_x=test_x,
             test_y=arrays["test_y"],
             client_tests=tests,
+            validation_x=np.moveaxis(held_x, -1, 1) if held_x is not None and self.moved else held_x,
+            validation_y=arrays.get("validation_y"),
         )
 
 
@@ -182,8 +188,13 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
             "client_y": labels_of(tests.y),
             "client_ends": tests.ends,
         }
+    if job.validation_x is not None and job.validation_y is not None:
+        held_x = _single_precision(job.validation_x)
+        arrays["validation_x"] = np.moveaxis(held_x, 1, -1) if channels_last else held_x
+        arrays["validation_y"] = labels_of(job.validation_y)
     empty: Array = np.empty(0)
     alone = replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty, client_tests=None)
+    alone = replace(alone, validation_x=None, validation_y=None)
     return PackedJob(alone, channels_last), arrays
 
 
@@ -209,6 +220,9 @@ class Trainer:
         self._gathers = Metrics(job.metrics, job.n_classes).gathers
         tests = job.client_tests
         self._client_tests = None if tests is None else Examples(tests.x, tests.y, model.channels_last)
+        self._validation = None
+        if job.validation_x is not None and job.validation_y is not None:
+            self._validation = Examples(job.validation_x, job.validation_y, model.channels_last)
 
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
         """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
@@ -300,6 +314,9 @@ class Trainer:
         self.model.local = None
         if on == "test":
             return evaluate_part(self.model, self._test, start, stop, self._gathers)
+        if on == "validation":
+            assert self._validation is not None
+            return evaluate_part(self.model, self._validation, start, stop, self._gathers)
         assert self._client_tests is not None
         if on == "clients":
             return evaluate_part(self.model, self._client_tests, start, stop, "scores")

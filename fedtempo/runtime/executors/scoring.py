@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 class Scoring:
     """The batches of a job's test sets, and what follows from their results.
 
-    gathers: what each batch of the test set returns for further metrics.
+    gathers: what each batch of the test or validation set returns for further metrics.
     """
 
     def __init__(self, job: Job) -> None:
         self._metrics = Metrics(job.metrics, job.n_classes)
         self.gathers: Gathers = self._metrics.gathers
-        self._targets = job.test_y if self.gathers else None
+        self._targets = {"test": job.test_y, "validation": job.validation_y} if self.gathers else {}
         self._parts = {"test": job.test_parts}
+        if job.validation_y is not None:
+            self._parts["validation"] = parts(len(job.validation_y), job.evaluation_batch)
         self._ends: Any = np.zeros(0, dtype=np.int64)
         if job.client_tests is not None:
             self._ends = job.client_tests.ends
@@ -48,9 +50,9 @@ class Scoring:
         evaluation = Evaluation(accuracy, loss, errors[0] if errors else None)
         if on == "clients":
             return replace(evaluation, clients=self._by_client(results))
-        if on == "test" and self._targets is not None and size:
+        if isinstance(on, str) and (targets := self._targets.get(on)) is not None and size:
             gathered = np.concatenate([_gathered(result) for result in results])
-            return replace(evaluation, metrics=self._metrics.of(self._targets, gathered, math.isfinite(loss)))
+            return replace(evaluation, metrics=self._metrics.of(targets, gathered, math.isfinite(loss)))
         return evaluation
 
     def _by_client(self, results: Sequence[Part]) -> Any:
