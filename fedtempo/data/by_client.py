@@ -45,8 +45,9 @@ def from_clients(
     """Return the data set of examples by client. Clients are in natural order.
 
     test: None to hold out test_share of the examples of each client and label, and none of a client with a single one.
-    validation: validation examples; test_split: "validation" to test on these. everyone: names of all clients in the data; those without training examples become a warning. same_clients: whether
-    equal names in both splits mean the same client. named: further arguments of `from_arrays`.
+    validation: validation examples; test_split: "validation" to test on these. everyone: names of all clients in the
+    data; those without training examples become a warning. same_clients: whether equal names in both splits mean the
+    same client. named: further arguments of `from_arrays`.
 
     Raises ConfigError if training or test examples are missing, and like `from_arrays`.
     """

@@ -52,24 +52,25 @@ def fedscale(
     """Images or WAV files with FedScale's mappings `client_data_mapping/train.csv`, and perhaps test.csv and val.csv.
 
     The columns of a mapping are client_id, sample_path, and label_id (and label_name) or, last, the class. A path is
-    relative to the folder, or to its subfolder train, test or data. Clients of each mapping are numbered apart, so
-    test examples belong to no client; without test.csv, test_share of the examples of each client and class are for
-    testing. test_split: "validation" to test on the samples of val.csv. clients: use only this number of clients of train.csv, the first in natural order (default: all). side, channels: as
-    for `folder:`. rate, seconds, mels: as for `audio:`.
+    relative to the folder, or to its subfolder train, test or data. Clients of each mapping are numbered apart, so test
+    examples belong to no client; without test.csv, or with test_split = "train", test_share of the examples of each
+    client and class are for testing; test_split = "validation" tests on the samples of val.csv. clients: use only this
+    number of clients of train.csv, the first in natural order (default: all). side, channels: as for `folder:`. rate,
+    seconds, mels: as for `audio:`.
 
     Raises ConfigError naming the file and the line that cannot be used.
     """
     check_share(test_share)
     check_form(side, channels)
     check_clients(clients)
-    check_test_split(test_split, other=("test", "validation"))
+    check_test_split(test_split)
     form = Spectrograms(rate, seconds, mels=mels)
     root = Path(path).expanduser()
     splits = {"train": _mapping(root / _MAPPINGS / "train.csv")}
     if clients is not None:
         chosen = set(islice(sorted({sample.client for sample in splits["train"]}, key=natural), clients))
         splits["train"] = [sample for sample in splits["train"] if sample.client in chosen]
-    for split in ("test", *VALIDATION_NAMES):
+    for split in (*(["test"] if test_split != "train" else []), *VALIDATION_NAMES):
         if (file := root / _MAPPINGS / f"{split}.csv").is_file():
             splits[split] = _mapping(file)
     kinds, names = _classes(samples := [sample for split in splits.values() for sample in split])
@@ -92,7 +93,7 @@ def fedscale(
         parts.get("test"),
         test_share,
         validation=next((parts[name] for name in VALIDATION_NAMES if name in parts), None),
-        test_split=test_split,
+        test_split=None if test_split == "train" else test_split,
         about=f"FedScale: {about}, classes {listed(names)}",
         same_clients="test" not in splits,
         n_classes=len(kinds),
