@@ -44,7 +44,7 @@ def test_each_line_is_an_example_of_its_client(tmp_path: Path, folder: str) -> N
     assert data.test_owners is None  # FedScale numbers the clients of each file apart
     assert data.about == "FedScale: grey images of 2 x 2, classes cat, dog, 2 clients: 9, 10"
     mapping(tmp_path, "val", "1,4.png,cat,2")
-    picture(tmp_path / folder, "val/4.png", 204)
+    picture(tmp_path, "val/4.png", 204)
     held = load(f"fedscale:{tmp_path}")
     assert held.validation_y is not None
     assert (held.validation_y.tolist(), held.test_y.tolist()) == ([0], [1])
