@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.formats.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.held_out import as_times, held_out_rows, numbered
-from fedtempo.data.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.splitting import both, check_share
 from fedtempo.data.validation import Split, check_test_split
 from fedtempo.errors import ConfigError

@@ -25,6 +25,7 @@ SUFFIXES = {".wav"}
 _NOISE = "_background_noise_"
 _LISTS = {"testing_list.txt": "test", "validation_list.txt": "validation"}
 _QUIETEST_DB = -100.0
+_LOUDEST = 1e6
 _LARGEST_BYTES = 2**31
 
 
@@ -172,8 +173,8 @@ def _read(file: Path) -> tuple[FloatArray, int]:
         samples = values.astype(np.float32) / np.float32(2.0 ** (8 * values.dtype.itemsize - 1))
     else:
         samples = values.astype(np.float32)
-    if not len(samples) or not np.isfinite(samples).all() or rate < 1:
-        raise ConfigError(f"{file}: has no samples, or some that are not finite")
+    if not len(samples) or not (np.abs(samples) <= _LOUDEST).all() or rate < 1:
+        raise ConfigError(f"{file}: has no samples, or some that are far from -1 to 1, or not finite")
     return (samples if samples.ndim == 1 else samples.mean(axis=1)), int(rate)
 
 

@@ -18,17 +18,17 @@ from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
-from fedtempo.data.fedscale import fedscale
+from fedtempo.data.formats.fedscale import fedscale
+from fedtempo.data.formats.leaf import leaf
+from fedtempo.data.formats.tff import tff
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
-from fedtempo.data.leaf import leaf
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
-from fedtempo.data.tff import tff
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.plugins import imported, outside

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.by_client import Examples, from_clients
 from fedtempo.data.dataset import Dataset
+from fedtempo.data.formats.by_client import Examples, from_clients
+from fedtempo.data.formats.leaf_files import examples_of, find_leaf, read_leaf
 from fedtempo.data.images import SUFFIXES, inside, read_images
-from fedtempo.data.leaf_files import examples_of, find_leaf, read_leaf
 from fedtempo.data.pictures import check_form
 from fedtempo.data.splitting import check_share
 from fedtempo.data.texts import padded

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from fedtempo.data.audio import SUFFIXES as SOUNDS
 from fedtempo.data.audio import Spectrograms, read_sounds
-from fedtempo.data.by_client import Examples, check_clients, from_clients
 from fedtempo.data.dataset import Dataset
+from fedtempo.data.formats.by_client import Examples, check_clients, from_clients
 from fedtempo.data.images import SUFFIXES as IMAGES
 from fedtempo.data.images import inside, read_images
 from fedtempo.data.labels import must_be_trained

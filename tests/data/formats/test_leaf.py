@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedtempo.data import leaf_files
+from fedtempo.data.formats import leaf_files
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
+from tests.docs.blocks import ROOT, blocks_of
 
 
 def put(path: Path, given: dict[str, tuple[list[Any], list[Any]]], **changes: Any) -> Path:
@@ -157,3 +158,13 @@ def test_large_files_are_read_once_until_their_content_changes(tmp_path: Path, m
     assert again.sha256 == first.sha256
     put(tmp_path / "moved" / "all.json", {"a": (["ab", "ba", "", "x z"], [0, 1, 0, 1])})
     assert load(f"leaf:{tmp_path / 'moved'}", test_share=0.5, length=3).sha256 != first.sha256
+
+
+def test_the_smallest_files_of_the_documentation_are_read(tmp_path: Path) -> None:
+    for block in blocks_of(ROOT / "docs" / "own-data.md"):
+        if block.title is not None and block.title.startswith("femnist/"):
+            (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / block.title).write_text(block.text)
+    data = load(f"leaf:{tmp_path / 'femnist'}", shape=[1, 2, 2])
+    assert (data.train_x.shape, data.owner_names, data.n_classes) == ((4, 1, 2, 2), ("f1", "f2"), 4)
+    assert data.warnings == ("1 of 3 clients have no training examples, so they take no part: f3",)

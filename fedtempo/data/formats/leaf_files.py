@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.by_client import Examples
 from fedtempo.data.cache import Arrays, content_key, remembered_arrays
+from fedtempo.data.formats.by_client import Examples
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
 

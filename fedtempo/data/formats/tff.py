@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.by_client import Examples, check_clients, from_clients
 from fedtempo.data.dataset import Dataset
+from fedtempo.data.formats.by_client import Examples, check_clients, from_clients
 from fedtempo.data.labels import LABELS
 from fedtempo.data.splitting import check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
