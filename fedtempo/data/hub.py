@@ -72,7 +72,7 @@ def load_hub(
     check_form(side, channels)
     check_options(group, time)
     types: Any = {"task": task, "inputs": inputs, "tokenizer": tokenizer, "side": side, "channels": channels}
-    wanted = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
+    wanted: Any = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
     return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, **wanted, **types)
 
 
