@@ -67,6 +67,7 @@ def read_arrays(
         train_x, train_y = train_x[~held], train_y[~held]
         own = {name: values[~held] for name, values in own.items()}
         test_split = None
+    related: dict[str, Any] = {name: own[name] for name in ("train_groups", "train_times") if name in own}
     return from_arrays(
         known_as,
         train_x,
@@ -74,7 +75,7 @@ def read_arrays(
         test.x,
         test.y,
         n_classes,
-        own.pop("train_owners", None),
+        own.get("train_owners"),
         test.owners,
         task=task or inferred,
         inputs=inputs,
@@ -82,7 +83,7 @@ def read_arrays(
         owner_names=_names(arrays.get("train_owners")),
         validation=validation,
         test_split=test_split,
-        **own,
+        **related,
     )
 
 

@@ -93,7 +93,8 @@ class Dataset:
         """Raise ValueError unless a split has the inputs, types and classes of the training examples."""
         if self.train_x.dtype.names != x.dtype.names:
             raise ValueError(
-                f"training examples have the inputs {_names(self.train_x)}, {split} examples {_names(x)}; both must agree"
+                f"training examples have the inputs {_names(self.train_x)}, {split} examples {_names(x)}; both must "
+                "agree"
             )
         inputs = [
             ("examples" + name, train, other)

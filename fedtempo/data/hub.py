@@ -164,7 +164,7 @@ def from_hub(
         both(test, known_as)
         x, y = (part | {"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
         owners = owners | {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
-        groups, times = (None if values is None else values[~test] for values in (groups, times))
+        groups, times = None if groups is None else groups[~test], None if times is None else times[~test]
     if group is None and time is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])

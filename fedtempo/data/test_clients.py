@@ -21,8 +21,8 @@ def chosen_clients(
 ) -> IntArray:
     """Return the numbers of the clients to test on, ascending: at least one, and not all.
 
-    names: of all clients, in order. seed: of the run. rng: makes a generator of a seed and a purpose. Raises ConfigError
-    for names of no client, and for too few clients.
+    names: of all clients, in order. seed: of the run. rng: makes a generator of a seed and a purpose. Raises
+    ConfigError for names of no client, and for too few clients.
     """
     n = len(names)
     if n < 2:

@@ -18,7 +18,6 @@ from fedtempo.parts.natural_order import listed
 from fedtempo.runs.config import Config
 from fedtempo.runtime.keyed import keyed_generator
 
-
 _WAY_OUT = "set data.validation_share, for example to 0.1"
 
 
@@ -55,9 +54,12 @@ def split_examples(
         chosen = chosen_clients(data.test_clients, names, seed, keyed_generator)
         members = np.setdiff1d(members, chosen)
         tests = _examples_of(dataset, partition, owned, chosen)
-        training, left_out = _without(tests.train, [owned[i] for i in members], dataset, [names[i] for i in members])
-        about = f"tested on {len(tests):,} examples of {len(chosen)} clients that do not take part: "
-        about += listed([names[i] for i in chosen]) + left_out
+        staying = members.tolist()
+        training, left_out = _without(tests.train, [owned[i] for i in staying], dataset, [names[i] for i in staying])
+        who = listed([names[i] for i in chosen])
+        unused = len(dataset.test_y) - len(tests.test)
+        about = f"tested on {len(tests):,} examples of clients that do not take part ({len(chosen)}): {who}{left_out}"
+        about += f"; {unused:,} other test examples of the data not used" if unused else ""
     validation = None if dataset.validation_y is None else Selection(validation=np.arange(len(dataset.validation_y)))
     if data.validation_share is not None:
         if validation is not None:

@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import parent_process
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +49,11 @@ class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
     test: what the global model is evaluated on. validation: the validation set beside it, by which the run ends early
-    and the best model is chosen; None if there is none. owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
-    training examples or, if `tests_from_data`, of the test examples; None if they have none. histograms: number of
-    examples of each class at each client. Without examples (`fedtempo.runs.without_data`), owned and histograms are
-    empty. told: the numbers that clients report; None if none do.
+    and the best model is chosen; None if there is none. owned: the rows of each client's training examples.
+    client_tests: each client's own test set, as rows of the training examples or, if `tests_from_data`, of the test
+    examples; None if they have none. histograms: number of examples of each class at each client. Without examples
+    (`fedtempo.runs.without_data`), owned and histograms are empty. told: the numbers that clients report; None if none
+    do.
     """
 
     dataset: Dataset
@@ -151,41 +153,21 @@ def _by_place(partition: Partition) -> bool:
 
 def build_world(config: Config) -> World:
     """Build data, partition, clients and fleet of a configuration; none of them depends on the strategy."""
-    seed, data = config.run.seed, config.data
+    data = config.data
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
     n_clients = clients_of_column(config) or n_clients if data.clients is None else n_clients
     if (counts := examples_without_data(config, n_clients)) is not None:
         return _without_data(config, dataset, counts)
-    labels, n_labels = dataset.strata
-    sizes = data.examples_per_client
-    assert not isinstance(sizes, dict)
     try:
-        with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
-            owned = partition.assign(
-                labels,
-                n_labels,
-                n_clients,
-                sizes,
-                keyed_generator(seed, "partition"),
-                dataset.train_owners,
-            )
+        dealt = _deal(config, dataset, partition, n_clients)
     except UserCodeError:
         raise
-    except ConfigError as error:
-        named = ConfigError(f"data: {dataset.name}: {error}")
-        return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, named))
-    _check_dealt(owned, n_clients, len(labels))
-    empty = [i for i, rows in enumerate(owned) if not len(rows)]
-    if empty:
-        raise ConfigError(
-            f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
-            "use fewer clients or another partition"
-        )
-    names = [_name(dataset, partition, rows) for rows in owned]
-    numbered = [name or str(i) for i, name in enumerate(names)]
-    splits = split_examples(config, dataset, partition, owned, numbered)
-    owned = splits.owned
+    except _Undealt as error:
+        return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, error))
+    numbered = dealt.numbered
+    splits = split_examples(config, dataset, partition, dealt.owned, numbered)
+    (labels, n_labels), owned = dataset.strata, splits.owned
     if splits.about:
         _tell_once(dataset.name, splits.about)
         dataset = replace(dataset, about="; ".join(filter(None, (dataset.about, splits.about))))
@@ -193,13 +175,14 @@ def build_world(config: Config) -> World:
     told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
     consent = _consent(config, len(owned))
     everyone = len(owned) == n_clients
+    names = dealt.names if everyone else numbered
     clients = tuple(
         Client(
             id=i,
             num_examples=len(rows),
             label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
             shares_examples=bool(consent[i]),
-            name=(names if everyone else numbered)[member],
+            name=names[member],
         )
         for i, (rows, member) in enumerate(zip(owned, splits.members.tolist(), strict=True))
     )
@@ -218,6 +201,50 @@ def build_world(config: Config) -> World:
         tests_from_data=data.client_test_share == "data",
         validation=splits.validation,
     )
+
+
+class _Undealt(ConfigError):
+    """A partition cannot deal the examples."""
+
+
+class Dealt(NamedTuple):
+    """The examples as the partition deals them: rows by client, and the clients' names, empty without one."""
+
+    partition: Partition
+    owned: list[npt.NDArray[np.int64]]
+    names: list[str]
+
+    @property
+    def numbered(self) -> list[str]:
+        """The names; of clients without one their number."""
+        return [name or str(i) for i, name in enumerate(self.names)]
+
+
+def deal(config: Config, dataset: Dataset) -> Dealt:
+    """Return the examples that each client gets before any are held out. Raises ConfigError if they cannot be dealt."""
+    return _deal(config, dataset, *dealt_by(config, dataset))
+
+
+def _deal(config: Config, dataset: Dataset, partition: Partition, n_clients: int) -> Dealt:
+    (labels, n_labels), sizes = dataset.strata, config.data.examples_per_client
+    if isinstance(sizes, dict):
+        raise ConfigError("data.examples_per_client: a distribution or a column counts examples that nobody holds")
+    rng = keyed_generator(config.run.seed, "partition")
+    try:
+        with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
+            owned = partition.assign(labels, n_labels, n_clients, sizes, rng, dataset.train_owners)
+    except UserCodeError:
+        raise
+    except ConfigError as error:
+        raise _Undealt(f"data: {dataset.name}: {error}") from error
+    _check_dealt(owned, n_clients, len(labels))
+    empty = [i for i, rows in enumerate(owned) if not len(rows)]
+    if empty:
+        raise ConfigError(
+            f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
+            "use fewer clients or another partition"
+        )
+    return Dealt(partition, owned, [_name(dataset, partition, rows) for rows in owned])
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:

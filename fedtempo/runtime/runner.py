@@ -120,8 +120,8 @@ def simulate(
     federation.
     strategy_name: name of the strategy in errors (default: its class). watch: called once with objects that a progress
     display may read from another thread. journal: notified if the run is interrupted. play: runs a coroutine on a loop
-    whose time is the run's clock (default: virtual time). wait, validates: see Evaluations. Ctrl-C interrupts the run: records
-    stay, and the outcome is "interrupted". So does SIGTERM if its handler raises KeyboardInterrupt. Raises
+    whose time is the run's clock (default: virtual time). wait, validates: see Evaluations. Ctrl-C interrupts the run:
+    records stay, and the outcome is "interrupted". So does SIGTERM if its handler raises KeyboardInterrupt. Raises
     UserCodeError if a user's code failed.
     """
     state: dict[str, Any] = {}
