@@ -130,6 +130,9 @@ def folder(
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
         known_as = f"folder:{path}"
+        for option, number in (("side", side), ("channels", channels)):
+            if number is not None:
+                raise ConfigError(f"{option} = {number!r}: applies to folders of images only; remove it for .npz files")
         return read_arrays(path, known_as, task=task, inputs=inputs, test_split=test_split, test_share=test_share)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:

@@ -35,7 +35,7 @@ def leaf(
     """LEAF's JSON files (users, user_data) in a folder, its subfolders train and test, or data/train and data/test.
 
     Each user is a client; users without examples are reported. Without a folder test, test_share of the examples of
-    each user and label are for testing. Numbers are used unchanged; shape: of one example, such as [1, 28, 28] for the
+    each user and label are for testing. Numbers are used unchanged; lists of whole numbers from 0 are symbols. shape: of one example, such as [1, 28, 28] for the
     784 numbers of FEMNIST. If inputs are texts of one length and labels single characters, as in Shakespeare, the task
     is to predict the next character: symbols and classes are the characters of all texts, by code point. Any other text
     is its UTF-8 bytes, cut or padded with zeros to `length`; field: position of the text if an input is a list of
@@ -69,11 +69,14 @@ def leaf(
             parts = {split: part._replace(x=padded(part.x.tolist(), length)) for split, part in parts.items()}
             about = f"the first {length} bytes of each text"
             named["inputs"] = "symbols"
-    elif shape is not None:
-        parts, about = _reshaped(root, parts, shape), f"numbers of shape {' x '.join(map(str, shape))}"
     else:
-        kind = "whole numbers" if train.x.dtype.kind == "i" else "numbers, not scaled,"
-        about = f"{kind} of shape {' x '.join(map(str, train.x.shape[1:]))}"
+        parts = parts if shape is None else _reshaped(root, parts, shape)
+        x = parts[train_name].x
+        if inputs is None and x.dtype.kind == "i":
+            may_be_symbols = x.ndim == 2 and all(part.x.min() >= 0 for part in parts.values())
+            named["inputs"] = "symbols" if may_be_symbols else "numbers"
+        kind = "symbols" if named["inputs"] == "symbols" else "numbers, not scaled,"
+        about = f"{kind} of shape {' x '.join(map(str, x.shape[1:]))}"
     return from_clients(
         f"leaf:{path}",
         parts[train_name],

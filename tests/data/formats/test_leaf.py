@@ -168,3 +168,20 @@ def test_the_smallest_files_of_the_documentation_are_read(tmp_path: Path) -> Non
     data = load(f"leaf:{tmp_path / 'femnist'}", shape=[1, 2, 2])
     assert (data.train_x.shape, data.owner_names, data.n_classes) == ((4, 1, 2, 2), ("f1", "f2"), 4)
     assert data.warnings == ("1 of 3 clients have no training examples, so they take no part: f3",)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({}, np.int64, "symbols of shape 4"),
+        ({"inputs": "numbers"}, np.float32, "numbers, not scaled, of shape 4"),
+        ({"shape": [1, 2, 2]}, np.float32, "numbers, not scaled, of shape 1 x 2 x 2"),
+    ],
+)
+def test_whole_numbers_are_symbols_unless_they_have_the_shape_of_an_image(
+    tmp_path: Path, options: dict[str, Any], kind: type, says: str
+) -> None:
+    put(tmp_path / "a.json", {"a": ([[0, 255, 3, 9]] * 4, [0, 1] * 2)})
+    data = load(f"leaf:{tmp_path}", test_share=0.5, **options)
+    assert (data.train_x.dtype, data.train_x.max()) == (kind, 255)
+    assert says in data.about
