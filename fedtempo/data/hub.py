@@ -394,7 +394,13 @@ def _is_text(feature: object) -> bool:
 def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
     """Return the only column of images, arrays or sequences, or else of text."""
     candidates = [column for column in columns if _kind(features[column]) in _FEATURES]
-    return _only(name, "feature", candidates or [column for column in columns if _is_text(features[column])])
+    candidates = candidates or [column for column in columns if _is_text(features[column])]
+    if not candidates:
+        raise ConfigError(
+            f"hf:{name}: no column of images, arrays or text; set feature, or read a table of numbers with source = "
+            "'table:FILE.parquet'"
+        )
+    return _only(name, "feature", candidates)
 
 
 def _named_label(columns: Iterable[str]) -> str | None:

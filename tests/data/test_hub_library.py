@@ -217,6 +217,13 @@ def test_pictures_of_several_sizes_and_16_bits_are_read(tmp_path: Path) -> None:
         load(f"hf:{written(tmp_path / 'plain', {'x': [[1.0]] * 6, 'y': [0, 1] * 3})}", side=2)
 
 
+def test_a_table_of_numbers_is_referred_to_its_source(tmp_path: Path) -> None:
+    folder = written(tmp_path / "plain", {"height": [1.5, 2.5] * 4, "width": [1, 2] * 4, "label": [0, 1] * 4})
+    with pytest.raises(ConfigError, match=r"no column of images, arrays or text; .* source = 'table:FILE\.parquet'"):
+        load(f"hf:{folder}")
+    assert load(f"table:{folder / 'train.parquet'}").train_x.shape[1] == 2
+
+
 def test_a_data_set_that_is_not_cached_says_how_to_fetch_it() -> None:
     with pytest.raises(ConfigError, match=r"hf:someone/reviews: not in the cache .*; run `fedtempo fetch hf:someone/"):
         load("hf:someone/reviews")

@@ -151,6 +151,15 @@ def _read(
     root: Path, files: Sequence[Path], side: int | None, channels: int | None, form: Spectrograms
 ) -> tuple[npt.NDArray[Any], str]:
     suffixes = {file.suffix.lower() for file in files}
+    others = (
+        {"side": side, "channels": channels}
+        if suffixes <= SOUNDS
+        else {"rate": form.rate, "seconds": form.seconds, "mels": form.mels}
+    )
+    for option, value in others.items():
+        if value is not None:
+            kinds = ("images", "sounds") if suffixes <= SOUNDS else ("sounds", "images")
+            raise ConfigError(f"{option} = {value!r}: applies to {kinds[0]}, but samples are {kinds[1]}; remove it")
     if suffixes <= IMAGES:
         return read_images(files, side, channels)
     if suffixes <= SOUNDS:

@@ -35,12 +35,12 @@ def leaf(
     """LEAF's JSON files (users, user_data) in a folder, its subfolders train and test, or data/train and data/test.
 
     Each user is a client; users without examples are reported. Without a folder test, test_share of the examples of
-    each user and label are for testing. Numbers are used unchanged; lists of whole numbers from 0 are symbols. shape: of one example, such as [1, 28, 28] for the
-    784 numbers of FEMNIST. If inputs are texts of one length and labels single characters, as in Shakespeare, the task
-    is to predict the next character: symbols and classes are the characters of all texts, by code point. Any other text
-    is its UTF-8 bytes, cut or padded with zeros to `length`; field: position of the text if an input is a list of
-    texts, such as 4 for Sent140. images: folder of the images that inputs name, as in CelebA; side, channels: as for
-    `folder:`. task, inputs: as for `npz:`.
+    each user and label are for testing. Numbers are used unchanged; lists of whole numbers from 0 are symbols. shape:
+    of one example, such as [1, 28, 28] for the 784 numbers of FEMNIST. If inputs are texts of one length and labels
+    single characters, as in Shakespeare, the task is to predict the next character: symbols and classes are the
+    characters of all texts, by code point. Any other text is its UTF-8 bytes, cut or padded with zeros to `length`;
+    field: position of the text if an input is a list of texts, such as 4 for Sent140. images: folder of the images that
+    inputs name, as in CelebA; side, channels: as for `folder:`. task, inputs: as for `npz:`.
 
     Raises ConfigError naming the file and the user of unusable examples.
     """
@@ -59,8 +59,12 @@ def leaf(
     if test is not None and train.x.dtype.kind != test.x.dtype.kind:
         raise ConfigError(f"{root}: x holds {train.x.dtype} for training, {test.x.dtype} for testing; both must agree")
     named: dict[str, Any] = {"task": task, "inputs": inputs}
-    if train.x.dtype.kind == "U":
-        if images is not None or all(Path(x).suffix.lower() in SUFFIXES for x in train.x.tolist()):
+    is_text = train.x.dtype.kind == "U"
+    names_images = is_text and (images is not None or all(_is_image(name) for name in train.x.tolist()))
+    _check_used(root, {"shape": shape}, used=not is_text, what="numbers")
+    _check_used(root, {"images": images, "side": side, "channels": channels}, used=names_images, what="names of images")
+    if is_text:
+        if names_images:
             parts, about = _image_files(root, parts, images, side, channels)
         elif (characters := _characters(parts)) is not None:
             parts, about, extra = characters
@@ -86,6 +90,17 @@ def leaf(
         about=f"LEAF: {about}",
         **named,
     )
+
+
+def _is_image(name: str) -> bool:
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def _check_used(root: Path, options: dict[str, object], *, used: bool, what: str) -> None:
+    """Raise ConfigError for an option that is given, but has no use because inputs are of another kind."""
+    for option, value in options.items():
+        if value is not None and not used:
+            raise ConfigError(f"{option} = {value!r}: the inputs of {root} are no {what}; remove it")
 
 
 def _reshaped(root: Path, parts: dict[str, Examples], shape: list[int]) -> dict[str, Examples]:

@@ -142,6 +142,8 @@ def _inputs(file: Path, user: str, x: list[Any], field: int | None) -> npt.NDArr
                 f"field to the position of the text, 0 to {values.shape[1] - 1}"
             )
         return values[:, field]
+    if field is not None:
+        raise ConfigError(f"field = {field}: an input of user {user!r} in {file} is no list of texts; remove it")
     if values.ndim < 2 and values.dtype.kind != "U":
         raise ConfigError(f"{file}: user {user!r}: x must hold lists of numbers, or texts")
     if values.ndim > 2 and values.dtype.kind == "U":

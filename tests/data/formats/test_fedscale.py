@@ -74,6 +74,8 @@ def test_sounds_become_spectrograms(tmp_path: Path) -> None:
     data = load(f"fedscale:{tmp_path}", seconds=0.05, test_share=0.5)
     assert data.train_x.shape == (2, 1, 101, 3)
     assert data.class_names == ("yes", "no")
+    with pytest.raises(ConfigError, match="side = 8: applies to images, but samples are sounds; remove it"):
+        load(f"fedscale:{tmp_path}", seconds=0.05, side=8)
 
 
 def test_unusable_mappings_are_named(tmp_path: Path) -> None:
@@ -95,6 +97,9 @@ def test_unusable_mappings_are_named(tmp_path: Path) -> None:
     mapping(tmp_path, "train", "0,/etc/passwd,cat,1")
     with pytest.raises(ConfigError, match="'/etc/passwd': lies outside of"):
         load(f"fedscale:{tmp_path}")
+    mapping(tmp_path, "train", "0,0.png,cat,1")
+    with pytest.raises(ConfigError, match="mels = 8: applies to sounds, but samples are images; remove it"):
+        load(f"fedscale:{tmp_path}", mels=8)
     (tmp_path / "0.pickle").write_bytes(b"x")
     mapping(tmp_path, "train", "0,0.pickle,cat,1")
     with pytest.raises(ConfigError, match=r"samples are files \.pickle; must be all images, or all WAV files"):

@@ -185,3 +185,15 @@ def test_whole_numbers_are_symbols_unless_they_have_the_shape_of_an_image(
     data = load(f"leaf:{tmp_path}", test_share=0.5, **options)
     assert (data.train_x.dtype, data.train_x.max()) == (kind, 255)
     assert says in data.about
+
+
+def test_options_without_use_are_rejected(tmp_path: Path) -> None:
+    put(tmp_path / "n.json", {"a": ([[0.5, 1.0]] * 4, [0, 1] * 2)})
+    put(tmp_path / "t.json", {"a": (["some text"] * 4, [0, 1] * 2)})
+    for name, option, says in (
+        ("n", {"side": 3}, "side = 3: the inputs of .* are no names of images; remove it"),
+        ("n", {"field": 1}, "field = 1: an input of user 'a' in .* is no list of texts; remove it"),
+        ("t", {"shape": [3]}, r"shape = \[3\]: the inputs of .* are no numbers; remove it"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            load(f"leaf:{tmp_path / name}.json", test_share=0.5, **option)
