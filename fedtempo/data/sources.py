@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.arrays import read_arrays
+from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.formats.fedscale import fedscale
+from fedtempo.data.formats.leaf import leaf
+from fedtempo.data.formats.tff import tff
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
@@ -96,6 +100,7 @@ def npz(
     number or name; train_groups, such as the patient of each example, which are never split; train_times, of which the
     latest of each client are held out. Without test_x and test_y, or with test_split = "train", test_share of the
     training examples of each client and class are for testing; test_split = "validation" tests on those examples.
+    A file of MedMNIST (train_images, train_labels, ...) is read, too.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
     that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
@@ -121,23 +126,28 @@ def folder(
     task: str | None = None,
     inputs: str | None = None,
     test_split: str | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
     Each `<client>` folder becomes a client. A folder `validation` (or `val`) holds validation images. Without `test`,
     or with test_split = "train", test_share of the images of each client and class are for testing; test_split =
-    "validation" tests on the validation images. side: scale images to this height and width, pixels. An .npz file, or a
-    folder that holds one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable
-    file.
+    "validation" tests on the validation images. side: scale images to this height and width, pixels. channels: 1
+    (grey), 3 (colour) or 4 (colour and transparency); default: 1 if all images are grey, otherwise 3. Bytes are divided
+    by 255, grey of 16 bits by 65535. An .npz file, or a folder that holds one, is read as by `npz:`; task, inputs:
+    options of that. Raises ConfigError naming the unusable file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
         known_as = f"folder:{path}"
+        for option, number in (("side", side), ("channels", channels)):
+            if number is not None:
+                raise ConfigError(f"{option} = {number!r}: applies to folders of images only; remove it for .npz files")
         return read_arrays(path, known_as, task=task, inputs=inputs, test_split=test_split, test_share=test_share)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
             raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
-    return image_folder(path, side, test_share, test_split)
+    return image_folder(path, side, test_share, test_split, channels)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
@@ -246,21 +256,25 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {
+    "audio": audio,
+    "fedscale": fedscale,
     "folder": folder,
     "hf": load_hub,
     "idx": idx,
+    "leaf": leaf,
     "npz": npz,
     "table": table,
     "text": text,
+    "tff": tff,
 }
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """Return the data set that a configuration names. options: those of the source.
 
-    source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
-    `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
-    an unknown source or option, and for missing or bad data.
+    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads,
+    such as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for
+    missing or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:
