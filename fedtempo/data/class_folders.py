@@ -73,7 +73,7 @@ def class_dataset(
 ) -> Dataset:
     """Return the data set of files in folders.
 
-    Classes are sorted by name, clients in natural order. examples: returns the examples of all files, the first axis,
+    Classes and clients are in natural order. examples: returns the examples of all files, the first axis,
     and a description of them. test_share: of each client and class, for testing if there is no split test. test_split:
     "validation" to test on those files, "train" to leave out the split test. whose: describes how clients are named;
     {n} is their number.

@@ -155,7 +155,7 @@ def test_a_validation_folder_is_no_client(name: str, tmp_path: Path) -> None:
 
 def test_folders_without_training_images_are_rejected(tmp_path: Path) -> None:
     put(tmp_path, "test/a/0.png", 1)
-    with pytest.raises(ConfigError, match=r"no training images; put them into .*train"):
+    with pytest.raises(ConfigError, match=r"no files for training; put them into .*train"):
         load(f"folder:{tmp_path}")
 
 
