@@ -7,71 +7,24 @@ trains on the rows that its client has when it begins to compute, and nothing el
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass as plain_dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass
 
 from fedtempo.data.dataset import Dataset, IntArray
-from fedtempo.data.members import Members, MembersKey, drawn_members, in_words
+from fedtempo.data.members import Members, drawn_members, in_words
 from fedtempo.data.phases import Phases
+from fedtempo.data.quality import Drift
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.parts.fields import STRICT, Doc, NonNegative, Positive
 from fedtempo.parts.inputs import is_several
 
 Array = npt.NDArray[Any]
 Rng = Callable[..., np.random.Generator]
 
 
-def _pairs(value: Any) -> Any:
-    return (
-        tuple(tuple(each) if isinstance(each, list) else each for each in value) if isinstance(value, list) else value
-    )
-
-
-@dataclass(frozen=True, config=STRICT)
-class Drift:
-    """A change of clients' examples at an instant of the run's clock, on top of earlier ones.
-
-    Labels: `swap` and `shift` change what inputs mean, as in FedDrift (Jothimurugesan et al., AISTATS 2023). Inputs:
-    first `rotate`, then x * scale + offset, then noise. The clients' own test sets change with their training examples.
-    """
-
-    at: Annotated[Positive, Doc("instant, seconds of the run's clock: visits that begin to compute from then on")]
-    clients: MembersKey = 1.0
-    swap: Annotated[
-        tuple[tuple[str | int, str | int], ...],
-        BeforeValidator(_pairs),
-        Doc("labels: pairs of classes that are exchanged, by name or number, such as [[0, 1], [3, 5]]"),
-    ] = ()
-    shift: Annotated[int, Doc("labels: class c becomes (c + shift) mod the number of classes, after swap")] = 0
-    rotate: Annotated[Literal[0, 1, 2, 3], Doc("images: quarter turns, counter-clockwise")] = 0
-    scale: Annotated[float, Doc("inputs: factor; -1 with offset = 1 inverts images")] = 1.0
-    offset: Annotated[float, Doc("inputs: number added after scaling")] = 0.0
-    noise: Annotated[NonNegative, Doc("inputs: standard deviation of normal noise that is added, drawn once")] = 0.0
-    test: Annotated[
-        bool | None,
-        Field(),
-        Doc("whether the test set changes as well (default: if all clients change)"),
-    ] = None
-
-    def __post_init__(self) -> None:
-        if not self.changes_labels and not self.changes_inputs:
-            raise ValueError("it changes nothing; set swap, shift, rotate, scale, offset or noise")
-
-    @property
-    def changes_labels(self) -> bool:
-        return bool(self.swap or self.shift)
-
-    @property
-    def changes_inputs(self) -> bool:
-        return bool(self.rotate or self.offset or self.noise) or self.scale != 1
-
-
-@plain_dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Change:
     """A drift for given data. number: its place in the configuration. members: the clients that it concerns.
 
@@ -97,7 +50,7 @@ class _Change:
         return np.ascontiguousarray(x), y if self.classes is None else self.classes[y]
 
 
-@plain_dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Drifting:
     """All changes of a run. Each phase has those of one instant, in the order of the configuration."""
 

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
-from pydantic import BeforeValidator
 
-from fedtempo.data.settings import pair
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.parts.fields import Doc, Share
 from fedtempo.parts.natural_order import listed
 
 Members = list[int]
 """Numbers of clients, ascending."""
-
-MembersKey = Annotated[
-    Share | tuple[str | int, ...],
-    BeforeValidator(pair),
-    Doc("share of the clients that it concerns, drawn; or a list of their names (numbers if they have no names)"),
-]
 
 
 def drawn_members(
@@ -44,12 +34,6 @@ def in_words(members: Members, names: Sequence[str]) -> str:
     if len(members) == len(names):
         return "all clients"
     return f"clients {listed([names[i] for i in members])}" if members else "no client"
-
-
-def one_or_range(name: str, value: float | tuple[float, float]) -> None:
-    """Raise ValueError for a range [low, high] whose low is above its high."""
-    if isinstance(value, tuple) and value[0] > value[1]:
-        raise ValueError(f"{name} = {list(value)}: must be [low, high] with low <= high")
 
 
 def range_of(value: float | tuple[float, float], rng: np.random.Generator) -> float:

@@ -1,29 +1,29 @@
-"""Noise of clients' examples: options of `[data.partition]` for every kind of partition.
+"""Options of `[data.partition]` for every kind of partition: how good clients' examples are, and how they change.
 
-`label_noise` and `feature_noise` are applied before a run. `drift` (`fedtempo.data.drift`) happens during it.
+`label_noise` and `feature_noise` are applied before a run (`fedtempo.data.noise`), `drift` happens during it
+(`fedtempo.data.drift`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-import numpy as np
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fedtempo.data.dataset import Dataset, IntArray
-from fedtempo.data.drift import Drift, must_be_numbers
-from fedtempo.data.members import Members, MembersKey, drawn_members, in_words, one_or_range, range_of
 from fedtempo.data.settings import pair
-from fedtempo.errors import ConfigError
 from fedtempo.parts.component import made
-from fedtempo.parts.fields import STRICT, Doc, NonNegative, Share
+from fedtempo.parts.fields import STRICT, Doc, NonNegative, Positive, Share
 
 T = TypeVar("T")
-Rng = Callable[..., np.random.Generator]
+
+MembersKey = Annotated[
+    Share | tuple[str | int, ...],
+    BeforeValidator(pair),
+    Doc("share of the clients that it concerns, drawn; or a list of their names (numbers if they have no names)"),
+]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -67,6 +67,56 @@ class FeatureNoise:
         one_or_range("std", self.std)
 
 
+def one_or_range(name: str, value: float | tuple[float, float]) -> None:
+    """Raise ValueError for a range [low, high] whose low is above its high."""
+    if isinstance(value, tuple) and value[0] > value[1]:
+        raise ValueError(f"{name} = {list(value)}: must be [low, high] with low <= high")
+
+
+def _pairs(value: Any) -> Any:
+    return (
+        tuple(tuple(each) if isinstance(each, list) else each for each in value) if isinstance(value, list) else value
+    )
+
+
+@dataclass(frozen=True, config=STRICT)
+class Drift:
+    """A change of clients' examples at an instant of the run's clock, on top of earlier ones.
+
+    Labels: `swap` and `shift` change what inputs mean, as in FedDrift (Jothimurugesan et al., AISTATS 2023). Inputs:
+    first `rotate`, then x * scale + offset, then noise. The clients' own test sets change with their training examples.
+    """
+
+    at: Annotated[Positive, Doc("instant, seconds of the run's clock: visits that begin to compute from then on")]
+    clients: MembersKey = 1.0
+    swap: Annotated[
+        tuple[tuple[str | int, str | int], ...],
+        BeforeValidator(_pairs),
+        Doc("labels: pairs of classes that are exchanged, by name or number, such as [[0, 1], [3, 5]]"),
+    ] = ()
+    shift: Annotated[int, Doc("labels: class c becomes (c + shift) mod the number of classes, after swap")] = 0
+    rotate: Annotated[Literal[0, 1, 2, 3], Doc("images: quarter turns, counter-clockwise")] = 0
+    scale: Annotated[float, Doc("inputs: factor; -1 with offset = 1 inverts images")] = 1.0
+    offset: Annotated[float, Doc("inputs: number added after scaling")] = 0.0
+    noise: Annotated[NonNegative, Doc("inputs: standard deviation of normal noise that is added, drawn once")] = 0.0
+    test: Annotated[
+        bool | None,
+        Doc("whether the test set changes as well (default: if all clients change)"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if not self.changes_labels and not self.changes_inputs:
+            raise ValueError("it changes nothing; set swap, shift, rotate, scale, offset or noise")
+
+    @property
+    def changes_labels(self) -> bool:
+        return bool(self.swap or self.shift)
+
+    @property
+    def changes_inputs(self) -> bool:
+        return bool(self.rotate or self.offset or self.noise) or self.scale != 1
+
+
 def _each(part: Callable[..., T], name: str) -> Callable[[Any], Any]:
     """Return a function that makes parts of a table, or of a list of tables."""
 
@@ -105,91 +155,6 @@ class Quality:
         """The keys that are set."""
         return [name for name in KEYS if getattr(self, name)]
 
-    def applied(
-        self, dataset: Dataset, owned: Sequence[IntArray], own_tests: Sequence[IntArray], names: Sequence[str], rng: Rng
-    ) -> tuple[Dataset, list[str]]:
-        """Return the data set with the noise of the clients' examples, and what it is, for people.
-
-        owned: rows of each client's training examples, none of them in two. own_tests: rows of its own test set, among
-        the training examples. names: of the clients. rng: returns the generator for a purpose and keys. Raises
-        ConfigError for data that cannot have such noise.
-        """
-        lines: list[str] = []
-        for i, noise in enumerate(self.label_noise):
-            dataset = _with_wrong_labels(dataset, noise, i, owned, names, rng, lines)
-        for i, bad in enumerate(self.feature_noise):
-            dataset = _with_noisy_inputs(dataset, bad, i, owned, own_tests, names, rng, lines)
-        return dataset, lines
-
 
 KEYS = tuple(field.name for field in dataclasses.fields(Quality))
 """Keys of `[data.partition]` that are no settings of the partition."""
-
-
-def must_not_share(owned: Sequence[IntArray], n_examples: int) -> None:
-    """Raise ConfigError if two clients hold the same example."""
-    counts = np.bincount(np.concatenate(owned), minlength=n_examples)
-    if (counts > 1).any():
-        raise ConfigError(
-            "data.partition: clients share examples, so these cannot differ between clients; remove share, or "
-            f"{' and '.join(KEYS)}"
-        )
-
-
-def _with_wrong_labels(
-    dataset: Dataset,
-    noise: LabelNoise,
-    i: int,
-    owned: Sequence[IntArray],
-    names: Sequence[str],
-    rng: Rng,
-    lines: list[str],
-) -> Dataset:
-    where, n_classes = "data.partition.label_noise", dataset.n_classes
-    if dataset.task != "classes" or n_classes < 2:
-        raise ConfigError(f"{where}: needs classes, two or more, and {dataset.name} has {dataset.task}")
-    members = drawn_members(noise.clients, names, rng("noisy labels: clients", i), where)
-    labels, rates = dataset.train_y.copy(), []
-    for client in members:
-        draw = rng("noisy labels", i, client)
-        rate, rows = range_of(noise.rate, draw), owned[client]
-        wrong = draw.permutation(rows)[: round(rate * len(rows))]
-        steps = draw.integers(1, n_classes, len(wrong)) if noise.kind == "symmetric" else 1
-        labels[wrong] = (labels[wrong] + steps) % n_classes
-        rates.append(rate)
-    lines.append(_told(f"wrong labels ({noise.kind})", rates, members, names))
-    return replace(dataset, train_y=labels)
-
-
-def _with_noisy_inputs(
-    dataset: Dataset,
-    noise: FeatureNoise,
-    i: int,
-    owned: Sequence[IntArray],
-    own_tests: Sequence[IntArray],
-    names: Sequence[str],
-    rng: Rng,
-    lines: list[str],
-) -> Dataset:
-    where = "data.partition.feature_noise"
-    must_be_numbers(dataset.train_x, dataset.name, where)
-    members = drawn_members(noise.clients, names, rng("noisy inputs: clients", i), where)
-    x, deviations = dataset.train_x.copy(), []
-    for client in members:
-        draw = rng("noisy inputs", i, client)
-        std, rows = (
-            range_of(noise.std, draw),
-            np.unique(np.concatenate([owned[client], *own_tests[client : client + 1]])),
-        )
-        x[rows] += (std * draw.standard_normal((len(rows), *x.shape[1:]))).astype(np.float32)
-        deviations.append(std)
-    lines.append(_told("noise of the inputs", deviations, members, names))
-    return replace(dataset, train_x=x)
-
-
-def _told(what: str, values: Sequence[float], members: Members, names: Sequence[str]) -> str:
-    if not members:
-        return f"{what}: no client"
-    low, high = min(values), max(values)
-    amount = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    return f"{what}, {amount}, at {in_words(members, names)}"

@@ -18,8 +18,8 @@ from fedtempo.data.client_tests import held_out
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
 from fedtempo.data.drift import Drifting, drifting
+from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
-from fedtempo.data.quality import must_not_share
 from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
@@ -280,7 +280,7 @@ def _with_quality(
     rng = partial(keyed_generator, config.run.seed)
     own_tests = client_tests if client_tests is not None and config.data.client_test_share != "data" else []
     must_not_share([*owned, *own_tests], len(dataset.train_y))
-    noisy, lines = config.quality.applied(dataset, owned, own_tests, names, rng)
+    noisy, lines = with_noise(config.quality, dataset, owned, own_tests, names, rng)
     drifts = drifting(config.quality.drift, noisy, names, rng)
     for line in (lines := [*lines, *([] if drifts is None else drifts.about)]):
         _tell_once(dataset.name, line)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from fedtempo.data.dataset import Dataset, from_arrays
-from fedtempo.data.drift import Drift, drifting
+from fedtempo.data.drift import drifting
 from fedtempo.data.members import drawn_members
+from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.phases import Phases, in_phase, name_and_phase
-from fedtempo.data.quality import FeatureNoise, LabelNoise, Quality, must_not_share
+from fedtempo.data.quality import Drift, FeatureNoise, LabelNoise, Quality
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import load, parse, partition_from
 from fedtempo.runtime.keyed import keyed_generator
@@ -35,7 +36,7 @@ def data() -> Dataset:
 
 
 def applied(quality: Quality, dataset: Dataset | None = None, own_tests: Any = ()) -> Dataset:
-    return quality.applied(dataset or data(), OWNED, own_tests, NAMES, rng)[0]
+    return with_noise(quality, dataset or data(), OWNED, own_tests, NAMES, rng)[0]
 
 
 # Wrong labels -------------------------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ def applied(quality: Quality, dataset: Dataset | None = None, own_tests: Any = (
 
 def test_the_share_of_labels_that_are_wrong_is_exact_at_the_clients_that_are_named() -> None:
     quality = Quality(label_noise=[{"rate": 0.3, "clients": ["b", "d"]}])  # type: ignore[arg-type]
-    noisy, lines = quality.applied(data(), OWNED, (), NAMES, rng)
+    noisy, lines = with_noise(quality, data(), OWNED, (), NAMES, rng)
     wrong = noisy.train_y != data().train_y
     assert [int(wrong[rows].sum()) for rows in OWNED] == [0, 3, 0, 3]
     assert noisy.test_y.tolist() == data().test_y.tolist()
@@ -52,12 +53,14 @@ def test_the_share_of_labels_that_are_wrong_is_exact_at_the_clients_that_are_nam
 
 
 def test_pairs_confuse_a_class_with_the_next_and_symmetric_noise_reaches_every_other_class() -> None:
-    everything, lines = Quality(label_noise=(LabelNoise(rate=1.0, kind="pair"),)).applied(data(), OWNED, (), NAMES, rng)
+    everything, lines = with_noise(
+        Quality(label_noise=(LabelNoise(rate=1.0, kind="pair"),)), data(), OWNED, (), NAMES, rng
+    )
     assert everything.train_y.tolist() == [(label + 1) % 5 for label in data().train_y]
     assert lines == ["wrong labels (pair), 1, at all clients"]
     many = from_arrays("many", np.zeros((4000, 1)), np.zeros(4000, int), np.zeros((1, 1)), [4], 5)
     noise = Quality(label_noise=(LabelNoise(rate=0.75),))
-    flipped, _ = noise.applied(many, [np.arange(4000)], (), ("a",), rng)
+    flipped, _ = with_noise(noise, many, [np.arange(4000)], (), ("a",), rng)
     counts = np.bincount(flipped.train_y, minlength=5)
     assert counts[0] == 1000
     # 3000 labels over four classes: each within five standard deviations of 750.
@@ -72,7 +75,7 @@ def test_a_share_of_the_clients_and_their_rates_are_drawn_and_do_not_depend_on_o
     assert all(count == 0 or 4 <= count <= 9 for count in counts)
     one = applied(noise)
     assert one.train_y.tolist() == applied(noise).train_y.tolist()  # the same draws again
-    other, _ = noise.applied(data(), OWNED, (), NAMES, lambda purpose, *keys: keyed_generator(2, purpose, *keys))
+    other, _ = with_noise(noise, data(), OWNED, (), NAMES, lambda purpose, *keys: keyed_generator(2, purpose, *keys))
     assert other.train_y.tolist() != one.train_y.tolist()
     alone = applied(Quality(label_noise=(LabelNoise(rate=0.5, clients=("b",)),)))
     both = applied(Quality(label_noise=(LabelNoise(rate=0.5, clients=("a", "b")),)))
@@ -95,7 +98,7 @@ def test_noise_of_inputs_has_the_deviation_asked_for_at_the_clients_named_and_in
     owned = [np.arange(0, 2000), np.arange(2000, 3900)]
     own_tests = [np.arange(3900, 3950), np.arange(3950, 4000)]
     quality = Quality(feature_noise=(FeatureNoise(std=0.5, clients=(1,)),))
-    noisy, lines = quality.applied(flat, owned, own_tests, ("0", "1"), rng)
+    noisy, lines = with_noise(quality, flat, owned, own_tests, ("0", "1"), rng)
     assert not noisy.train_x[:2000].any()
     assert not noisy.train_x[3900:3950].any()
     values = noisy.train_x[np.r_[2000:3900, 3950:4000]]
