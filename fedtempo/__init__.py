@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from fedtempo.api.catalogue import CatalogueEntry, Description, FieldDescription, catalogue, describe
     from fedtempo.api.clients import make_keys, register_keys, serve_client
     from fedtempo.api.experiment import Experiment, resume
-    from fedtempo.api.fleets import FittedDistributions, ImportedFleet, fit_distribution, import_fleet
+    from fedtempo.api.fetching import fetch
+    from fedtempo.api.fleets import (
+        FittedDistributions,
+        ImportedAvailability,
+        ImportedFleet,
+        fit_distribution,
+        import_availability,
+        import_fleet,
+    )
     from fedtempo.api.installation import Finding, examine_installation
     from fedtempo.api.models import build_network
     from fedtempo.api.new import config_text, new_config, new_part
@@ -63,6 +71,7 @@ _LATER = {
     "FieldDescription": "fedtempo.api.catalogue",
     "Finding": "fedtempo.api.installation",
     "FittedDistributions": "fedtempo.api.fleets",
+    "ImportedAvailability": "fedtempo.api.fleets",
     "ImportedFleet": "fedtempo.api.fleets",
     "Plan": "fedtempo.api.results",
     "Reproduction": "fedtempo.studies.papers.reproduce",
@@ -76,8 +85,10 @@ _LATER = {
     "config_text": "fedtempo.api.new",
     "describe": "fedtempo.api.catalogue",
     "examine_installation": "fedtempo.api.installation",
+    "fetch": "fedtempo.api.fetching",
     "fit_distribution": "fedtempo.api.fleets",
     "format_table": "fedtempo.api.tables",
+    "import_availability": "fedtempo.api.fleets",
     "import_fleet": "fedtempo.api.fleets",
     "index_results": "fedtempo.studies.papers.reproduce",
     "make_keys": "fedtempo.api.clients",
@@ -125,6 +136,7 @@ __all__ = [
     "FieldDescription",
     "Finding",
     "FittedDistributions",
+    "ImportedAvailability",
     "ImportedFleet",
     "Model",
     "Plan",
@@ -147,8 +159,10 @@ __all__ = [
     "config_text",
     "describe",
     "examine_installation",
+    "fetch",
     "fit_distribution",
     "format_table",
+    "import_availability",
     "import_fleet",
     "index_results",
     "make_keys",

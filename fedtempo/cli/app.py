@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedtempo.cli import catalogue, deploy, doctor, papers, records, reproduce, runs, studies, sweeps
+from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
@@ -67,6 +67,7 @@ for _command, _arguments in (
     (catalogue.list_, "list strategies"),
     (catalogue.describe, "describe fedhusky"),
     (catalogue.new, "new config fedavg"),
+    (fetch.fetch, "fetch hf:ylecun/mnist --out mnist"),
     (reproduce.reproduce, "reproduce fedhusky/fig6 --scale small"),
     (doctor.doctor, "doctor --json"),
     (deploy.client, "client client.toml --log-format json"),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.formats.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.held_out import as_times, held_out_rows, numbered
 from fedtempo.data.splitting import both, check_share
 from fedtempo.data.validation import Split, check_test_split
@@ -31,6 +32,7 @@ def read_arrays(
     *,
     task: str | None = None,
     inputs: str | None = None,
+    ignore: int | None = None,
     test_split: str | None = None,
     test_share: float = 0.2,
 ) -> Dataset:
@@ -47,7 +49,10 @@ def read_arrays(
             raise ConfigError(f"{known_as}: the folder holds {len(files)} .npz files; give the path of one file")
         file = files[0]
     try:
-        arrays = read_npz(file)
+        arrays: Arrays = read_npz(file)
+        about, inferred = "", None
+        if is_medmnist(arrays):
+            arrays, about, inferred = from_medmnist(arrays)
         n_classes = int(arrays["n_classes"]) if "n_classes" in arrays else None
     except (ConfigError, TypeError, ValueError) as error:
         raise ConfigError(f"{known_as}: {error}") from error
@@ -73,8 +78,10 @@ def read_arrays(
         n_classes,
         own.get("train_owners"),
         test.owners,
-        task=task,
+        task=task or inferred,
         inputs=inputs,
+        ignore=ignore,
+        about=about,
         owner_names=_names(arrays.get("train_owners")),
         validation=validation,
         test_split=test_split,

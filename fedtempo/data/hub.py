@@ -1,4 +1,4 @@
-"""Data sets from the Hugging Face hub, through its `datasets` library. No other source uses the network."""
+"""Data sets from the Hugging Face hub or a folder, through the `datasets` library. No other source uses the network."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
 from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered
-from fedtempo.data.images import MODES
 from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
+from fedtempo.data.pictures import check_form, common_format, header, pixels
 from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.tokenizing import tokenized
@@ -44,6 +44,8 @@ def load_hub(
     time: str | None = None,
     test_split: str | None = None,
     validation_split: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """A data set on the Hugging Face hub, or a local folder that the library `datasets` can load.
 
@@ -61,12 +63,16 @@ def load_hub(
     one). Of the training examples, group: column whose values are never split between training and test examples;
     time: column of times, numbers or dates, of which the last test_share of each client's examples are for testing.
 
+    side, channels: form of images, as for `folder:`. Without a network, a data set must be in the library's cache,
+    which `fedtempo fetch` fills.
+
     Raises ConfigError if the library is missing or cannot load the data set, or if columns cannot be determined.
     """
     check_share(test_share)
+    check_form(side, channels)
     check_options(group, time)
-    types = {"task": task, "inputs": inputs, "tokenizer": tokenizer}
-    wanted = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
+    types: Any = {"task": task, "inputs": inputs, "tokenizer": tokenizer, "side": side, "channels": channels}
+    wanted: Any = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
     return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, **wanted, **types)
 
 
@@ -87,6 +93,8 @@ def from_hub(
     time: str | None = None,
     test_split: str | None = None,
     validation_split: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
     splits = by_purpose(
@@ -125,6 +133,7 @@ def from_hub(
     is_text = _is_text(features[feature])
     if tokenizer is not None and not is_text:
         raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
+    pictures, form = _pictures(name, {part: rows[feature] for part, rows in parts.items()}, side, channels)
     x, y, owners = {}, {}, {}
     for part, rows in parts.items():
         x[part] = (
@@ -132,6 +141,8 @@ def from_hub(
             if tokenizer is not None
             else padded(rows[feature], length)
             if is_text
+            else pictures[part]
+            if pictures
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
         y[part] = np.asarray(rows[label])
@@ -176,7 +187,7 @@ def from_hub(
         task=task,
         inputs=inputs,
         owner_names=tuple(names),
-        about=f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}{whose}{together}",
+        about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
         warnings=() if warning is None else (warning,),
         validation=Split(x["validation"], y["validation"]) if "validation" in parts else None,
         train_groups=groups,
@@ -276,10 +287,27 @@ def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
     return saved if isinstance(saved, Mapping) else {"train": saved}
 
 
-def hub_files(name: str, files: Iterable[str]) -> list[Path]:
-    """Download files of a repository, unchanged, into the library's cache and return their paths."""
+def hub_files(name: str, files: Iterable[str], offline: str) -> list[Path]:
+    """Download files of a repository, unchanged, into the library's cache and return their paths.
+
+    offline: what to do without a network, for the error.
+    """
     urls = [f"hf://datasets/{name}/{file}" for file in files]
-    return [Path(path) for path in _ask_library(name, lambda library: library.DownloadManager().download(urls))]
+    downloaded = _ask_library(name, lambda library: library.DownloadManager().download(urls), offline)
+    return [Path(path) for path in downloaded]
+
+
+def fetch_hub(name: str, subset: str | None = None, out: Path | None = None) -> dict[str, int]:
+    """Download a data set into the cache of the library; return the number of rows of each split.
+
+    out: new folder to which to save it, for other machines. Raises ConfigError if it exists, or like `load_hub`.
+    """
+    if out is not None and out.exists():
+        raise ConfigError(f"{out} already exists; choose another folder (nothing was overwritten)")
+    splits: Any = _ask_library(name, lambda library: library.load_dataset(name, subset))
+    if out is not None:
+        _ask_library(name, lambda _: splits.save_to_disk(str(out)))
+    return {str(split): len(rows) for split, rows in splits.items()}
 
 
 def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
@@ -289,8 +317,11 @@ def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> N
             raise ConfigError(f"hf:{name}: no column {column!r}; its columns are {', '.join(features)}")
 
 
-def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
-    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails."""
+def _ask_library(name: str, ask: Callable[[Any], Any], offline: str = "") -> Any:
+    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails.
+
+    offline: what to do without a network (default: use `fedtempo fetch` elsewhere).
+    """
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
@@ -299,15 +330,38 @@ def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
         return ask(library)
     except Exception as error:  # errors of the library, the network and files
         reason = " ".join(str(error).split())
+        if isinstance(error, ConnectionError):
+            way_out = f"run `fedtempo fetch hf:{name}` where there is one, with --out FOLDER to copy it to this machine"
+            raise ConfigError(
+                f"hf:{name}: not in the cache of the datasets library, and there is no network ({reason}); "
+                f"{offline or way_out}"
+            ) from error
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 
 
+def _pictures(
+    name: str, parts: Mapping[str, Sequence[Any]], side: int | None, channels: int | None
+) -> tuple[dict[str, npt.NDArray[Any]], str]:
+    """Return pictures by split as arrays (n, channels, height, width) of one form, and a description of it.
+
+    Empty if the rows are no pictures.
+    """
+    rows = [(f"hf:{name}: example {i} of {part}", row) for part, rows in parts.items() for i, row in enumerate(rows)]
+    if not rows or not all(hasattr(row, "mode") for _, row in rows):
+        for option, value in (("side", side), ("channels", channels)):
+            if value is not None:
+                raise ConfigError(f"{option} = {value!r}: hf:{name} has no images; remove it")
+        return {}, ""
+    try:
+        form = common_format([header(row) for _, row in rows], [where for where, _ in rows], side, channels)
+    except ValueError as error:
+        raise ConfigError(f"hf:{name}: {error}") from error
+    arrays = {part: np.stack([pixels(row, form) for row in rows]) for part, rows in parts.items()}
+    return arrays, f" ({form.about})"
+
+
 def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
-    """Return examples, which the library gives as lists or pictures, as arrays of their column's type."""
-    modes = {getattr(row, "mode", None) for row in rows}
-    if modes <= MODES:
-        mode = "L" if modes <= {"1", "L"} else "RGB"
-        return [np.asarray(row.convert(mode)) for row in rows]
+    """Return examples, which the library gives as lists, as arrays of their column's type."""
     kind, arrays = _number_type(feature), []
     for number, row in enumerate(rows):
         try:
@@ -340,7 +394,13 @@ def _is_text(feature: object) -> bool:
 def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
     """Return the only column of images, arrays or sequences, or else of text."""
     candidates = [column for column in columns if _kind(features[column]) in _FEATURES]
-    return _only(name, "feature", candidates or [column for column in columns if _is_text(features[column])])
+    candidates = candidates or [column for column in columns if _is_text(features[column])]
+    if not candidates:
+        raise ConfigError(
+            f"hf:{name}: no column of images, arrays or text; set feature, or read a table of numbers with source = "
+            "'table:FILE.parquet'"
+        )
+    return _only(name, "feature", candidates)
 
 
 def _named_label(columns: Iterable[str]) -> str | None:

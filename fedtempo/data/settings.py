@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.parts.component import made
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Lt, NonNegative, Positive, Share
 
-_FILES = ("folder", "hf", "idx", "npz", "table", "text")
+_FILES = ("audio", "fedscale", "folder", "hf", "idx", "leaf", "npz", "table", "text", "tff")
 """Prefixes of sources whose rest is a path."""
 
 

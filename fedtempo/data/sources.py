@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.arrays import read_arrays
+from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.formats.fedscale import fedscale
+from fedtempo.data.formats.leaf import leaf
+from fedtempo.data.formats.tff import tff
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
@@ -88,6 +92,7 @@ def npz(
     inputs: str | None = None,
     test_split: str | None = None,
     test_share: float = 0.2,
+    ignore: int | None = None,
 ) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file.
 
@@ -95,13 +100,23 @@ def npz(
     number or name; train_groups, such as the patient of each example, which are never split; train_times, of which the
     latest of each client are held out. Without test_x and test_y, or with test_split = "train", test_share of the
     training examples of each client and class are for testing; test_split = "validation" tests on those examples.
+    A file of MedMNIST (train_images, train_labels, ...) is read, too.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
-    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
-    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
+    labels. inputs: "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as
+    embeddings need them). ignore: value of the pixels of masks that have no label. A folder stands for the only .npz
+    file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
-    return read_arrays(path, f"npz:{path}", task=task, inputs=inputs, test_split=test_split, test_share=test_share)
+    return read_arrays(
+        path,
+        f"npz:{path}",
+        task=task,
+        inputs=inputs,
+        ignore=ignore,
+        test_split=test_split,
+        test_share=test_share,
+    )
 
 
 def folder(
@@ -111,23 +126,28 @@ def folder(
     task: str | None = None,
     inputs: str | None = None,
     test_split: str | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
     Each `<client>` folder becomes a client. A folder `validation` (or `val`) holds validation images. Without `test`,
     or with test_split = "train", test_share of the images of each client and class are for testing; test_split =
-    "validation" tests on the validation images. side: scale images to this height and width, pixels. An .npz file, or a
-    folder that holds one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable
-    file.
+    "validation" tests on the validation images. side: scale images to this height and width, pixels. channels: 1
+    (grey), 3 (colour) or 4 (colour and transparency); default: 1 if all images are grey, otherwise 3. Bytes are divided
+    by 255, grey of 16 bits by 65535. An .npz file, or a folder that holds one, is read as by `npz:`; task, inputs:
+    options of that. Raises ConfigError naming the unusable file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
         known_as = f"folder:{path}"
+        for option, number in (("side", side), ("channels", channels)):
+            if number is not None:
+                raise ConfigError(f"{option} = {number!r}: applies to folders of images only; remove it for .npz files")
         return read_arrays(path, known_as, task=task, inputs=inputs, test_split=test_split, test_share=test_share)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
             raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
-    return image_folder(path, side, test_share, test_split)
+    return image_folder(path, side, test_share, test_split, channels)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
@@ -135,9 +155,9 @@ def user_function(target: str, **options: Any) -> Dataset:
 
     The function returns a Dataset; (train_x, train_y, test_x, test_y), and perhaps (validation_x, validation_y) after
     these; or two sequences of (input, label) pairs, for training and testing, such as PyTorch data sets, and perhaps a
-    third for validation. Inputs may be dicts or tuples, and an item may be a dict of inputs
-    and "labels". task and inputs are those of `npz`, unless the function takes
-    options of these names. Raises ConfigError if there is no such function or it returns something else.
+    third for validation. Inputs may be dicts or tuples, and an item may be a dict of inputs and "labels". task, inputs
+    and ignore are those of `npz`, unless the function takes options of these names. Raises ConfigError if there is no
+    such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
@@ -146,7 +166,7 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
     """Return what a user's function returns, as a data set."""
-    ours = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    ours = {name for name in ("task", "inputs", "ignore") if name in options and not _takes(function, name)}
     result = function(**{name: value for name, value in options.items() if name not in ours})
     if ours and isinstance(result, Dataset):
         raise ConfigError(f"data.options.{min(ours)}: {target} returns a Dataset, which has it already; remove it")
@@ -159,7 +179,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
-    """Return a function's result as a data set. types: task and inputs. Raises ConfigError for any other result."""
+    """Return a function's result as a data set. types: task, inputs, ignore. Raises ConfigError for other results."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) in (4, 6):
@@ -236,21 +256,25 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {
+    "audio": audio,
+    "fedscale": fedscale,
     "folder": folder,
     "hf": load_hub,
     "idx": idx,
+    "leaf": leaf,
     "npz": npz,
     "table": table,
     "text": text,
+    "tff": tff,
 }
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """Return the data set that a configuration names. options: those of the source.
 
-    source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
-    `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
-    an unknown source or option, and for missing or bad data.
+    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads,
+    such as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for
+    missing or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:
