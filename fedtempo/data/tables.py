@@ -147,13 +147,16 @@ def table(
     without = f" without the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
     clients = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
     together = "" if group is None else f", rows of one {group!r} kept together"
-    notes = [*(() if x is None else x.said), *_said(tables, reduced)]
+    said, warnings = ((), ()) if x is None else (x.said, x.warnings)
+    notes = [*said, *_said(tables, reduced)]
+    train_y, test_y = y[~is_test], y[is_test]
+    del tables, reduced, rows, tests, x  # they may be as large as the features
     return from_arrays(
         f"table:{path}",
         train_x,
-        y[~is_test],
+        train_y,
         test_x,
-        y[is_test],
+        test_y,
         len(class_names) or None,
         task="classes" if class_names else "numbers",
         train_owners=train_owners,
@@ -161,7 +164,7 @@ def table(
         owner_names=owner_names,
         class_names=class_names,
         about="; ".join([f"{kind}, from {features_text}{without}{clients}{together}", *notes]),
-        warnings=(*(() if x is None else x.warnings), *(() if warning is None else (warning,))),
+        warnings=(*warnings, *(() if warning is None else (warning,))),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.tabular import arrow
 from fedtempo.data.tabular.dates import DAY_S, FloatArray, UnclearDateError, days, format_of
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.data.tabular.numerals import ways_of
@@ -39,26 +40,24 @@ class Numbers:
     note: str = ""
 
     def read(self, start: int, stop: int) -> FloatArray:
-        """Return the numbers of these rows, NaN where they are missing.
-
-        Raises ConfigError for a number that is not finite in float32.
-        """
+        """Return the numbers of these rows, NaN where they are missing."""
         pieces, offset = [np.zeros(0)], 0
         for part in self.parts:
             first, last = max(start - offset, 0), min(stop - offset, len(part.table))
             if first < last:
-                pieces.append(self._finite(part, first, last))
+                pieces.append(part.read(first, last))
             offset += len(part.table)
         return pieces[1] if len(pieces) == 2 else np.concatenate(pieces)
 
-    def _finite(self, part: _Part, first: int, last: int) -> FloatArray:
-        numbers = part.read(first, last)
-        with np.errstate(over="ignore"):
-            infinite = np.isinf(numbers.astype(np.float32))
-        if infinite.any():
-            row = int(np.argmax(infinite))
-            raise part.table.error(first + row, self.name, f"is {float(numbers[row])!r}, not a finite number")
-        return numbers
+    def must_be_finite(self) -> None:
+        """Raise ConfigError naming the first number that is not finite in float32, and is not missing."""
+        for part in self.parts:
+            numbers = part.read(0, len(part.table))
+            with np.errstate(over="ignore"):
+                infinite = np.isinf(numbers.astype(np.float32))
+            if infinite.any():
+                row = int(np.argmax(infinite))
+                raise part.table.error(row, self.name, f"is {float(numbers[row])!r}, not a finite number")
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ def _texts(tables: Sequence[TableFile], name: str) -> Texts:
 
 def _arrow_part(table: TableFile, name: str) -> _Part:
     """Return a column that pyarrow has read as numbers, dates or times."""
-    from pyarrow import compute, types
+    from pyarrow import types
 
     held = table.columns[name]
     kind = held.type
@@ -204,9 +203,9 @@ def _arrow_part(table: TableFile, name: str) -> _Part:
 
     def read(first: int, last: int) -> FloatArray:
         piece = held.slice(first, last - first)
-        piece = piece if holds == "numbers" else piece.cast(whole)
-        numbers: FloatArray = compute.cast(piece, "float64", safe=False).to_numpy()
-        return numbers / divisor if divisor != 1.0 else numbers
+        if holds == "numbers":
+            return arrow.numbers(piece)
+        return arrow.numbers(piece.cast(whole)) / divisor
 
     return _Part(table, holds, read)
 

@@ -25,6 +25,7 @@ SAMPLE_BYTES = 1 << 20
 
 _SEPARATORS = (",", ";", "\t", "|")
 _ROWS = 200
+_SCANNED_BYTES = 1 << 16
 _FEWEST_EQUAL = 0.9
 
 
@@ -146,11 +147,12 @@ def _encoding(file: Path) -> str:
 def _undecodable(file: Path, encoding: str) -> int | None:
     """Return the position of the first byte, from 0, near which a file cannot be decoded; None if it can be."""
     decoder, position = codecs.getincrementaldecoder(encoding)(), 0
-    with open(file, "rb") as content:
+    with open(file, "rb", buffering=0) as content:
         while True:
-            block = content.read(SAMPLE_BYTES)
+            block = content.read(_SCANNED_BYTES)
             try:
-                decoder.decode(block, final=not block)
+                if not block.isascii() or not block or decoder.getstate()[0]:
+                    decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
                 return position + error.start
             if not block:

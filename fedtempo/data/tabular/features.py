@@ -58,6 +58,7 @@ class Features:
         outputs = [output for held in self.columns for output in self._outputs(held, fit)]
         scales: list[tuple[FloatArray, FloatArray]] = []
         if standardize:
+            self._check()
             scales = [fit.scale(output(0, self.n_rows), alone=len(outputs) == 1) for output in outputs]
         n_test = int(is_test.sum())
         train = np.empty((self.n_rows - n_test, len(outputs)), dtype=np.float32)
@@ -74,10 +75,22 @@ class Features:
                     if standardize:
                         mean, deviation = (fit.of_rows(table, start, stop) for table in scales[first + row])
                         values = (values - mean) / deviation
-                    block[row] = values
+                    with np.errstate(over="ignore"):
+                        block[row] = values
+                if not np.isfinite(block).all():
+                    self._check()
                 for array, rows, at in parts:
                     array[at : at + len(rows), first : first + len(block)] = block[:, rows].T
         return Filled(train, test)
+
+    def _check(self) -> None:
+        """Raise ConfigError naming the first value that is missing where it must not be, or is not finite."""
+        for held in self.columns:
+            if isinstance(held, Numbers):
+                if self.missing.of(held.name) is None:
+                    for part in held.parts:
+                        part.table.must_be_known(held.name, self.missing.remedy(held.name))
+                held.must_be_finite()
 
     def _outputs(self, held: Numbers | Texts, fit: _Fit) -> Iterator[_Output]:
         """Return readers of the features that a column becomes: rows from and to → float64."""
@@ -87,6 +100,7 @@ class Features:
         if self.missing.of(held.name) is None:
             yield held.read
             return
+        held.must_be_finite()
         values = held.read(0, self.n_rows)
         unknown = np.isnan(values)
         if not unknown.any():
@@ -197,7 +211,8 @@ def read_features(tables: Sequence[TableFile], names: Sequence[str], missing: Mi
     for name in names:
         if missing.of(name) is None:
             for table in tables:
-                table.must_be_known(name, missing.remedy(name))
+                if not table.has_no_nulls(name):  # `Features.filled` finds NaN
+                    table.must_be_known(name, missing.remedy(name))
         held = column(tables, name, dates)
         if isinstance(held, Texts):
             _check_kinds(tables[0], held)

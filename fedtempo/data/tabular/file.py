@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.tabular import arrow
 from fedtempo.data.tabular.dialect import Dialect
 from fedtempo.errors import ConfigError, nearest
 
@@ -99,7 +100,7 @@ class TableFile:
         return self._encoded[name]
 
     def _encode(self, name: str) -> Encoded:
-        from pyarrow import types
+        from pyarrow import chunked_array, types
 
         self.kind(name)
         column = self.columns[name]
@@ -107,7 +108,8 @@ class TableFile:
             column = column.dictionary_encode()
         whole = column.unify_dictionaries().combine_chunks()
         values: list[Any] = whole.dictionary.to_pylist()
-        codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+        indices = chunked_array([whole.indices])
+        codes = np.where(arrow.mask(indices.is_valid()), arrow.values(indices, np.int32), -1)
         missing = {value.strip() for value in self.dialect.missing_values}
         number: dict[Any, int] = {}
         new = [
@@ -125,19 +127,22 @@ class TableFile:
             return len(self.encoded(name).values)
         return int(compute.count_distinct(column, mode="only_valid").as_py())
 
+    def has_no_nulls(self, name: str) -> bool:
+        """Return whether a column has no missing values, except numbers that are NaN; False for text."""
+        return self.kind(name) != "text" and self.columns[name].null_count == 0
+
     def missing(self, name: str) -> BoolArray:
         """Return which rows of a column are missing, (n,)."""
-        from pyarrow import array, compute, types
+        from pyarrow import compute, types
 
         column = self.columns[name]
         if types.is_dictionary(column.type):
             return self.encoded(name).codes < 0
         nulls = column.is_null(nan_is_null=True)
         if self.kind(name) == "text":
-            texts = array([value.strip() for value in self.dialect.missing_values], column.type)
-            nulls = compute.or_(nulls, compute.is_in(compute.utf8_trim_whitespace(column), value_set=texts))
-        mask: BoolArray = nulls.to_numpy().astype(bool)
-        return mask
+            marks = "|".join(rf"\Q{value.strip()}\E" for value in self.dialect.missing_values)
+            nulls = compute.or_kleene(nulls, compute.match_substring_regex(column, rf"^\s*(?:{marks})\s*$"))
+        return arrow.mask(nulls)
 
     def values(self, name: str) -> list[Any]:
         """Return a column as Python values. Raises ConfigError if one is missing."""

@@ -109,6 +109,7 @@ def _read_numbers(tables: Sequence[TableFile], name: str) -> FloatArray:
     held = column(tables, name, dates="")
     if not isinstance(held, Numbers):
         raise not_a("number", tables[0], name, row=0)
+    held.must_be_finite()
     return held.read(0, sum(map(len, tables)))
 
 

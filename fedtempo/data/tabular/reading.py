@@ -61,33 +61,38 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
 
 
 def _text(file: Path, named: Dialect, size: int) -> TableFile:
-    from pyarrow import ArrowInvalid, csv
+    from pyarrow import ArrowInvalid, csv, default_memory_pool
 
     dialect, found = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
+    # With one thread, errors name the row, and the memory needed does not depend on the number of processors.
     options = {
-        # With one thread, errors name the row.
-        "read_options": csv.ReadOptions(use_threads=False, encoding=dialect.encoding, column_names=names),
+        "read_options": csv.ReadOptions(
+            use_threads=False, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
+        ),
         "parse_options": csv.ParseOptions(
             delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=True
         ),
     }
-    converting: dict[str, Any] = {
-        "null_values": dialect.null_values,
-        "strings_can_be_null": True,
-        "decimal_point": dialect.numerals.decimal,
-    }
+
+    def converting(**types: Any) -> Any:
+        return csv.ConvertOptions(
+            null_values=dialect.null_values,
+            strings_can_be_null=True,
+            decimal_point=dialect.numerals.decimal,
+            **types,
+        )
+
     columns = None
     try:
         if size > SAMPLE_BYTES:
-            with contextlib.suppress(ArrowInvalid):  # the beginning misled: columns hold something else further down
-                types = _types(
-                    next(iter(csv.open_csv(file, convert_options=csv.ConvertOptions(**converting), **options)))
-                )
-                typed = csv.ConvertOptions(column_types=types, **converting)
-                columns = csv.read_csv(file, convert_options=typed, **options)
+            beginning = next(iter(csv.open_csv(file, convert_options=converting(), **options)))
+            types = _types(beginning)
+            with contextlib.suppress(ArrowInvalid):  # further down is something else
+                columns = csv.read_csv(file, convert_options=converting(column_types=types), **options)
+                default_memory_pool().release_unused()
         if columns is None:
-            columns = csv.read_csv(file, convert_options=csv.ConvertOptions(**converting), **options)
+            columns = csv.read_csv(file, convert_options=converting(), **options)
     except ArrowInvalid as error:
         ways = f"encoding {dialect.encoding}, separator {dialect.separator!r}, quote {dialect.quote!r}"
         raise ConfigError(
