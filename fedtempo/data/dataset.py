@@ -125,7 +125,7 @@ class Dataset:
                 f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
             )
         for name, values in (*inputs, (f"{split}_y", y)):
-            if values.dtype == np.float32 and not np.isfinite(values).all():
+            if values.dtype == np.float32 and not np.isfinite([values.min(initial=0), values.max(initial=0)]).all():
                 row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
                 raise ValueError(f"{name}: example {row} holds a value that is not finite")
         for name, values in inputs:

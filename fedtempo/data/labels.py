@@ -125,9 +125,10 @@ def is_identifier(values: Array, examples: int | None = None) -> bool:
     return distinct > 20 and 2 * distinct > examples
 
 
-def looks_like_ids(what: str, values: Array) -> str:
-    """Return the finding that labels look like identifiers."""
-    return f"{what} has {len(np.unique(values)):,} distinct values in {len(values):,} rows, like an identifier"
+def looks_like_ids(what: str, values: Array, examples: int | None = None) -> str:
+    """Return the finding that labels look like identifiers. examples: their number, if `values` are distinct ones."""
+    examples = len(values) if examples is None else examples
+    return f"{what} has {len(np.unique(values)):,} distinct values in {examples:,} rows, like an identifier"
 
 
 def negative(what: str, values: Array) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from typer.testing import CliRunner
 
 from fedtempo import ConfigError, Experiment
 from fedtempo.cli import app
-from fedtempo.runs import data_description, world
 from fedtempo.runs.data_description import DataDescription
 
 ROWS = """client,patient,age,label
@@ -59,7 +56,7 @@ def test_each_client_is_counted_in_natural_order(tmp_path: Path) -> None:
     ]
     assert (data.task, data.shape) == ("classes", [1])
     frame = data.frame()
-    assert frame.columns.tolist() == ["name", "trains", "examples", "validation", "tests", "no", "yes"]
+    assert frame.columns.tolist() == ["name", "trains", "examples", "validation", "tests", "missing", "no", "yes"]
     assert frame["yes"].tolist() == [0, 2, 1]
 
 
@@ -80,16 +77,20 @@ def test_examples_that_are_held_out_are_counted_apart(tmp_path: Path) -> None:
     assert [split.name for split in chosen.splits] == ["training", "validation, in place of the test set"]
 
 
-def test_missing_values_are_counted_if_the_source_says_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_holes(config: Any) -> Any:
-        return replace(world.load_data(config), train_missing=np.array([0, 2, 0, 0, 1, 1, 0]))
-
-    path = written(tmp_path)
-    assert [client.missing for client in described(path).clients] == [None] * 3
-    monkeypatch.setattr(data_description, "load_data", with_holes)
+def test_missing_values_of_features_are_counted(tmp_path: Path) -> None:
+    rows = (
+        ROWS.replace("site2,c,58", "site2,c,").replace("site10,a,61", "site10,a,NA").replace("site1,g,21", "site1,g,?")
+    )
+    path = written(tmp_path, rows, options=', missing = "median"')
     data = described(path)
-    assert [client.missing for client in data.clients] == [1, 1, 2]
-    assert [split.missing for split in data.splits] == [4, None]
+    assert [client.missing for client in data.clients] == [1, 1, 1]
+    assert [split.missing for split in data.splits] == [3, None]
+    held = Experiment.from_toml(path, 'data.test_clients=["site2"]').describe_data()
+    assert [client.missing for client in held.clients] == [1, 1, 1]
+    assert held.splits[0].missing == 2
+    fleet = {"compute": {"unit": "s/visit", "speed": 1.0}, "link": "none", "estimates": "exact"}
+    digits = Experiment(data={"source": "digits", "clients": 3}, fleet=fleet, strategy="fedavg", run={"horizon": 1.0})
+    assert [client.missing for client in digits.describe_data().clients] == [None] * 3
 
 
 def test_numbers_have_mean_and_deviation_and_tokens_neither(tmp_path: Path) -> None:
@@ -125,8 +126,8 @@ def test_the_command_prints_tables_and_draws_a_picture(tmp_path: Path) -> None:
     assert "task classes of 2 classes: no, yes; one example has the shape 1" in output
     assert "clients that train: 2, on 2 to 3 examples (median 2); clients that are tested on: 1" in output
     rows = [line.split() for line in output.splitlines()]
-    assert ["site2", "3", "trains", "2", "of", "2"] in rows
-    assert ["site10", "2", "tested", "on", "2", "of", "2"] in rows
+    assert ["site2", "3", "trains", "0", "2", "of", "2"] in rows
+    assert ["site10", "2", "tested", "on", "0", "2", "of", "2"] in rows
     assert ["site2", "1", "2"] in rows
     assert ["training", "3", "2"] in rows
     with Image.open(picture) as image:
