@@ -18,7 +18,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.parts.inputs import shape_as_json
 from fedtempo.runs.config import Config
 from fedtempo.runs.splits import Splits, split_examples
-from fedtempo.runs.world import deal, load_data
+from fedtempo.runs.world import deal, load_data, with_quality
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -96,7 +96,7 @@ class DataDescription:
 
 
 def describe_data(config: Config) -> DataDescription:
-    """Return the data of a configuration as its clients hold them; nothing trains.
+    """Return the data of a configuration as its clients hold them at the start of a run; nothing trains.
 
     Raises ConfigError if the data cannot be read, dealt or split.
     """
@@ -105,6 +105,8 @@ def describe_data(config: Config) -> DataDescription:
     dataset = load_data(config)
     dealt = deal(config, dataset)
     splits = split_examples(config, dataset, dealt.partition, dealt.owned, dealt.numbered)
+    taking_part = [dealt.numbered[member] for member in splits.members.tolist()]
+    dataset, _ = with_quality(config, dataset, splits.owned, splits.client_tests, taking_part)
     about = "; ".join(filter(None, (dataset.about, splits.about)))
     each = enumerate(zip(dealt.numbered, dealt.owned, strict=True))
     clients = [_client(dataset, splits, number, name, rows) for number, (name, rows) in each]

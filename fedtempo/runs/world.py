@@ -174,7 +174,7 @@ def build_world(config: Config) -> World:
     splits = split_examples(config, dataset, partition, dealt.owned, numbered)
     owned = splits.owned
     taking_part = [numbered[member] for member in splits.members.tolist()]
-    dataset, drifts = _with_quality(config, dataset, owned, splits.client_tests, taking_part)
+    dataset, drifts = with_quality(config, dataset, owned, splits.client_tests, taking_part)
     labels, n_labels = dataset.strata
     if splits.about:
         _tell_once(dataset.name, splits.about)
@@ -267,7 +267,7 @@ def _deal(config: Config, dataset: Dataset, partition: Partition, n_clients: int
     return Dealt(partition, owned, [_name(dataset, partition, rows) for rows in owned])
 
 
-def _with_quality(
+def with_quality(
     config: Config,
     dataset: Dataset,
     owned: list[npt.NDArray[np.int64]],
