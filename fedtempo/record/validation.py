@@ -30,8 +30,8 @@ def facts_of(measure: Measure, metrics: Iterable[Mapping[str, Any]]) -> list[dic
     ]
     if measure.key == "r2":
         main.append({"name": "mae", "better": "lower", "as_share": False})
-    known = {fact["name"]: fact for fact in (*metrics, *main)}
-    return [{**fact, "name": validation_name(name, measure)} for name, fact in known.items() if name != measure.key]
+    known = {validation_name(fact["name"], measure): fact for fact in (*metrics, *main)}
+    return [{**fact, "name": name} for name, fact in known.items()]
 
 
 def named(values: Mapping[str, Any], measure: Measure) -> dict[str, float]:
@@ -39,11 +39,7 @@ def named(values: Mapping[str, Any], measure: Measure) -> dict[str, float]:
 
     values: by name on the test set.
     """
-    return {
-        validation_name(name, measure): value
-        for name, value in values.items()
-        if isinstance(value, int | float) and name != measure.key
-    }
+    return {validation_name(name, measure): value for name, value in values.items() if isinstance(value, int | float)}
 
 
 def deciding(values: Mapping[str, Any], measure: Measure, over_clients: Iterable[str]) -> dict[str, Any]:

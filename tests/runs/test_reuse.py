@@ -179,7 +179,17 @@ def test_every_field_of_a_job_is_part_of_the_keys() -> None:
     assert {field.name for field in dataclasses.fields(Job)} == {
         *("network", "n_classes", "x", "y", "clients", "test_x", "test_y", "seed", "faults", "augment"),
         *("evaluation_batch", "initial", "exchange", "compression", "metrics", "client_tests", "personalise"),
+        *("validation_x", "validation_y"),
     }
+
+
+def test_evaluations_on_the_validation_set_are_told_apart_from_others(tmp_path: Path) -> None:
+    held = {**FEDAVG, "data.validation_share": 0.2}
+    alone = played(config(changes=held))[0]
+    assert alone == played(config(changes=held, store=tmp_path / "store"))[0]
+    result, counts = played(config(changes=held, store=tmp_path / "store"))
+    assert result == alone
+    assert counts.get("evaluations_computed", 0) == 0
 
 
 def test_a_resumed_run_reuses_results_and_has_the_same_bits(tmp_path: Path) -> None:
