@@ -74,10 +74,10 @@ def class_dataset(
 ) -> Dataset:
     """Return the data set of files in folders.
 
-    Classes are sorted by name, clients in natural order. what: as for `find_files`. examples: returns the examples of all files, the first axis,
-    and a description of them. test_share: of each client and class, for testing if there is no split test. test_split:
-    "validation" to test on those files, "train" to leave out the split test. whose: describes how clients are named;
-    {n} is their number.
+    Classes are sorted by name, clients in natural order. what: as for `find_files`. examples: returns the examples of
+    all files, the first axis, and a description of them. test_share: of each client and class, for testing if there is
+    no split test. test_split: "validation" to test on those files, "train" to leave out the split test. whose:
+    describes how clients are named; {n} is their number.
 
     Raises ConfigError if training or test examples are missing, or a class has no training examples.
     """
