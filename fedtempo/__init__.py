@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from fedtempo.api.sweeps import Sweep, collect_sweep, run_sweep_task
     from fedtempo.api.tables import format_table
     from fedtempo.api.tuning import Tuning
+    from fedtempo.runs.data_description import ClientData, DataDescription
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
     from fedtempo.studies.papers.reproduce import Reproduction, index_results, reproduce, reproducible
@@ -62,7 +63,9 @@ _LATER = {
     "Advice": "fedtempo.studies.advice.recommendation",
     "CatalogueEntry": "fedtempo.api.catalogue",
     "Check": "fedtempo.studies.check",
+    "ClientData": "fedtempo.runs.data_description",
     "Comparison": "fedtempo.api.results",
+    "DataDescription": "fedtempo.runs.data_description",
     "Description": "fedtempo.api.catalogue",
     "Experiment": "fedtempo.api.experiment",
     "FieldDescription": "fedtempo.api.catalogue",
@@ -117,10 +120,12 @@ __all__ = [
     "CatalogueEntry",
     "Check",
     "Client",
+    "ClientData",
     "ClientUnavailable",
     "Comparison",
     "ConfigError",
     "ConsentError",
+    "DataDescription",
     "DeadlockError",
     "Description",
     "Durations",

@@ -32,6 +32,7 @@ def read_arrays(
     *,
     task: str | None = None,
     inputs: str | None = None,
+    ignore: int | None = None,
     test_split: str | None = None,
     test_share: float = 0.2,
 ) -> Dataset:
@@ -79,6 +80,7 @@ def read_arrays(
         test.owners,
         task=task or inferred,
         inputs=inputs,
+        ignore=ignore,
         about=about,
         owner_names=_names(arrays.get("train_owners")),
         validation=validation,

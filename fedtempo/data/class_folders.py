@@ -74,7 +74,7 @@ def class_dataset(
 ) -> Dataset:
     """Return the data set of files in folders.
 
-    Classes are sorted by name, clients in natural order. what: as for `find_files`. examples: returns the examples of
+    Classes and clients are in natural order. what: as for `find_files`. examples: returns the examples of
     all files, the first axis, and a description of them. test_share: of each client and class, for testing if there is
     no split test. test_split: "validation" to test on those files, "train" to leave out the split test. whose:
     describes how clients are named; {n} is their number.
@@ -83,7 +83,7 @@ def class_dataset(
     """
     if test_split == "train":
         files = [one for one in files if one.split != "test"]
-    kinds = sorted({one.kind for one in files})
+    kinds = sorted({one.kind for one in files}, key=natural)
     clients = sorted({one.client for one in files if one.split in ("", "train")} - {""}, key=natural)
     y = np.array([kinds.index(one.kind) for one in files], dtype=np.int64)
     number = {client: i for i, client in enumerate(clients)}

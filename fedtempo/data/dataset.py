@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
+from fedtempo.data.masks import IGNORED, are_masks, main_classes, understood_masks
 from fedtempo.data.validation import Split, chosen_splits, joined, must_be_labelled
 from fedtempo.errors import ConfigError
 from fedtempo.parts.inputs import each_input, is_several, join, separate
@@ -33,11 +34,12 @@ class Dataset:
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
     features, float32 (n, ...); sequences of symbols, int64 (n, length); or several of these for each example, in a
     structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
-    one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
-    numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
-    numbers. train_owners, test_owners: the owner of each training and of each test example, int64 (n,), if known, with
-    the same numbers; owner_names and class_names: names by number, if there are any. about: a description of the data
-    for people. warnings: what may mislead about the data, one line each.
+    one token per position of a sequence, int64 (n, length); one class per pixel, int64 (n, height, width), `IGNORED`
+    for none; which of several labels apply, bool (n, labels); or numbers, float32 (n,) or (n, k). n_classes: number of
+    a network's outputs (of a pixel, if there are pixels): classes, different tokens, labels, or numbers. train_owners,
+    test_owners: the owner of each training and of each test example, int64 (n,), if known, with the same numbers;
+    owner_names and class_names: names by number, if there are any. about: a description of the data for people.
+    warnings: what may mislead about the data, one line each.
 
     validation_x, validation_y: validation examples, like the test examples, if the data have any. train_groups: the
     group of each training example, such as its patient, int64 (n,); no split separates a group. train_times: the time
@@ -71,7 +73,8 @@ class Dataset:
         for split, x, y in self._splits[1:]:
             self._must_be_like_training(split, x, y)
         for split, _, y in self._splits:
-            if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
+            used = y[y != IGNORED] if y.ndim == 3 else y
+            if y.dtype == np.int64 and (used.min() < 0 or used.max() >= self.n_classes):
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
         for name in ("train_owners", "train_groups", "train_times", "train_missing"):
             if (values := getattr(self, name)) is not None and values.shape != self.train_y.shape[:1]:
@@ -115,7 +118,8 @@ class Dataset:
             if values.dtype not in (np.float32, np.int64):
                 raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
         is_kind = y.dtype in (np.float32, np.int64) or (y.dtype == np.bool_ and y.ndim == 2)
-        if not is_kind or y.ndim not in (1, 2) or len(y) != len(x):
+        dimensions = (1, 2, 3) if y.dtype == np.int64 else (1, 2)
+        if not is_kind or y.ndim not in dimensions or len(y) != len(x):
             raise ValueError(
                 f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
                 f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
@@ -135,14 +139,16 @@ class Dataset:
             return "numbers"
         if self.train_y.dtype == np.bool_:
             return "multilabel"
-        return "tokens" if self.train_y.ndim == 2 else "classes"
+        kinds: tuple[Task, ...] = ("classes", "tokens", "segmentation")
+        return kinds[self.train_y.ndim - 1]
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
         """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
         Strata are classes; for several labels, the first that applies, or a further stratum if none does; for numbers,
-        ten quantile ranges of the first number; for tokens, one stratum for all.
+        ten quantile ranges of the first number; for tokens, one stratum for all; for masks, the class other than 0 with
+        the most pixels.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
@@ -152,6 +158,8 @@ class Dataset:
             return first.astype(np.int64), count + 1
         if self.task == "tokens":
             return np.zeros(len(self.train_y), dtype=np.int64), 1
+        if self.task == "segmentation":
+            return main_classes(self.train_y, self.n_classes), self.n_classes
         values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
         bounds = np.quantile(values, np.linspace(0, 1, _PARTS_OF_NUMBERS + 1)[1:-1])
         return np.searchsorted(bounds, values, side="right").astype(np.int64), _PARTS_OF_NUMBERS
@@ -211,6 +219,7 @@ def from_arrays(
     *,
     task: str | None = None,
     inputs: str | None = None,
+    ignore: int | None = None,
     class_names: tuple[str, ...] = (),
     owner_names: tuple[str, ...] = (),
     about: str = "",
@@ -224,11 +233,12 @@ def from_arrays(
     Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
     int64. inputs: "numbers" or "symbols", to say which they are. A dict of arrays, or a tuple of arrays that are each
     as long as the labels, holds several inputs of each example: keyword or positional arguments of the network. Labels:
-    see `fedtempo.data.labels.understood`. task: "classes", "multilabel", "tokens" or "numbers". n_classes: one more
-    than the largest label if None. Owners: integers, or text, which is numbered in natural order. class_names,
-    owner_names, about, named: fields of `Dataset`; how labels were understood is appended to about, and how inputs were
-    understood if about is empty. validation: validation examples. test_split: "validation" to test on these instead of
-    the test examples.
+    see `fedtempo.data.labels.understood`, and for masks `fedtempo.data.masks.understood_masks`. task: "classes",
+    "multilabel", "tokens", "numbers" or "segmentation". ignore: value of the pixels of masks that have no label.
+    n_classes: one more than the largest label if None. Owners: integers, or text, which is numbered in natural order.
+    class_names, owner_names, about, named: fields of `Dataset`; how labels were understood is appended to about, and
+    how inputs were understood if about is empty. validation: validation examples. test_split: "validation" to test on
+    these instead of the test examples.
 
     Raises ConfigError for arrays that make no data set, or whose labels are ambiguous or missing.
     """
@@ -241,7 +251,13 @@ def from_arrays(
             test_y = joined(test_y, validation.y, "y")
         x_train, x_test, scaling = _inputs(_several(train_x, train_y), test_x, inputs)
         parts = [part for x in (x_train, x_test) for _, part in each_input(x, "")]
-        labels = understood(train_y, test_y, check_task(task), n_classes, parts)
+        wanted = check_task(task)
+        if are_masks(train_y, wanted):
+            labels = understood_masks(train_y, test_y, wanted, n_classes, parts, ignore)
+        elif ignore is not None:
+            raise ValueError(f"ignore = {ignore!r}: is for masks, one class for each pixel; remove it")
+        else:
+            labels = understood(train_y, test_y, wanted, n_classes, parts)
         owners, whose_tests, names = _owners(train_owners, test.owners, owner_names)
         held_out = f"{len(x_test) - n_test:,} validation examples" if validation is not None else ""
         return Dataset(

@@ -92,6 +92,7 @@ def npz(
     inputs: str | None = None,
     test_split: str | None = None,
     test_share: float = 0.2,
+    ignore: int | None = None,
 ) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file.
 
@@ -102,11 +103,20 @@ def npz(
     A file of MedMNIST (train_images, train_labels, ...) is read, too.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
-    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
-    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
+    labels. inputs: "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as
+    embeddings need them). ignore: value of the pixels of masks that have no label. A folder stands for the only .npz
+    file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
-    return read_arrays(path, f"npz:{path}", task=task, inputs=inputs, test_split=test_split, test_share=test_share)
+    return read_arrays(
+        path,
+        f"npz:{path}",
+        task=task,
+        inputs=inputs,
+        ignore=ignore,
+        test_split=test_split,
+        test_share=test_share,
+    )
 
 
 def folder(
@@ -145,9 +155,9 @@ def user_function(target: str, **options: Any) -> Dataset:
 
     The function returns a Dataset; (train_x, train_y, test_x, test_y), and perhaps (validation_x, validation_y) after
     these; or two sequences of (input, label) pairs, for training and testing, such as PyTorch data sets, and perhaps a
-    third for validation. Inputs may be dicts or tuples, and an item may be a dict of inputs
-    and "labels". task and inputs are those of `npz`, unless the function takes
-    options of these names. Raises ConfigError if there is no such function or it returns something else.
+    third for validation. Inputs may be dicts or tuples, and an item may be a dict of inputs and "labels". task, inputs
+    and ignore are those of `npz`, unless the function takes options of these names. Raises ConfigError if there is no
+    such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
@@ -156,7 +166,7 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
     """Return what a user's function returns, as a data set."""
-    ours = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    ours = {name for name in ("task", "inputs", "ignore") if name in options and not _takes(function, name)}
     result = function(**{name: value for name, value in options.items() if name not in ours})
     if ours and isinstance(result, Dataset):
         raise ConfigError(f"data.options.{min(ours)}: {target} returns a Dataset, which has it already; remove it")
@@ -169,7 +179,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
-    """Return a function's result as a data set. types: task and inputs. Raises ConfigError for any other result."""
+    """Return a function's result as a data set. types: task, inputs, ignore. Raises ConfigError for other results."""
     if isinstance(result, Dataset):
         return result
     if isinstance(result, tuple) and len(result) in (4, 6):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,16 @@ from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.tokenizing import tokenized
 from fedtempo.data.validation import Split
+from fedtempo.data.windows import (
+    Examples,
+    Windows,
+    check_labels,
+    check_times,
+    check_windows,
+    gap_warning,
+    must_be_some,
+    short_warning,
+)
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.natural_order import listed, natural
 
@@ -51,6 +62,9 @@ def table(
     length: int = 128,
     time: str | None = None,
     validation: str | None = None,
+    window: int | None = None,
+    horizon: int = 1,
+    stride: int = 1,
 ) -> Dataset:
     """A table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
 
@@ -69,13 +83,19 @@ def table(
     validation: file of validation rows, as test; with data.validation_share they come from the training rows instead.
     tokenizer: folder beside the table, or name at the Hugging Face hub, of a tokenizer (extra transformers): the only
     feature, a text, becomes input_ids and attention_mask of `length` tokens.
+    window: predict from this many rows of a client in the order of `time`, instead of from one row; no window has both
+    training and test rows. stride: rows from the beginning of a window to that of the next.
+    horizon: with window, the number of rows after it whose labels are predicted; features then include the label's
+    earlier values unless they are named. 0: the label of the window's last row.
     standardize: scale features to mean 0 and standard deviation 1 over all training examples; clients would have to
-    agree on these.
+    agree on these. With window and horizon also labels that are numbers.
 
     Raises ConfigError naming file, row and column of missing or invalid values.
     """
     check_share(test_share)
     check_options(group, time)
+    others_given = {"group": group, "tokenizer": tokenizer}
+    check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
     if task not in (None, "classes", "numbers"):
         raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
     rows = _read(Path(path).expanduser())
@@ -85,6 +105,8 @@ def table(
             raise ConfigError(f"{option} = {columns!r}: must be a list of column names")
     excluded = {label, client, group, time, *(drop or [])}
     names = features if features is not None else [name for name in rows.names if name not in excluded]
+    if window is not None and horizon and features is None:
+        names = [label, *names]
     for name in (label, *names, *(drop or []), *(name for name in (client, group, time) if name is not None)):
         rows.must_have(name)
     if not names:
@@ -101,6 +123,10 @@ def table(
             other.must_have(name)
     x = _features(tables, names) if tokenizer is None else _tokens(tables, names, tokenizer, length)
     y, class_names = _labels(tables, label, task)
+    windows = None
+    if window is not None:
+        check_labels(horizon, label, class_names, names)
+        windows = _windows(tables, client, time, window, horizon, stride)
     owners, owner_names = _owners(rows, client)
     test_owners = None if tests is None or client is None else _owners_among(tests, client, owner_names)
     groups = None if group is None else _numbered(rows, group)[0]
@@ -127,32 +153,84 @@ def table(
             _check_classes_known(part.file, label, y[train], y[mask], class_names)
     if tokenizer is None:
         x = (_standardized(x, train) if standardize else x).astype(np.float32)
-    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}"
+    scaled = ""
+    if windows is not None and standardize and horizon and not class_names:
+        scaled = f" in units of {y[train].std():.4g} from {y[train].mean():.4g}"
+        y = _standardized(y.astype(np.float64)[:, np.newaxis], train)[:, 0].astype(np.float32)
+    trained, tested, validated = (
+        Examples(x[mask], y[mask], np.flatnonzero(mask)) if windows is None else windows.examples(x, y, mask)
+        for mask in (~is_test & ~is_held, is_test, is_held)
+    )
+    warnings: list[str | None] = []
+    if windows is not None:
+        for split, examples in (
+            ("training", trained),
+            ("test", tested),
+            *([] if held is None else [("validation", validated)]),
+        ):
+            must_be_some(examples, split, windows)
+        test_owners = None if test_owners is None else _of_windows(test_owners, is_test, tested.rows)
+        trained_owners = None if owners is None else owners[trained.rows]
+        warnings += [gap_warning(windows, str(time)), short_warning(owners, trained_owners, owner_names, windows)]
+    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scaled}"
     features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
+    if window is not None:
+        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
+        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {time!r}"
     whose = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
     together = "" if group is None else f", rows of one {group!r} kept together"
     together += "" if time is None else f", the latest rows by {time!r} held out"
     is_told = group is not None or time is not None
-    warning = None if is_told else _leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test)
-    unseen = untrained_classes(y[train], y[is_test], class_names) if class_names else None
+    if not is_told:
+        warnings.append(_leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test))
+    if class_names:
+        warnings.append(untrained_classes(y[train], y[is_test], class_names))
     return from_arrays(
         f"table:{path}",
-        x[train],
-        y[train],
-        x[is_test],
-        y[is_test],
+        trained.x,
+        trained.y,
+        tested.x,
+        tested.y,
         len(class_names) or None,
         task="classes" if class_names else "numbers",
-        train_owners=None if owners is None else owners[train],
+        train_owners=None if owners is None else owners[trained.rows],
         test_owners=test_owners,
         owner_names=owner_names,
         class_names=class_names,
         about=f"{kind}, from {features_text}{whose}{together}",
-        warnings=tuple(line for line in (warning, unseen) if line is not None),
-        validation=None if held is None else Split(x[is_held], y[is_held]),
-        train_groups=None if groups is None else groups[train],
-        train_times=None if times is None else times[train],
+        warnings=tuple(line for line in warnings if line is not None),
+        validation=None if held is None else Split(validated.x, validated.y),
+        train_groups=None if groups is None else groups[trained.rows],
+        train_times=None if times is None else times[trained.rows],
     )
+
+
+def _windows(
+    tables: Sequence[_Table], client: str | None, time: str | None, window: int, horizon: int, stride: int
+) -> Windows:
+    """Return how windows are cut from the rows of all tables; windows within each table have rows of one client."""
+    assert time is not None
+    series, times = [], []
+    for part in tables:
+        if client is not None:
+            part.must_have(client)
+        own = np.zeros(len(part), dtype=np.int64) if client is None else _numbered(part, client)[0]
+        part_times = _times(part, time)
+        check_times(own, part_times, time, partial(_failure, part, time))
+        series.append(own)
+        times.append(part_times)
+    return Windows(window, horizon, stride, np.concatenate(series), np.concatenate(times))
+
+
+def _failure(rows: _Table, column: str, row: int, what: str) -> ConfigError:
+    return rows.error(row, column, what)
+
+
+def _of_windows(test_owners: IntArray, is_test: BoolArray, rows: IntArray) -> IntArray:
+    """Return the owner of each test window from those of the test rows. rows: the last row of each window."""
+    by_row = np.full(len(is_test), -1, dtype=np.int64)
+    by_row[is_test] = test_owners
+    return by_row[rows]
 
 
 @dataclass(frozen=True, eq=False)

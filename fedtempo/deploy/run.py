@@ -146,6 +146,8 @@ def _deploy(
 ) -> dict[str, Any]:
     if config.data.source == NOTHING:
         raise ConfigError("data.source = 'none': the server evaluates on test data; name data as clients have them")
+    if given := config.quality.given:
+        raise ConfigError(f"data.partition.{given[0]}: real clients hold their own examples, as they are; remove it")
     dataset = load_data(config)
     for name, enabled in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
         if enabled and dataset.task != "classes":

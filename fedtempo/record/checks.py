@@ -32,7 +32,7 @@ class _Part(BaseModel):
 
 class _Data(_Part):
     source: Text = ""
-    task: Literal["classes", "multilabel", "tokens", "numbers"] = "classes"
+    task: Literal["classes", "multilabel", "tokens", "numbers", "segmentation"] = "classes"
     about: Text = ""
     warnings: list[Text] = []
     validation: Whole | None = None

@@ -51,13 +51,14 @@ class Measure:
 CLASSES = Measure("accuracy", "accuracy", as_share=True)
 TOKENS = Measure("token accuracy", "token_accuracy", as_share=True)
 LABELS = Measure("label accuracy", "label_accuracy", as_share=True)
+PIXELS = Measure("pixel accuracy", "pixel_accuracy", as_share=True)
 NUMBERS = Measure("R²", "r2", as_share=False)
 BETTER_UNKNOWN = (
     "it is not known which values are better; write it in run.metrics as { function = ..., "
     'better = "higher" } or "lower"'
 )
 LOSS = Measure("loss", "loss", as_share=False, better="lower")
-_BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS}
+_BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS, "segmentation": PIXELS}
 
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:

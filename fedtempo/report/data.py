@@ -61,5 +61,6 @@ def draw_data(
             last.set_xticks(places, [name.replace("$", r"\$") for name in names], rotation=90, fontsize=small_size())
         last.set_xlabel("client")
         if len(parts) > 1:
-            add_legend(figure, *axes.get_legend_handles_labels(), most=5)
+            handles, titles = axes.get_legend_handles_labels()
+            add_legend(figure, handles, titles, most=5)
         write_figure(figure, path)

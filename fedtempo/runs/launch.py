@@ -174,6 +174,7 @@ def _simulation(
         evaluate_clients=config.run.evaluate_clients,
         client_testing=client_testing,
         examples=_raw_examples(world) if world.holds_examples else None,
+        phases=None if world.drifting is None else world.drifting.phases,
         **settings,
     )
 
@@ -251,17 +252,27 @@ def make_job(config: Config, world: World) -> Job:
     """Return the run's training job. PyTorch is imported only here, so that wrong settings are reported quickly."""
     from fedtempo.runtime.executors.job import Job
 
-    dataset = world.dataset
+    dataset, drifts = world.dataset, world.drifting
+    x, y, clients = dataset.train_x, dataset.train_y, world.owned
+    test_x, test_y = world.test.inputs(dataset), world.test.labels(dataset)
+    validation_x = None if world.validation is None else world.validation.inputs(dataset)
+    validation_y = None if world.validation is None else world.validation.labels(dataset)
+    if drifts is not None:
+        x, y, clients = drifts.training(x, y, clients)
+        test_x, test_y = drifts.tests(test_x, test_y)
+        if validation_x is not None and validation_y is not None:
+            validation_x, validation_y = drifts.tests(validation_x, validation_y)
     return Job(
         network=config.network,
         n_classes=dataset.n_classes,
-        x=dataset.train_x,
-        y=dataset.train_y,
-        clients=world.owned,
-        test_x=world.test.inputs(dataset),
-        test_y=world.test.labels(dataset),
-        validation_x=None if world.validation is None else world.validation.inputs(dataset),
-        validation_y=None if world.validation is None else world.validation.labels(dataset),
+        x=x,
+        y=y,
+        clients=clients,
+        test_x=test_x,
+        test_y=test_y,
+        validation_x=validation_x,
+        validation_y=validation_y,
+        phases=None if drifts is None else drifts.phases,
         seed=config.run.seed,
         faults=world.fleet.faults,
         augment=config.data.augment,
@@ -283,7 +294,10 @@ def _client_tests(world: World) -> ClientTests | None:
         return None
     dataset, rows = world.dataset, np.concatenate(world.client_tests)
     x, y = (dataset.test_x, dataset.test_y) if world.tests_from_data else (dataset.train_x, dataset.train_y)
-    return ClientTests(x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64))
+    own_x, own_y, ends = x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64)
+    if world.drifting is not None:
+        own_x, own_y, ends = world.drifting.client_tests(own_x, own_y, ends)
+    return ClientTests(own_x, own_y, ends)
 
 
 def _personal_training(config: Config, world: World) -> Training | None:

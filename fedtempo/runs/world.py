@@ -6,7 +6,7 @@ import hashlib
 import logging
 import tomllib
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing import parent_process
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ import tomli_w
 from fedtempo.data.client_tests import held_out
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
+from fedtempo.data.drift import Drifting, drifting
+from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
 from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
@@ -29,6 +31,7 @@ from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.learning.transformer import Transformer
+from fedtempo.learning.unet import UNet
 from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
@@ -53,7 +56,7 @@ class World:
     client_tests: each client's own test set, as rows of the training examples or, if `tests_from_data`, of the test
     examples; None if they have none. histograms: number of examples of each class at each client. Without examples
     (`fedtempo.runs.without_data`), owned and histograms are empty. told: the numbers that clients report; None if none
-    do.
+    do. drifting: how examples change during the run; None if they do not.
     """
 
     dataset: Dataset
@@ -66,6 +69,7 @@ class World:
     client_tests: list[npt.NDArray[np.int64]] | None = None
     tests_from_data: bool = False
     validation: Selection | None = None
+    drifting: Drifting | None = None
 
     @property
     def data_sha256(self) -> str:
@@ -154,6 +158,7 @@ def _by_place(partition: Partition) -> bool:
 def build_world(config: Config) -> World:
     """Build data, partition, clients and fleet of a configuration; none of them depends on the strategy."""
     data = config.data
+    _tell_of_fixed_times(config)
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
     n_clients = clients_of_column(config) or n_clients if data.clients is None else n_clients
@@ -167,7 +172,10 @@ def build_world(config: Config) -> World:
         return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, error))
     numbered = dealt.numbered
     splits = split_examples(config, dataset, partition, dealt.owned, numbered)
-    (labels, n_labels), owned = dataset.strata, splits.owned
+    owned = splits.owned
+    taking_part = [numbered[member] for member in splits.members.tolist()]
+    dataset, drifts = _with_quality(config, dataset, owned, splits.client_tests, taking_part)
+    labels, n_labels = dataset.strata
     if splits.about:
         _tell_once(dataset.name, splits.about)
         dataset = replace(dataset, about="; ".join(filter(None, (dataset.about, splits.about))))
@@ -200,7 +208,19 @@ def build_world(config: Config) -> World:
         client_tests=splits.client_tests,
         tests_from_data=data.client_test_share == "data",
         validation=splits.validation,
+        drifting=drifts,
     )
+
+
+def _tell_of_fixed_times(config: Config) -> None:
+    """Say that seconds per visit do not grow with the work of a visit, if it is more than one epoch."""
+    compute, training = config.fleet.compute, config.training
+    if compute.unit != "s/visit" or compute.ignore_work:
+        return
+    work = f"epochs = {training.epochs}" if training.steps is None else f"steps = {training.steps}"
+    if work != "epochs = 1":
+        line = f"unit = 's/visit': visits with training.{work} take these times, as they would with any other value; "
+        _tell_once("fleet.compute", f"{line}with unit = 's/example' times grow with the work")
 
 
 class _Undealt(ConfigError):
@@ -245,6 +265,26 @@ def _deal(config: Config, dataset: Dataset, partition: Partition, n_clients: int
             "use fewer clients or another partition"
         )
     return Dealt(partition, owned, [_name(dataset, partition, rows) for rows in owned])
+
+
+def _with_quality(
+    config: Config,
+    dataset: Dataset,
+    owned: list[npt.NDArray[np.int64]],
+    client_tests: list[npt.NDArray[np.int64]] | None,
+    names: list[str],
+) -> tuple[Dataset, Drifting | None]:
+    """Return the data with the noise of the clients' examples, and how these change during the run."""
+    if not config.quality.given:
+        return dataset, None
+    rng = partial(keyed_generator, config.run.seed)
+    own_tests = client_tests if client_tests is not None and config.data.client_test_share != "data" else []
+    must_not_share([*owned, *own_tests], len(dataset.train_y))
+    noisy, lines = with_noise(config.quality, dataset, owned, own_tests, names, rng)
+    drifts = drifting(config.quality.drift, noisy, names, rng)
+    for line in (lines := [*lines, *([] if drifts is None else drifts.about)]):
+        _tell_once(dataset.name, line)
+    return replace(noisy, about="; ".join(filter(None, [noisy.about, *lines]))), drifts
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:
@@ -351,8 +391,10 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
-    if weights and dataset.task != "classes":
+    if weights and dataset.task not in ("classes", "segmentation"):
         raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")
+    if weights == "balanced" and dataset.task == "segmentation":
+        raise ConfigError("training.class_weights = 'balanced': clients report no counts of pixels; list the weights")
     if weights and weights != "balanced" and len(weights) != dataset.n_classes:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"
@@ -382,6 +424,13 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         raise ConfigError(
             f"model.network = {name!r}: needs one input, and examples of {dataset.name} have several ({inputs}); "
             "name a module of your own that takes them"
+        )
+    if name is not None and isinstance(network, UNet) != (dataset.task == "segmentation"):
+        needs = "masks" if isinstance(network, UNet) else "one label for each example, or for each of its tokens"
+        hint = "'unet'" if dataset.task == "segmentation" else "another one"
+        raise ConfigError(
+            f"model.network = {name!r}: needs {needs}, and {dataset.name} has {dataset.task}; take {hint}, or a module "
+            "of your own"
         )
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fedtempo.data.phases import Phases
 from fedtempo.federation import Model
 from fedtempo.learning.metrics import CONFUSION
 from fedtempo.record import Recorder, sustained
@@ -140,7 +141,9 @@ class Evaluations:
         self._exhausted = exhausted
         self._leave = math.inf if not wait else 0 if stop or patience else _OUTSTANDING
         self._outstanding: deque[_Due] = deque()
-        self._latest: tuple[int, Pending[Evaluation], Pending[Evaluation] | None] | None = None
+        self._latest: tuple[tuple[int, On], Pending[Evaluation], Pending[Evaluation] | None] | None = None
+        """The latest evaluation that was begun: version and test set, and the results on test and validation set."""
+        self._phases: Phases | None = None
         self._keep_best = keep_best
         self.best: Best | None = None
         self._parts_of: Sequence[ClientState] = ()
@@ -171,6 +174,10 @@ class Evaluations:
         """Also evaluate versions on the clients' own test sets."""
         self._clients = clients
 
+    def use_phases(self, phases: Phases) -> None:
+        """Evaluate on the test sets that there are at the time of each evaluation."""
+        self._phases = phases
+
     def begin(self, model: Model) -> None:
         """Evaluate the initial model at time 0."""
         self._take_parts()
@@ -198,7 +205,7 @@ class Evaluations:
             if (self._tick - 1) * self._every < now:
                 self._evaluate(now, model)
         if self._clients is not None and self._executor.trains and self._tested != model.version:
-            self._outstanding.append(_Due(now, model.version, None, self._started_clients(model), None))
+            self._outstanding.append(_Due(now, model.version, None, self._started_clients(model, now), None))
         self.collect()
 
     def _catch_up(self, now: float, model: Model, *, at_now: bool) -> None:
@@ -211,10 +218,11 @@ class Evaluations:
     def _evaluate(self, time: float, model: Model) -> None:
         if not self._executor.trains:
             return
-        if self._latest is None or self._latest[0] != model.version:
-            held = self._started(model, "validation") if self._validates else None
-            self._latest = model.version, self._started(model, "test"), held
-        clients = self._started_clients(model) if self._clients_are_due(model) else None
+        on = self._at("test", time)
+        if self._latest is None or self._latest[0] != (model.version, on):
+            held = self._started(model, self._at("validation", time)) if self._validates else None
+            self._latest = (model.version, on), self._started(model, on), held
+        clients = self._started_clients(model, time) if self._clients_are_due(model) else None
         kept = model if self._keep_best else None
         self._outstanding.append(_Due(time, model.version, self._latest[1], clients, kept, self._latest[2]))
         self.collect(leave=self._leave)
@@ -227,10 +235,14 @@ class Evaluations:
         is_turn = self._clients.every > 0 and (self._count - 1) % self._clients.every == 0
         return is_turn and self._tested != model.version
 
-    def _started_clients(self, model: Model) -> PendingClients:
+    def _started_clients(self, model: Model, time: float) -> PendingClients:
         assert self._clients is not None
         self._tested = model.version
-        return self._clients.start(model.location)
+        return self._clients.start(model.location, 0 if self._phases is None else self._phases.at(time))
+
+    def _at(self, name: str, time: float) -> On:
+        """Return a test set as it is at a time."""
+        return name if self._phases is None else self._phases.test_set(name, time)
 
     def _started(self, model: Model, on: On) -> Pending[Evaluation]:
         if not self._parts:

@@ -128,7 +128,7 @@ def test_a_validation_folder_is_no_client(name: str, tmp_path: Path) -> None:
             put(tmp_path, f"{split}/b/{i}.png", start + 20 + i)
     source = f"folder:{tmp_path}"
 
-    def values(x: np.ndarray) -> list[int]:  # type: ignore[type-arg]
+    def values(x: np.ndarray) -> list[int]:
         return sorted(np.round(255 * x[:, 0, 0, 0]).astype(int).tolist())
 
     data = load(source)

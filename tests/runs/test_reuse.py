@@ -140,6 +140,8 @@ def test_an_asynchronous_strategy_on_another_fleet_trains_what_differs(tmp_path:
         {"data.augment": "tests.runs.own_parts:shifted"},
         {"server.compression": {"up": {"kind": "sign"}}},
         {"fleet.faults": {"scaled": 0.5}},
+        {"data.partition.label_noise": {"rate": 0.5}},
+        {"data.partition.drift": {"at": 100.0, "scale": 0.5}},
     ],
 )
 def test_nothing_is_reused_if_anything_that_decides_bits_differs(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_every_field_of_a_job_is_part_of_the_keys() -> None:
     assert {field.name for field in dataclasses.fields(Job)} == {
         *("network", "n_classes", "x", "y", "clients", "test_x", "test_y", "seed", "faults", "augment"),
         *("evaluation_batch", "initial", "exchange", "compression", "metrics", "client_tests", "personalise"),
-        *("validation_x", "validation_y"),
+        *("validation_x", "validation_y", "phases"),
     }
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtempo.data.phases import name_and_phase
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import Part
@@ -246,10 +247,11 @@ class OnDevice:
         return self._submit(self._visits, location, begin)
 
     def evaluate(self, location: DeviceModel, state: Any = None, on: On = "test") -> _Operation[Evaluation]:
-        gathers = "scores" if on == "clients" else self._scoring.gathers
+        kind = name_and_phase(str(on))[0]
+        gathers = "scores" if kind == "clients" else self._scoring.gathers
 
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
-            results, mark = resident.evaluate(location.vector, self._tests_on[on], self._scoring.parts(on), gathers)
+            results, mark = resident.evaluate(location.vector, self._tests_on[kind], self._scoring.parts(on), gathers)
 
             def complete() -> Evaluation:
                 parts = [
