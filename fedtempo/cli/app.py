@@ -67,7 +67,6 @@ for _command, _arguments in (
     (catalogue.list_, "list strategies"),
     (catalogue.describe, "describe fedhusky"),
     (catalogue.new, "new config fedavg"),
-    (fetch.fetch, "fetch hf:ylecun/mnist --out mnist"),
     (reproduce.reproduce, "reproduce fedhusky/fig6 --scale small"),
     (doctor.doctor, "doctor --json"),
     (deploy.client, "client client.toml --log-format json"),
@@ -75,6 +74,8 @@ for _command, _arguments in (
     (deploy.keys, "keys keys --host server.example.org --client ward-1 --client ward-2"),
 ):
     app.command(name=_arguments.split()[0], epilog=f"Example: fedtempo {_arguments}")(_command)
+# Not listed: the help fits on a screen, and who needs this command is told so by an error (docs/own-data.md).
+app.command(epilog="Example: fedtempo fetch hf:ylecun/mnist --out mnist", hidden=True)(fetch.fetch)
 app.add_typer(fleet, name="fleet")
 
 

@@ -117,8 +117,9 @@ def audio(
     whose = "a folder for each of {n} clients"
     if client is not None:
         files, whose = _named_by(client, files), f"{{n}} clients by file name ({client})"
-    known_as = f"audio:{path}"
-    return class_dataset(known_as, root, files, lambda paths: read_sounds(paths, form), test_share, test_split, whose)
+    return class_dataset(
+        f"audio:{path}", root, files, "sounds", lambda paths: read_sounds(paths, form), test_share, test_split, whose
+    )
 
 
 def read_sounds(files: Sequence[Path], form: Spectrograms) -> tuple[FloatArray, str]:

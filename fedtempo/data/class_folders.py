@@ -66,6 +66,7 @@ def class_dataset(
     known_as: str,
     root: Path,
     files: list[ClassFile],
+    what: str,
     examples: Callable[[list[Path]], tuple[npt.NDArray[Any], str]],
     test_share: float,
     test_split: str | None = None,
@@ -73,10 +74,10 @@ def class_dataset(
 ) -> Dataset:
     """Return the data set of files in folders.
 
-    Classes and clients are in natural order. examples: returns the examples of all files, the first axis,
-    and a description of them. test_share: of each client and class, for testing if there is no split test. test_split:
-    "validation" to test on those files, "train" to leave out the split test. whose: describes how clients are named;
-    {n} is their number.
+    Classes and clients are in natural order. what: as for `find_files`. examples: returns the examples of
+    all files, the first axis, and a description of them. test_share: of each client and class, for testing if there is
+    no split test. test_split: "validation" to test on those files, "train" to leave out the split test. whose:
+    describes how clients are named; {n} is their number.
 
     Raises ConfigError if training or test examples are missing, or a class has no training examples.
     """
@@ -90,7 +91,7 @@ def class_dataset(
     splits = np.array([one.split or "train" for one in files])
     train = np.flatnonzero(splits == "train")
     if not len(train):
-        raise ConfigError(f"{root}: no files for training; put them into {root / 'train'}")
+        raise ConfigError(f"{root}: no training {what}; put them into {root / 'train'}")
     if "test" not in splits and test_split != "validation":
         held = spread([owners[train], y[train]], test_share, len(train))
         both(held, str(root))

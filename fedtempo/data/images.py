@@ -48,7 +48,13 @@ def image_folder(
     root = Path(path).expanduser()
     files = find_files(root, SUFFIXES, "images", " and no .npz file")
     return class_dataset(
-        f"folder:{path}", root, files, lambda paths: read_images(paths, side, channels), test_share, test_split
+        f"folder:{path}",
+        root,
+        files,
+        "images",
+        lambda paths: read_images(paths, side, channels),
+        test_share,
+        test_split,
     )
 
 
