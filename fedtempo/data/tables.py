@@ -145,6 +145,10 @@ def table(
             other.must_have(name)
     used = list(dict.fromkeys([label, *names, *aside]))
     holes.must_name(used)
+    for part in tables:
+        for name in used:
+            if name in part.names:
+                part.must_be_usable(name)
     reduced = [without_dropped(part, [name for name in used if name in part.names], holes) for part in tables]
     tables = [part for part, _ in reduced]
     rows, others, n = tables[0], tables[1:], len(tables[0])
@@ -371,7 +375,8 @@ def _said(tables: Sequence[TableFile], reduced: Sequence[tuple[TableFile, str]])
     notes = []
     for part, (_, dropped) in zip(tables, reduced):
         file = f"{part.file.name}: " if len(tables) > 1 else ""
-        notes += [f"{file}{note}" for note in (dropped, ", ".join(part.found)) if note]
+        read = f"read with {', '.join(part.found)}" if part.found else ""
+        notes += [f"{file}{note}" for note in (dropped, read) if note]
     return notes
 
 

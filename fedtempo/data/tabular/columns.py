@@ -75,14 +75,12 @@ class Texts:
 
 
 def column(tables: Sequence[TableFile], name: str, dates: str | None) -> Numbers | Texts:
-    """Return a column of several tables. dates: the format of dates in text, if known.
+    """Return a column of several tables, the first of which has values. dates: the format of dates in text, if known.
 
-    Raises ConfigError for a column without values, one of numbers and texts, and texts that may be numbers or dates.
+    Raises ConfigError for a column of numbers and texts, and for texts that may be numbers or dates.
     """
     form = _date_format(tables, name, dates)
     parts = [_part(table, name, form) for table in tables]
-    if parts[0].holds == "nothing":
-        raise ConfigError(f"{tables[0].file}: {name!r} has no values; exclude it with drop = [{name!r}]")
     held = {part.holds for part in parts} - {"nothing"}
     if held == {"texts"}:
         return _texts(tables, name)
@@ -100,6 +98,12 @@ def column(tables: Sequence[TableFile], name: str, dates: str | None) -> Numbers
         "durations": f"durations of {name!r} as days",
     }
     return Numbers(name, parts, notes.get(parts[0].holds, ""))
+
+
+def must_have_values(table: TableFile, name: str) -> None:
+    """Raise ConfigError if all values of a column are missing."""
+    if table.columns[name].null_count == len(table) or table.missing(name).all():
+        raise ConfigError(f"{table.file}: {name!r} has no values; exclude it with drop = [{name!r}]")
 
 
 def used_values(table: TableFile, name: str) -> list[Any]:

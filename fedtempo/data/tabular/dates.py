@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.errors import ConfigError
+
 FloatArray = npt.NDArray[np.float64]
 
 DAY_S = 86_400.0
@@ -21,15 +23,15 @@ class UnclearDateError(ValueError):
 
 
 def check_dates(option: object) -> str | None:
-    """Return the option `dates`. Raises ValueError if it is no format of strptime, or empty."""
+    """Return the option `dates`. Raises ConfigError if it is neither a format of strptime nor empty."""
     if option is None or option == "":
         return option
     if not isinstance(option, str) or "%" not in option:
-        raise ValueError(f"dates = {option!r}: must be a format such as '%d.%m.%Y', or '' if no text is a date")
+        raise ConfigError(f"dates = {option!r}: must be a format such as '%d.%m.%Y', or '' if no text is a date")
     try:
         datetime.strptime(_EPOCH.strftime(option), option)
     except (ValueError, re.error) as error:
-        raise ValueError(f"dates = {option!r}: {error}; must be a format such as '%d.%m.%Y'") from None
+        raise ConfigError(f"dates = {option!r}: {error}; must be a format such as '%d.%m.%Y'") from None
     return option
 
 

@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...]]:
     quote = named.quote or _quote(text)
     usual = "\t" if file.suffix in (".tsv", ".tab") else ","
     separator = named.separator or _separator(file, text, quote, usual)
-    if separator == named.decimal or separator == quote:
+    if separator == quote:
         raise ConfigError(f"{file}: {separator!r} cannot also separate cells; set data.options.separator")
     dialect = replace(named, encoding=encoding, separator=separator, quote=quote)
     decimal, thousands = _numerals(file, text, dialect)
@@ -117,11 +118,13 @@ def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...]]:
 
 
 def _is_text_codec(name: object) -> bool:
+    """Return whether an encoding is one of Python's own that decodes bytes to text; packages may register others."""
     try:
         codec = codecs.lookup(name)  # type: ignore[arg-type]
-        return bool(getattr(codec, "_is_text_encoding", True)) and codec.name != "undefined"
-    except (LookupError, TypeError, ValueError):
+        is_python = find_spec(f"encodings.{codec.name.replace('-', '_')}") is not None
+    except (LookupError, TypeError, ValueError, ImportError):
         return False
+    return is_python and bool(getattr(codec, "_is_text_encoding", True)) and codec.name != "undefined"
 
 
 def _encoding(file: Path) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.tabular.columns import MISSING, UNKNOWN, Numbers, Texts, column
+from fedtempo.data.tabular.columns import MISSING, UNKNOWN, Numbers, Texts, column, must_have_values
 from fedtempo.data.tabular.dates import FloatArray
 from fedtempo.data.tabular.file import BoolArray, TableFile
 from fedtempo.data.tabular.missing import Missing
@@ -26,7 +26,7 @@ Float32Array = npt.NDArray[np.float32]
 Number = TypeVar("Number", np.float64, np.int32)
 
 _MOST_CATEGORIES = 50
-_ROWS, _COLUMNS = 1 << 16, 64
+_ROWS, _COLUMNS = 1 << 15, 16
 """Rows and features that are converted at once: few enough for a processor's cache, enough for vectorised code."""
 
 
@@ -209,6 +209,8 @@ def read_features(tables: Sequence[TableFile], names: Sequence[str], missing: Mi
     columns, said, warnings = [], [], []
     filled = {}
     for name in names:
+        if not tables[0].has_no_nulls(name):
+            must_have_values(tables[0], name)
         if missing.of(name) is None:
             for table in tables:
                 if not table.has_no_nulls(name):  # `Features.filled` finds NaN
@@ -223,7 +225,9 @@ def read_features(tables: Sequence[TableFile], names: Sequence[str], missing: Mi
             filled[name] = n
         columns.append(held)
     if filled:
-        said.append(f"missing values filled: {listed(f'{n:,} of {name!r}' for name, n in filled.items())}")
+        said.append(
+            f"missing values filled: {listed(f'{n:,} of {name!r} ({missing.of(name)})' for name, n in filled.items())}"
+        )
     return Features(columns, missing, sum(map(len, tables)), len(tables[0]), tuple(said), tuple(warnings))
 
 

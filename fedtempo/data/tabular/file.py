@@ -14,7 +14,7 @@ from fedtempo.data.tabular.dialect import Dialect
 from fedtempo.errors import ConfigError, nearest
 
 BoolArray = npt.NDArray[np.bool_]
-Kind = Literal["text", "whole", "numbers", "dates", "times", "empty"]
+Kind = Literal["text", "whole", "numbers", "dates", "times", "empty", "other"]
 """What a column holds; whole: integers or booleans; empty: nothing but missing values."""
 
 
@@ -56,8 +56,17 @@ class TableFile:
         return size
 
     def must_have(self, name: str) -> None:
+        """Raise ConfigError unless there is this column."""
         if name not in self._known:
             raise ConfigError(f"{self.file}: no column {name!r}{nearest(name, self.names)}{self.header_hint}")
+
+    def must_be_usable(self, name: str) -> None:
+        """Raise ConfigError for a column that holds neither numbers, text nor dates."""
+        if self.kind(name) == "other":
+            raise ConfigError(
+                f"{self.file}: {name!r} holds {self.columns[name].type}, which is neither numbers, text nor dates; "
+                f"exclude it with drop = [{name!r}]"
+            )
 
     @property
     def has_header(self) -> bool:
@@ -71,7 +80,7 @@ class TableFile:
         return ""
 
     def kind(self, name: str) -> Kind:
-        """Return what a column holds. Raises ConfigError if it is nothing that can be used."""
+        """Return what a column holds."""
         from pyarrow import types
 
         kind = self.columns[name].type
@@ -88,10 +97,7 @@ class TableFile:
         for held, are_held in tests:
             if any(is_held(kind) for is_held in are_held):
                 return held
-        raise ConfigError(
-            f"{self.file}: {name!r} holds {kind}, which is neither numbers, text nor dates; "
-            f"exclude it with drop = [{name!r}]"
-        )
+        return "other"
 
     def encoded(self, name: str) -> Encoded:
         """Return a column as numbers of distinct values; text without the spaces around it."""
@@ -102,7 +108,6 @@ class TableFile:
     def _encode(self, name: str) -> Encoded:
         from pyarrow import chunked_array, types
 
-        self.kind(name)
         column = self.columns[name]
         if not types.is_dictionary(column.type):
             column = column.dictionary_encode()
@@ -156,7 +161,11 @@ class TableFile:
         if missing.any():
             row, count = int(np.argmax(missing)), int(missing.sum())
             cell = self._raw(self._number(row), name)
-            marked = f" ({cell!r} counts as missing)" if cell.strip() else ""
+            marked = (
+                f" ({cell!r} counts as missing unless data.options.missing_values leaves it out)"
+                if cell.strip()
+                else ""
+            )
             rows = "" if count == 1 else f", and in {count - 1:,} more rows"
             raise self.error(row, name, f"is missing{marked}{rows}{remedy}")
 
