@@ -68,11 +68,15 @@ def read(how: str, path: str) -> None:
     """Read a file and print seconds and bytes of memory that this took."""
     load: Callable[[str], object]
     if how == "pandas":
-        from pandas import read_csv as load
+        from pandas import read_csv
+
+        load = read_csv
     else:
         from pyarrow import compute, csv, types  # noqa: F401  not part of what is measured
 
-        from fedtempo.data.tables import table as load
+        from fedtempo.data.tables import table
+
+        load = table
     before, began = peak_bytes(), time.perf_counter()
     data = load(path)
     took = time.perf_counter() - began
