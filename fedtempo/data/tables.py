@@ -419,8 +419,13 @@ def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str
 
     def side(tested: bool) -> Callable[[str], list[Any]]:
         def values(name: str) -> list[Any]:
-            column = [value for part in tables for value in part.columns[name].to_pylist()]
-            return [value for value, is_test in zip(column, test) if is_test == tested and value is not None]
+            found, start = [], 0
+            for part in tables:
+                distinct, codes = part.encoded(name)
+                chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
+                found += np.array(distinct, dtype=object)[chosen].tolist()
+                start += len(part)
+            return found
 
         return values
 
