@@ -35,7 +35,7 @@ def image_folder(
 
     Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of
     each client and class are for testing. test_split: "validation" to test on those images, "train" to leave out the
-    folder `test`. Classes are sorted by name, clients in natural order. side: scale images to this height and width,
+    folder `test`. Classes and clients are in natural order. side: scale images to this height and width,
     pixels (bilinear); without it all must have the same size. channels: 1 (grey), 3 (colour) or 4 (colour and
     transparency); without it images are grey if all are, otherwise in colour. Bytes are divided by 255, grey of 16 bits
     by 65535.

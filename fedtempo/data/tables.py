@@ -20,7 +20,7 @@ from fedtempo.data.tabular.dates import check_dates
 from fedtempo.data.tabular.dialect import MISSING, Dialect, names_in
 from fedtempo.data.tabular.features import read_features
 from fedtempo.data.tabular.file import TableFile
-from fedtempo.data.tabular.labels import check_trained, numbered, numbered_as, read_labels
+from fedtempo.data.tabular.labels import check_trained, must_be_labelled, numbered, numbered_as, read_labels
 from fedtempo.data.tabular.missing import Missing, without_dropped
 from fedtempo.data.tabular.reading import read_table
 from fedtempo.data.tokenizing import tokenized
@@ -153,6 +153,9 @@ def table(
     tables = [part for part, _ in reduced]
     rows, others, n = tables[0], tables[1:], len(tables[0])
     x = None if tokenizer is not None else read_features(tables, names, holes, form)
+    for option, named in (("test", tests), ("validation", held)):
+        if named is not None:
+            must_be_labelled(rows, others[0 if option == "test" else -1], label, option)
     y, class_names = labels = read_labels(tables, label, task, relabel)
     windows = None
     if window is not None:
@@ -416,8 +419,13 @@ def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str
 
     def side(tested: bool) -> Callable[[str], list[Any]]:
         def values(name: str) -> list[Any]:
-            column = [value for part in tables for value in part.columns[name].to_pylist()]
-            return [value for value, is_test in zip(column, test) if is_test == tested and value is not None]
+            found, start = [], 0
+            for part in tables:
+                distinct, codes = part.encoded(name)
+                chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
+                found += np.array(distinct, dtype=object)[chosen].tolist()
+                start += len(part)
+            return found
 
         return values
 

@@ -352,3 +352,17 @@ def test_a_class_that_begins_late_is_said(tmp_path: Path) -> None:
     rows = [f"{i},{i},{'new' if i > 8 else 'old'}" for i in range(10)]
     data = load(written(tmp_path, rows, "day,age,label"), time="day", test_share=0.1)
     assert data.warnings == ("classes with test examples but no training examples: new (1)",)
+
+
+@pytest.mark.parametrize("secret", ["-1", "-1.0"])
+def test_secret_labels_of_a_file_are_named(secret: str, tmp_path: Path) -> None:
+    rows = [f"{i},{i % 2}" for i in range(20)]
+    source = written(tmp_path, rows, "age,label")
+    written(tmp_path, [f"{i},{secret}" for i in range(5)], "age,label", "held.csv")
+    for task in (None, "classes", "numbers"):
+        with pytest.raises(ConfigError, match=r"held\.csv: all 5 labels are -1, .* remove data\.options\.test, and a "):
+            load(source, test="held.csv", task=task)
+        with pytest.raises(ConfigError, match=r"unlabelled; remove data\.options\.validation$"):
+            load(source, validation="held.csv", task=task)
+    signs = written(tmp_path, [f"{i},{1 - 2 * (i % 2)}" for i in range(20)], "age,label")
+    assert load(signs, test="held.csv", task="classes").test_y.tolist() == [0] * 5

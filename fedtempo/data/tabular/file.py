@@ -85,9 +85,8 @@ class TableFile:
 
         kind = self.columns[name].type
         kind = kind.value_type if types.is_dictionary(kind) else kind
-        is_view = getattr(types, "is_string_view", types.is_string)  # pyarrow 16 and later
         tests: list[tuple[Kind, Sequence[Callable[[Any], bool]]]] = [
-            ("text", (types.is_string, types.is_large_string, is_view)),
+            ("text", (types.is_string, types.is_large_string)),
             ("whole", (types.is_integer, types.is_boolean)),
             ("numbers", (types.is_floating, types.is_decimal)),
             ("dates", (types.is_date, types.is_timestamp)),
@@ -145,9 +144,14 @@ class TableFile:
             return self.encoded(name).codes < 0
         nulls = column.is_null(nan_is_null=True)
         if self.kind(name) == "text":
-            marks = "|".join(rf"\Q{value.strip()}\E" for value in self.dialect.missing_values)
-            nulls = compute.or_kleene(nulls, compute.match_substring_regex(column, rf"^\s*(?:{marks})\s*$"))
+            nulls = compute.or_kleene(nulls, compute.match_substring_regex(column, self._marks()))
         return arrow.mask(nulls)
+
+    def _marks(self) -> str:
+        """Return a regular expression of cells that count as missing, in the syntax of RE2."""
+        codes = ([f"{ord(letter):x}" for letter in value.strip()] for value in self.dialect.missing_values)
+        marks = ["".join(rf"\x{{{code}}}" for code in letters) for letters in codes]
+        return rf"^\s*(?:{'|'.join(marks)})\s*$" if marks else r"^\b$"
 
     def values(self, name: str) -> list[Any]:
         """Return a column as Python values. Raises ConfigError if one is missing."""

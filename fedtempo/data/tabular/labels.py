@@ -71,6 +71,26 @@ def check_trained(file: Path, name: str, labels: TableLabels, train: npt.NDArray
         raise ConfigError(f"{file}: column {name!r}: {error}") from None
 
 
+def must_be_labelled(rows: TableFile, other: TableFile, name: str, option: str) -> None:
+    """Raise ConfigError if all labels of another file are -1, which stands for a secret label, and none of the table.
+
+    option: the one that names the file.
+    """
+    if other.distinct(name) != 1 or not _is_secret(other, name) or _is_secret(rows, name):
+        return
+    if other.missing(name).sum() == 0:
+        instead = ", and a part of the training rows is tested on" if option == "test" else ""
+        raise ConfigError(
+            f"{other.file}: all {len(other):,} labels are -1, so these rows are unlabelled; remove "
+            f"data.options.{option}{instead}"
+        )
+
+
+def _is_secret(table: TableFile, name: str) -> bool:
+    """Return whether -1 is among the labels of a table."""
+    return any(str(value) in ("-1", "-1.0") for value in used_values(table, name))
+
+
 def numbered(table: TableFile, name: str) -> tuple[IntArray, tuple[str, ...]]:
     """Return the number of each row's value in a column, and the distinct values in natural order.
 

@@ -52,6 +52,9 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
     if announced > _LARGEST_BYTES:
         raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
     columns = parquet.read_table(file)
+    for i, kind in enumerate(columns.schema.types):
+        if str(kind) == "string_view":  # which few functions of pyarrow take
+            columns = columns.set_column(i, columns.field(i).name, columns.column(i).cast("large_string"))
 
     def raw(row: int, name: str) -> str:
         value = columns[name][row].as_py()
