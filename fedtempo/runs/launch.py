@@ -28,7 +28,7 @@ from fedtempo.record.recorder import Observer, VisitRow
 from fedtempo.runs.client_layers import layers_of
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
-from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
+from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times, work_without_time
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.client_evaluations import ClientTesting
@@ -110,6 +110,8 @@ def play(
         sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
         times = visit_times(world, training, sizes.down, sizes.up)
         recorder.health.expect(times.shortest_s, times.longest_s)
+        if (work := work_without_time(config)) is not None:
+            recorder.health.same_times(work)
         if isinstance(there := world.fleet.availability, Scheduled) and there.last_s < (config.run.horizon or math.inf):
             recorder.health.absent_from(there.last_s)
         if journal is None or not journal.resumed:

@@ -158,7 +158,6 @@ def _by_place(partition: Partition) -> bool:
 def build_world(config: Config) -> World:
     """Build data, partition, clients and fleet of a configuration; none of them depends on the strategy."""
     data = config.data
-    _tell_of_fixed_times(config)
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
     n_clients = clients_of_column(config) or n_clients if data.clients is None else n_clients
@@ -210,17 +209,6 @@ def build_world(config: Config) -> World:
         validation=splits.validation,
         drifting=drifts,
     )
-
-
-def _tell_of_fixed_times(config: Config) -> None:
-    """Say that seconds per visit do not grow with the work of a visit, if it is more than one epoch."""
-    compute, training = config.fleet.compute, config.training
-    if compute.unit != "s/visit" or compute.ignore_work:
-        return
-    work = f"epochs = {training.epochs}" if training.steps is None else f"steps = {training.steps}"
-    if work != "epochs = 1":
-        line = f"unit = 's/visit': visits with training.{work} take these times, as they would with any other value; "
-        _tell_once("fleet.compute", f"{line}with unit = 's/example' times grow with the work")
 
 
 class _Undealt(ConfigError):

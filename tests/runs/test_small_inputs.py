@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -128,21 +127,21 @@ def test_skewed_times_have_the_shape_that_scipy_gives_them(kind: Any, distributi
 
 
 def test_seconds_per_visit_are_said_not_to_grow_with_the_work(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    world._tell_once.cache_clear()
-    caplog.set_level(logging.INFO, "fedtempo")
-
-    def said(**changes: Any) -> list[str]:
+    def said(**changes: Any) -> Any:
         caplog.clear()
-        summary_of(tmp_path, X, Y, **changes)
-        return [record.getMessage() for record in caplog.records if "s/visit" in record.getMessage()]
+        warnings = summary_of(tmp_path, X, Y, **changes)["warnings"]
+        assert [record.getMessage() for record in caplog.records if "s/visit" in record.getMessage()] == [
+            f"fedavg, seed 1: {line}" for line in warnings
+        ]
+        return warnings
 
     assert said() == []
     assert said(training={"lr": 0.1, "epochs": 10}) == [
-        "fleet.compute: unit = 's/visit': visits with training.epochs = 10 take these times, as they would with any "
-        "other value; with unit = 's/example' times grow with the work"
+        "visits take the seconds of fleet.compute (unit = 's/visit'), whatever training.epochs = 10 is; set unit = "
+        "'s/example' for times that grow with the work, or ignore_work = true if this is meant"
     ]
     assert "training.steps = 7" in said(training={"lr": 0.1, "steps": 7})[0]
-    assert said(training={"lr": 0.1, "epochs": 9}, fleet=FLEET | {"compute": {"unit": "s/example", "speed": 0.1}}) == []
+    assert said(training={"lr": 0.1, "epochs": 9}, fleet=FLEET | {"compute": {"unit": "s/example", "speed": 0.005}}) == []
     ignored = FLEET | {"compute": {"unit": "s/visit", "speed": 2.0, "ignore_work": True}}
     assert said(training={"lr": 0.1, "epochs": 8}, fleet=ignored) == []
 
