@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fedtempo.data.tabular import arrow
 from fedtempo.data.tabular.dates import DAY_S, FloatArray, UnclearDateError, days, format_of
 from fedtempo.data.tabular.file import TableFile
-from fedtempo.data.tabular.numerals import ways_of
+from fedtempo.data.tabular.numerals import offered
 from fedtempo.errors import ConfigError
 
 MISSING, UNKNOWN = -1, -2
@@ -148,23 +148,18 @@ def must_be_text(table: TableFile, name: str, used: Sequence[str]) -> None:
     """Raise ConfigError for texts that may be numbers with other marks than the file's, if the user named none."""
     if table.named.names_numerals:
         return
-    for way in ways_of(None, None):
-        if all(map(way.reads, used)):
-            raise ConfigError(
-                f"{table.file}: {name!r} holds {used[0]!r}, which may be {way.number(used[0]):g}; set {way.option}, "
-                f"or data.options.decimal = {table.dialect.numerals.decimal!r} to take such cells as text"
-            )
+    if offers := offered(used):
+        text = f"data.options.decimal = {table.dialect.numerals.decimal!r} to take such cells as text"
+        raise ConfigError(f"{table.file}: {name!r} holds texts that may be numbers; set {offers}, or {text}")
 
 
 def not_a(what: str, table: TableFile, name: str, row: int) -> ConfigError:
     """Return the error about a text among numbers or dates."""
     values, codes = table.encoded(name)
     value = values[codes[row]]
-    way = next((way for way in ways_of(None, None) if way.reads(value)), None)
-    if what == "number" and way is not None:
-        remedy = f"; set {way.option} if it is {way.number(value):g}"
-    else:
-        remedy = "; if it stands for a missing value, add it to data.options.missing_values"
+    offers = offered([value]) if what == "number" else ""
+    mark = "if it stands for a missing value, add it to data.options.missing_values"
+    remedy = f"; set {offers}" if offers else f"; {mark}"
     return table.error(row, name, f"is {value!r}, not a {what}{remedy}")
 
 

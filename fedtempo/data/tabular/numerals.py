@@ -63,6 +63,19 @@ def feasible(columns: Iterable[Sequence[str]], ways: Sequence[Numerals]) -> list
     return common
 
 
+def offered(values: Sequence[str]) -> str:
+    """Return the options that make numbers of all values, and what the first of them then is; empty if none does.
+
+    For example: "data.options.decimal = ',' if '1,234' is 1.234, or data.options.thousands = ',' if it is 1234".
+    """
+    ways: dict[float, Numerals] = {}
+    for way in _WAYS:
+        if all(map(way.reads, values)):
+            ways.setdefault(way.number(values[0]), way)
+    offers = [f"{way.option} if {{}} is {number:g}" for number, way in ways.items()]
+    return ", or ".join(offer.format(repr(values[0]) if i == 0 else "it") for i, offer in enumerate(offers))
+
+
 def disputed(columns: Iterable[Sequence[str]], ways: Sequence[Numerals]) -> tuple[str, Numerals] | None:
     """Return a value that the first of the ways and another one read as different numbers, and that other way."""
     for values in columns:

@@ -161,15 +161,16 @@ def test_a_mark_that_may_be_either_is_asked_for(
 
 def test_numbers_with_two_kinds_of_marks_are_asked_for(tmp_path: Path) -> None:
     content = "a;b;label\n" + "".join(f"1,{i};1.{i};{'pq'[i % 2]}\n" for i in range(8))
-    says = (
-        r"p\.csv: 'a' holds '1,0', which may be 1; set data\.options\.decimal = ',', or .* to take such cells as text"
-    )
+    says = r"p\.csv: 'a' holds texts that may be numbers; set data\.options\.decimal = ',' if '1,0' is 1, or .* as text"
     with pytest.raises(ConfigError, match=says):
         read(tmp_path, content)
     assert read(tmp_path, content, decimal=".").train_x.shape[1] == 9
-    late = "a;label\n" + "".join(f"{i};{'pq'[i % 2]}\n" for i in range(300)) + "1,5;p\n"
-    with pytest.raises(ConfigError, match=r"row 302: 'a' is '1,5', not a number; set data\.options\.decimal = ','"):
-        read(tmp_path, late)
+    late = "a;label\n" + "".join(f"{i};{'pq'[i % 2]}\n" for i in range(300))
+    with pytest.raises(ConfigError, match=r"row 302: 'a' is '1,5', not a number; set data\.options\.decimal = ',' if "):
+        read(tmp_path, late + "1,5;p\n")
+    both = r"decimal = ',' if '1,234' is 1.234, or data\.options\.thousands = ',' if it is 1234$"
+    with pytest.raises(ConfigError, match=rf"row 302: 'a' is '1,234', not a number; set data\.options\.{both}"):
+        read(tmp_path, late + "1,234;p\n")
 
 
 @pytest.mark.parametrize(
