@@ -283,10 +283,10 @@ def _play(
         for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
-        for name in ("client_test_share", "test_clients", "validation_share"):
-            if getattr(config.data, name) is not None:
+        for key in ("client_test_share", "test_clients", "validation_share"):
+            if getattr(config.data, key) is not None:
                 recorder.say(
-                    f"data.{name}: not used here, since clients keep their examples: they train on all of them, and "
+                    f"data.{key}: not used here, since clients keep their examples: they train on all of them, and "
                     "models are evaluated on the server's examples only"
                 )
         if server.sections.local:
