@@ -141,7 +141,8 @@ def test_seconds_per_visit_are_said_not_to_grow_with_the_work(tmp_path: Path, ca
         "'s/example' for times that grow with the work, or ignore_work = true if this is meant"
     ]
     assert "training.steps = 7" in said(training={"lr": 0.1, "steps": 7})[0]
-    assert said(training={"lr": 0.1, "epochs": 9}, fleet=FLEET | {"compute": {"unit": "s/example", "speed": 0.005}}) == []
+    by_example = FLEET | {"compute": {"unit": "s/example", "speed": 0.005}}
+    assert said(training={"lr": 0.1, "epochs": 9}, fleet=by_example) == []
     ignored = FLEET | {"compute": {"unit": "s/visit", "speed": 2.0, "ignore_work": True}}
     assert said(training={"lr": 0.1, "epochs": 8}, fleet=ignored) == []
 
