@@ -114,7 +114,7 @@ def test_the_strategy_is_compared_with_all_others(
         "power-of-choice,all",
         "1",
         out,
-        ["run.horizon=15", "executor.kind=inline", "data.test_examples=50", "run.evaluate_every=15"],
+        set_=["run.horizon=15", "executor.kind=inline", "data.test_examples=50", "run.evaluate_every=15"],
     )
     compared = json.loads((out / "comparison.json").read_text())
     assert compared["strategies"].keys() == {"power-of-choice", *STRATEGIES}

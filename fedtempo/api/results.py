@@ -175,10 +175,11 @@ class Result(Pictures):
 
         to: "safetensors", or "pt" (`torch.save`): the tensors of `state_dict`; or "onnx": the network and its
         parameters, for inputs of any batch size, named "input" and "output". model, client: as in `state_dict`. path:
-        the file; `models/<model>.<to>` or `models/<model>-client-<id>.<to>` in the run's folder if None. ONNX builds
+        a new file; `models/<model>.<to>` or `models/<model>-client-<id>.<to>` in the run's folder if None. ONNX builds
         the network, as `network` does.
 
-        Raises ConfigError for another format, if there is no such model, or if a package is not installed.
+        Raises ConfigError for another format, if there is no such model, if `path` exists, or if a package is not
+        installed.
         """
         from fedtempo.api.models import check_format, checked_kind, export_model
 
@@ -190,6 +191,8 @@ class Result(Pictures):
             path = model_path(self.folder, f"{checked_kind(model)}{number}").with_suffix(f".{to}")
             if not path.resolve().is_relative_to(self.folder.resolve()):
                 raise ConfigError(f"{path} leads to {path.resolve()}: name another file")
+        elif Path(path).exists():
+            raise ConfigError(f"{path} already exists; choose another file (nothing was overwritten)")
         trained, facts = self._trained(model, client), self.records.facts
         return export_model(trained, to, Path(path), lambda: self.network(model, client=client), facts)
 

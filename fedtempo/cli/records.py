@@ -67,7 +67,7 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="output folder of tables, or file of a model (default: tables/ or models/ in the run's folder)"
+            help="output folder of tables, or new file of a model (default: tables/ or models/ in the run's folder)"
         ),
     ] = None,
 ) -> None:

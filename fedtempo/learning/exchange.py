@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
@@ -22,8 +22,6 @@ def _patterns(value: object) -> object:
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_patterns)]
 Buffers = Literal["average", "local", "frozen"]
 
-KEYS = ("exchange", "local", "buffers")
-"""Keys of `[model]` that are no settings of the network."""
 _NAMES_SHOWN = 12
 """Largest number of names that an error lists."""
 
@@ -95,11 +93,6 @@ class Exchange:
 
 
 EVERYTHING = Exchange()
-
-
-def exchange_in(table: dict[str, Any]) -> dict[str, Any]:
-    """Remove the keys of `Exchange` from the table `[model]` and return them."""
-    return {name: table.pop(name) for name in KEYS if name in table}
 
 
 def _matches(patterns: Iterable[str], names: Iterable[str]) -> bool:

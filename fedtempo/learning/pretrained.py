@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-KEYS = ("initial", "initial_only")
-"""Keys of `[model]` that are no settings of the network."""
 
 _SAFETENSORS, _PYTORCH = ".safetensors", (".pt", ".pth", ".bin")
 _COUNTER = "num_batches_tracked"
@@ -191,11 +189,6 @@ def _check_values(wanted: Mapping[str, Any], given: Mapping[str, Tensor]) -> Non
             raise ConfigError(f"model.initial: {name} holds values that are not finite")
         if name.rpartition(".")[2] == "running_var" and bool((tensor < 0).any()):
             raise ConfigError(f"model.initial: {name} holds a negative variance")
-
-
-def initial_in(table: dict[str, Any]) -> dict[str, Any]:
-    """Remove the keys of `InitialWeights` from the table `[model]` and return them."""
-    return {name: table.pop(name) for name in KEYS if name in table}
 
 
 def located_initial(table: Any, folder: Path) -> None:

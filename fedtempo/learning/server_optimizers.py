@@ -53,6 +53,7 @@ class SGD:
     lr: Annotated[Positive, Doc("step size at the server; 1 without momentum means plain averaging")] = 1.0
     momentum: Annotated[_Decay, Doc("share of the previous step's v in v")] = 0.0
 
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges says so itself
     def step(self, model: Vector, average: Vector, *state: Vector) -> tuple[Vector, ...]:
         gradient = model - average
         velocity = self.momentum * state[0] + gradient if state else gradient
@@ -67,6 +68,7 @@ class Adaptive(ABC):
     beta1: _Beta1 = 0.9
     tau: Annotated[float, Ge(1e-15), Doc("adaptivity; the larger, the less steps differ between parameters")] = 0.001
 
+    @np.errstate(over="ignore", invalid="ignore")
     def step(self, model: Vector, average: Vector, *state: Vector) -> tuple[Vector, ...]:
         change = average - model
         m, v = state or (np.zeros_like(change), np.full_like(change, self.tau**2))

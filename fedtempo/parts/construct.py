@@ -19,7 +19,7 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
 
     Raises ConfigError naming `where.field`, the value and what would be right.
     """
-    fields = {field.name for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    fields = names_of_fields(cls)
     moved = getattr(cls, "MOVED", {})
     for key in table:
         if key not in fields:
@@ -36,6 +36,16 @@ def construct(cls: type[T], table: Mapping[str, Any], where: str) -> T:
         if (wrapped := user_error(error, where, cls)) is None:
             raise
         raise wrapped from error
+
+
+def names_of_fields(cls: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass, which are the keys of its table."""
+    return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+
+
+def take(cls: type[T], table: dict[str, Any], where: str) -> T:
+    """Remove the keys of a dataclass from a table that has others too, and return it; see `construct`."""
+    return construct(cls, {name: table.pop(name) for name in names_of_fields(cls) if name in table}, where)
 
 
 def _complaints(error: ValidationError, where: str) -> Iterable[str]:

@@ -96,9 +96,10 @@ def _target_columns(comparison: Mapping[str, Any], rows: list[Any], target: Targ
         columns.append(Column("reached", tuple(f"{time['reached']} of {time['of']}" for time in times)))
     if shown := _shown(comparison, "time_to_target_s"):
         baseline = comparison["first"]
-        for title, text in ((f"against {baseline}", words.bounded_ratio), ("95% interval", words.interval_of_ratio)):
-            cells = ("" if label == baseline else text(each["to_baseline"]) for label, each in shown.items())
-            columns.append(Column(title, tuple(cells)))
+        cells = tuple(
+            "" if label == baseline else words.ratio_and_interval(each["to_baseline"]) for label, each in shown.items()
+        )
+        columns.append(Column(f"time against {baseline} (95% interval)", cells))
         columns.append(_relations(shown))
     elif len(rows) > 1:
         ratios = tuple("" if row is rows[0] else words.ratio(row["time_to_target_s"]["ratio_to_first"]) for row in rows)
@@ -117,7 +118,7 @@ def _shown(comparison: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
 
 
 def _relations(shown: Mapping[str, Any]) -> Column:
-    return Column("beside the first", tuple(each["relation"] for each in shown.values()))
+    return Column("beside the first", tuple(words.relation(each["relation"]) for each in shown.values()))
 
 
 def _column(

@@ -95,6 +95,19 @@ def interval_of_ratio(shown: Mapping[str, Any] | None) -> str:
     return f"{_factor(low)} to {_factor(high)}"
 
 
+def ratio_and_interval(shown: Mapping[str, Any] | None) -> str:
+    """Return a ratio in `fedtempo.studies.significance` with its interval as "5.9× (4.2–8.1)" or "> 5.9× (4.2–8.1)"."""
+    if shown is None:
+        return ABSENT
+    mean, low, high = (_factor(shown[name]) for name in ("mean", "low", "high"))
+    return f"{shown['bound']} {mean}× ({low}–{high})".lstrip()
+
+
+def relation(text: str) -> str:
+    """Return a relation in `fedtempo.studies.significance` in one word, for a narrow table."""
+    return "unclear" if text == "not told apart" else text
+
+
 def _bound(shown: Mapping[str, Any]) -> str:
     """Return "> " if a ratio's factor in words is a lower bound, "< " if it is an upper one, else ""."""
     if not shown["bound"]:

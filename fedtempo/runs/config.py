@@ -17,12 +17,10 @@ from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.federation import Strategy
 from fedtempo.fleet.presets import is_file
-from fedtempo.learning.exchange import KEYS as EXCHANGE_KEYS
-from fedtempo.learning.exchange import Exchange, exchange_in
-from fedtempo.learning.pretrained import KEYS as INITIAL_KEYS
-from fedtempo.learning.pretrained import InitialWeights, initial_in, located_initial
+from fedtempo.learning.exchange import Exchange
+from fedtempo.learning.pretrained import InitialWeights, located_initial
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
-from fedtempo.parts.construct import construct
+from fedtempo.parts.construct import construct, names_of_fields, take
 from fedtempo.parts.later import Registry
 from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
 from fedtempo.record.client_measures import MODELS
@@ -47,7 +45,7 @@ DEFAULT_CLIENTS = 50
 _DEEPEST = 2
 """Dots in a key such as fleet.compute.speed, which holds one value."""
 
-NOT_OF_NETWORK = ("size_bytes", *INITIAL_KEYS, *EXCHANGE_KEYS)
+NOT_OF_NETWORK = ("size_bytes", *names_of_fields(InitialWeights), *names_of_fields(Exchange))
 """Keys of `[model]` that are no settings of the network."""
 
 SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor", "server", "deploy", "compare")
@@ -183,8 +181,8 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     if model_bytes is not None and (not isinstance(model_bytes, int) or model_bytes < 0):
         raise ConfigError(f"model.size_bytes = {model_bytes!r}: give a whole number of bytes, 0 or more")
 
-    initial = construct(InitialWeights, initial_in(given["model"]), "model")
-    exchange = construct(Exchange, exchange_in(given["model"]), "model")
+    initial = take(InitialWeights, given["model"], "model")
+    exchange = take(Exchange, given["model"], "model")
 
     strategy_name = given["strategy"].pop("name", None)
     if strategy_name is None:

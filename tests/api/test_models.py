@@ -100,6 +100,8 @@ def test_exports_hold_the_same_tensors(folder: Path, tmp_path: Path) -> None:
     assert result.export_model("safetensors", "best") == folder / "models/best.safetensors"
     saved = torch.load(folder / "models/best.pt", weights_only=True)
     loaded = load_file(result.export_model("safetensors", "best", tmp_path / "new" / "mine.safetensors"))
+    with pytest.raises(ConfigError, match=r"mine\.safetensors already exists; choose another file"):
+        result.export_model("safetensors", "last", tmp_path / "new" / "mine.safetensors")
     assert list(saved) == list(state)
     assert loaded.keys() == state.keys()
     assert all(torch.equal(saved[name], value) and torch.equal(loaded[name], value) for name, value in state.items())

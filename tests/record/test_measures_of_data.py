@@ -154,7 +154,7 @@ def test_comparisons_tunings_and_advice_name_the_measure(
 
     path = tmp_path / "houses.toml"
     path.write_text(tomli_w.dumps(tables(tmp_path, "numbers")))
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(app.console, "_width", 160)
 
     def output_of(*arguments: str) -> str:
         monkeypatch.setattr("sys.argv", ["fedtempo", *arguments])
