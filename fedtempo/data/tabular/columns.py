@@ -133,7 +133,8 @@ def _part(table: TableFile, name: str, form: str | None) -> _Part:
         return _Part(table, "nothing", lambda first, last: np.full(last - first, np.nan))
     if form is not None:
         return _Part(table, "dates", _looked_up(table, name, days(table.encoded(name).values, form)))
-    if not any(map(numerals.reads, used)):
+    is_typed = table.is_typed and not table.dialect.names_numerals
+    if not any(map(numerals.reads, used)) or (is_typed and all(map(numerals.reads, used))):
         must_be_text(table, name, used)
         return _Part(table, "texts", lambda first, last: np.full(last - first, np.nan))
     values, codes = table.encoded(name)
@@ -146,7 +147,7 @@ def _part(table: TableFile, name: str, form: str | None) -> _Part:
 
 def must_be_text(table: TableFile, name: str, used: Sequence[str]) -> None:
     """Raise ConfigError for texts that may be numbers with other marks than the file's, if the user named none."""
-    if table.named.names_numerals:
+    if table.named.names_numerals or any(map(table.dialect.numerals.reads, used)):
         return
     if offers := offered(used):
         text = f"data.options.decimal = {table.dialect.numerals.decimal!r} to take such cells as text"

@@ -69,6 +69,11 @@ class TableFile:
             )
 
     @property
+    def is_typed(self) -> bool:
+        """Whether the file says what a column holds, so that text such as 7 is text."""
+        return self.file.suffix == ".parquet"
+
+    @property
     def has_header(self) -> bool:
         return self._first_row > 1
 

@@ -18,7 +18,7 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.sources import load
 from fedtempo.errors import FedtempoError
 
-ANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 NAMES = ["age", "id", "job", "when", "price", "ward", "größe", "", " x", "1", "a,b"]
 HOLES = ["", "NA", "?", "nan", "NULL", " ", "-", "n.d.", "None", "inf"]
@@ -168,7 +168,7 @@ TYPES = st.sampled_from(
     [
         *(pa.int8(), pa.uint64(), pa.int64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.string()),
         *(pa.large_string(), pa.binary(), pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns", "UTC")),
-        *(pa.time32("s"), pa.time64("us"), pa.duration("ms"), pa.null(), pa.decimal128(12, 3), pa.list_(pa.int64())),
+        *(pa.time32("s"), pa.time64("us"), pa.duration("ms"), pa.null(), pa.decimal128(22, 3), pa.list_(pa.int64())),
         *(pa.dictionary(pa.int8(), pa.string()), pa.struct({"a": pa.int64()}), pa.string_view()),
     ]
 )

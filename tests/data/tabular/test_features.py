@@ -265,7 +265,7 @@ def test_identifiers_are_left_out_and_named(tmp_path: Path) -> None:
         (pa.array([1, 2, 3, 4] * 3, pa.uint64()), [1, 2, 3, 4]),
         (pa.array([1.5, 2, 3, 4] * 3, pa.float16()), [1.5, 2, 3, 4]),
         (pa.array([True, False] * 6), [0, 1]),
-        (pa.array(["1.5", "2"] * 6).dictionary_encode(), [1.5, 2]),
+        (pa.array(["1.5", "2"] * 6).dictionary_encode(), [0, 1]),
         (pa.array([1, 7] * 6).dictionary_encode(), [1, 7]),
     ],
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
@@ -48,6 +50,19 @@ def test_whole_floats_are_asked_for(tmp_path: Path, floats: list[str]) -> None:
 
 def test_text_labels_are_in_natural_order(tmp_path: Path) -> None:
     assert load(source(tmp_path, ["class2", "class10", "class1"] * 9)).class_names == ("class1", "class2", "class10")
+
+
+def test_texts_of_parquet_that_are_numbers_are_classes_and_categories(tmp_path: Path) -> None:
+    table = pa.table({"x": ["1,5", "2,5"] * 4, "code": ["7", "8"] * 4, "label": ["9", "10"] * 4})
+    parquet.write_table(table, tmp_path / "people.parquet")
+    source = f"table:{tmp_path / 'people.parquet'}"
+    with pytest.raises(
+        ConfigError, match=r"'x' holds texts that may be numbers; set data\.options\.decimal = ',' if '1,5'"
+    ):
+        load(source)
+    data = load(source, drop=["x"])
+    assert (data.class_names, data.train_x.shape[1]) == (("9", "10"), 2)
+    assert set(load(source, features=["x"], decimal=",").train_x.ravel().tolist()) == {1.5, 2.5}
 
 
 def test_labels_that_the_test_file_spells_otherwise_can_be_named(tmp_path: Path) -> None:
